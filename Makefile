@@ -1,0 +1,33 @@
+# Every target makes its own environment from nothing but Python and a package index.
+# constraints.txt pins every version, so that two machines get the same ones.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+
+.PHONY: demo test bench lint docs clean
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	touch $(READY)
+
+demo: $(READY)            ## a hundred agents train on UCI Adult under a total budget of epsilon 1
+	$(BIN)/tacit train adult --agents 100 --epsilon 1 --delta 1e-5 --out demo --force
+
+test: $(READY)            ## the test suite, on all cores, with branch coverage
+	$(BIN)/python -m pytest --numprocesses auto --doctest-modules --cov --cov-report=term:skip-covered --durations=10
+
+bench: $(READY)           ## speed, memory and accuracy, as ratios measured in one process
+	$(BIN)/python -m bench
+
+lint: $(READY)            ## format, style, types
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+docs: $(READY)            ## docs/*.md as one self-contained page, docs/site/index.html
+	$(BIN)/python docs/build.py
+
+clean:
+	rm -rf $(VENV) demo docs/site

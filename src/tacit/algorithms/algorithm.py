@@ -1,0 +1,122 @@
+"""What every method is: it asks, is told, and sends. It never sees data.
+
+    receive(state, inbox, turn) -> state                  once a round, first: dual updates live
+    here ask(state, inbox, turn) -> query                      public tell(state, inbox, turn,
+    answer) -> state             post-processing of a noised answer send(state, inbox, turn) ->
+    (state, message)          once a round, last
+
+Nothing here carries an agent axis: a runtime maps these functions over agents, or loops over them.
+Arrays that change from run to run (schedules, scales) come in through `Turn`; so do all random
+draws that are public. State keeps one tree structure and one dtype for ever.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import numpy as np
+from jaxtyping import Float, Int
+
+from tacit.spec import Spec
+from tacit.typing import Array, HostArray, PyTree
+
+
+class Turn(NamedTuple):
+    """One question's public surroundings: a slice of the plan.
+
+    Attributes
+    ----------
+    round, local
+        Which round, and which question inside it.
+    participation
+        The agent's own participation number; equal to `round` where all take part in every round.
+    kind
+        Which oracle is asked; -1 for a turn that asks nothing.
+    agent
+        Who is asked.
+    scale
+        Absolute scale of the noise on the answer.
+    values
+        The algorithm's schedules at this turn.
+    """
+
+    round: Int[Array, "*q"]
+    local: Int[Array, "*q"]
+    participation: Int[Array, "*q"]
+    kind: Int[Array, "*q"]
+    agent: Int[Array, "*q"]
+    scale: Float[Array, "*q"]
+    values: dict[str, Float[Array, "*q"]]
+
+
+@dataclass(frozen=True)
+class Noise:
+    """What a schedule may know of the noise, before a record is touched.
+
+    Attributes
+    ----------
+    multiplier
+        scale / sensitivity of every answer; 0 without noise.
+    gradient_scale
+        `(A,)`: standard deviation, per coordinate, of one noised mean gradient of each agent.
+    """
+
+    multiplier: float
+    gradient_scale: HostArray
+
+    @property
+    def of_mean(self) -> float:
+        """Standard deviation, per coordinate, of the mean of all agents' answers in one round."""
+        return float(np.sqrt(np.sum(self.gradient_scale**2)) / len(self.gradient_scale))
+
+
+class Algorithm(eqx.Module):
+    """The agent's side of a method."""
+
+    def questions(self, rounds: int) -> HostArray:
+        """Return the kinds of the questions, `(T, E)` integers: here oracle 0 once a round."""
+        return np.zeros((rounds, 1), dtype=int)
+
+    @abstractmethod
+    def schedule(self, spec: Spec, rounds: int, noise: Noise) -> dict[str, HostArray]:
+        """Return the named schedules, each `(T,)` or, where agents differ, `(A, T)`."""
+
+    @abstractmethod
+    def start(self, template: Float[Array, "*shape"]) -> PyTree:
+        """Return an agent's first state; `template` is a zero model of the plan's dtype."""
+
+    def receive(self, state: PyTree, inbox: PyTree, turn: Turn) -> PyTree:
+        """Return the state after reading the inbox; unchanged unless a method says otherwise."""
+        del inbox, turn
+        return state
+
+    @abstractmethod
+    def ask(self, state: PyTree, inbox: PyTree, turn: Turn) -> Any:
+        """Return the question."""
+
+    @abstractmethod
+    def tell(self, state: PyTree, inbox: PyTree, turn: Turn, answer: Array) -> PyTree:
+        """Return the state after the noised answer."""
+
+    @abstractmethod
+    def send(self, state: PyTree, inbox: PyTree, turn: Turn) -> tuple[PyTree, PyTree]:
+        """Return the state and the message, any pytree of arrays."""
+
+
+class StarAlgorithm(Algorithm):
+    """A method with an aggregator: the inbox of every agent is the aggregator's public value."""
+
+    @abstractmethod
+    def first_public(self, template: Float[Array, "*shape"]) -> PyTree:
+        """Return the public value before the first round."""
+
+    @abstractmethod
+    def combine(self, public: PyTree, mean_message: PyTree, turn: Turn) -> PyTree:
+        """Return the next public value from the mean of all agents' messages."""
+
+    @abstractmethod
+    def model(self, public: PyTree) -> Float[Array, "*shape"]:
+        """Return the model that a run would release at this public value."""

@@ -1,0 +1,29 @@
+"""Attacks on our own runs. For the data custodian: what it returns is not a release."""
+
+from tacit.audit.audit import ALGORITHMS, AuditReport, audit, named, null_attack
+from tacit.audit.canary import Canary, canary, opened
+from tacit.audit.faults import Fault, fault_named, plant
+from tacit.audit.likelihood import LowerBound, log_likelihood_ratio, lower_bound
+from tacit.audit.replay import ReplayReport, replay
+from tacit.audit.residuals import ResidualReport, residual_report
+
+__all__ = [
+    "ALGORITHMS",
+    "AuditReport",
+    "Canary",
+    "Fault",
+    "LowerBound",
+    "ReplayReport",
+    "ResidualReport",
+    "audit",
+    "canary",
+    "fault_named",
+    "log_likelihood_ratio",
+    "lower_bound",
+    "named",
+    "null_attack",
+    "opened",
+    "plant",
+    "replay",
+    "residual_report",
+]

@@ -1,0 +1,210 @@
+"""The whole audit of one algorithm: likelihood ratio, replay, residuals, messages, verdict."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import jax
+import numpy as np
+from jaxtyping import Float
+
+from tacit import checks
+from tacit.algorithms import DPADMM, NoisyGradient, StarAlgorithm
+from tacit.audit.canary import Canary, canary, opened
+from tacit.audit.faults import BothAnswers, Fault, Subject, plant
+from tacit.audit.likelihood import LowerBound, log_likelihood_ratio, lower_bound
+from tacit.audit.replay import ReplayReport, replay
+from tacit.audit.residuals import ResidualReport, residual_report
+from tacit.door import Live, Pair, Rival
+from tacit.errors import InputError
+from tacit.plan import Plan, Terms, plan
+from tacit.privacy import Adjacency, Messages, Observer, ReplaceOne, epsilon_of
+from tacit.problems import Problem
+from tacit.program import Program
+from tacit.runtime import simulate
+from tacit.transcript import Trace
+from tacit.typing import Array, HostArray, Key
+
+ALGORITHMS = ("dp-admm", "noisy-gradient")
+LEVEL = 1e-3
+Outcome = Literal["consistent", "violated"]
+
+
+@dataclass(frozen=True)
+class AuditReport:
+    """What each layer of the audit saw.
+
+    Attributes
+    ----------
+    claimed_mu
+        What the certificate says.
+    likelihood
+        Lower bound from `runs` runs on each of two neighbouring data sets.
+    replay, residuals
+        Of one recorded run.
+    """
+
+    algorithm: str
+    fault: Fault | None
+    claimed_mu: float
+    likelihood: LowerBound
+    replay: ReplayReport
+    residuals: ResidualReport
+
+    @property
+    def layers(self) -> dict[str, Outcome]:
+        """The outcome of every layer."""
+        holds = {
+            "likelihood": self.likelihood.mu <= self.claimed_mu,
+            "replay": self.replay.bounds_hold,
+            "residuals": self.residuals.passes,
+            "messages": self.replay.messages_hold,
+        }
+        return {name: "consistent" if good else "violated" for name, good in holds.items()}
+
+    @property
+    def verdict(self) -> Outcome:
+        """`violated` if any layer saw a violation."""
+        return "violated" if "violated" in self.layers.values() else "consistent"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as JSON-safe values."""
+        return {
+            "algorithm": self.algorithm,
+            "fault": self.fault,
+            "claimed_mu": self.claimed_mu,
+            "realised_mu": self.replay.realised_mu,
+            "mu_lower_bound": self.likelihood.mu,
+            "confidence": self.likelihood.confidence,
+            "runs": self.likelihood.runs,
+            **self.layers,
+            "worst_change_over_bound": self.replay.worst_ratio,
+            "message_gap": self.replay.message_gap,
+            "residual_p_values": self.residuals.p_values,
+            "verdict": self.verdict,
+        }
+
+
+def audit(
+    algorithm: str,
+    *,
+    mu: float,
+    runs: int,
+    seed: int,
+    fault: Fault | None = None,
+    observer: Observer | None = None,
+) -> AuditReport:
+    """Attack `algorithm`, planned to be mu-GDP, on a problem that saturates its bound.
+
+    Parameters
+    ----------
+    algorithm
+        One of `ALGORITHMS`.
+    mu
+        What the plan is made to spend; between 1 and 2 the attack is sharpest.
+    runs
+        Runs on each of the two data sets, for the likelihood ratio.
+    fault
+        A fault to plant; the report must then say `violated`.
+    observer
+        Who attacks; every message, if not given.
+
+    Notes ----- The attacker knows both data sets, every other record and all settings, and sees
+    what the observer sees. The decision threshold is fixed before the runs; confidence is 95 %.
+    """
+    checks.positive("mu", mu)
+    checks.at_least("runs", runs, 1)
+    pair = canary(agents=3, records=4, features=5, seed=seed)
+    made = _plan(named(algorithm, pair.problem), pair, mu, observer or Messages())
+    keys = jax.random.split(jax.random.key(seed), 3)
+    record = _recorded(made, pair, keys[0], fault)
+    return AuditReport(
+        algorithm=algorithm,
+        fault=fault,
+        claimed_mu=_claim(made),
+        likelihood=_attack(made, pair, keys[1:], runs, fault),
+        replay=record[0],
+        residuals=record[1],
+    )
+
+
+def null_attack(algorithm: str, *, mu: float, runs: int, seed: int) -> LowerBound:
+    """Return the lower bound when both sides are runs on D, scored against (D, D').
+
+    The two sides then follow one law, so a bound above 0 is a false alarm of the attack itself.
+    """
+    pair = canary(agents=3, records=4, features=5, seed=seed)
+    made = _plan(named(algorithm, pair.problem), pair, mu, Messages())
+    keys = jax.random.split(jax.random.key(seed), 2)
+    sides = [_ratios(made, pair, pair.first, key, runs, None) for key in keys]
+    return lower_bound(*sides, confidence=0.95)
+
+
+def named(algorithm: str, problem: Problem) -> StarAlgorithm:
+    """Return the algorithm of that name with its public settings."""
+    if algorithm == "dp-admm":
+        return DPADMM(problem, rho=0.1, radius=None, step_rule="smooth", regulariser_at="server")
+    if algorithm == "noisy-gradient":
+        return NoisyGradient(problem)
+    raise InputError(f"unknown algorithm {algorithm!r}; choose from {', '.join(ALGORITHMS)}")
+
+
+def _plan(algorithm: StarAlgorithm, pair: Canary, mu: float, observer: Observer) -> Plan:
+    delta = 1e-5
+    terms = Terms(float(epsilon_of(delta, mu)), delta, Adjacency(ReplaceOne(), "record"), observer)
+    return plan(pair.spec, algorithm, (pair.oracle,), terms, rounds=10, precision="float64")
+
+
+def _claim(made: Plan) -> float:
+    if made.certificate.mu is None:
+        raise InputError("this plan has no mu to audit; only Gaussian answers have one")
+    return made.certificate.mu
+
+
+def _subject(made: Plan, key: Key, fault: Fault | None) -> tuple[Program, Subject]:
+    program = made.program
+    subject = plant(fault, program.algorithm, Live(program.oracles, program.mechanism, key))
+    return dataclasses.replace(program, algorithm=subject.algorithm), subject
+
+
+def _recorded(
+    made: Plan, pair: Canary, key: Key, fault: Fault | None
+) -> tuple[ReplayReport, ResidualReport]:
+    """Replay and residuals of one run on the first data set."""
+    program, subject = _subject(made, key, fault)
+    trace: Trace
+    _, trace = simulate(
+        program, subject.door, opened(pair.first), keep=frozenset({"answers", "messages"})
+    )
+    seen = replay(made, subject.oracles, trace, opened(pair.first), opened(pair.second))
+    answers, scale = np.asarray(trace.records.answer), np.asarray(trace.records.scale)
+    return seen, residual_report(answers, seen.exact, scale, program.mechanism, level=LEVEL)
+
+
+def _attack(made: Plan, pair: Canary, keys: Key, runs: int, fault: Fault | None) -> LowerBound:
+    sides = [
+        _ratios(made, pair, actual, key, runs, fault)
+        for actual, key in zip((pair.first, pair.second), keys, strict=True)
+    ]
+    return lower_bound(*sides, confidence=0.95)
+
+
+def _ratios(
+    made: Plan, pair: Canary, actual: Any, key: Key, runs: int, fault: Fault | None
+) -> HostArray:
+    """Log likelihood ratios of `runs` runs on `actual`, as one compiled program."""
+    behind = Pair(opened(actual), opened(pair.first), opened(pair.second))
+    observer = Messages() if made.certificate.observer == "messages" else made.terms.observer
+
+    def one(key: Key, behind: Pair) -> Float[Array, ""]:
+        # the wire is the business of message replay: here the algorithm runs as planned
+        live = Live(made.program.oracles, made.program.mechanism, key)
+        subject = plant(fault, made.program.algorithm, live)
+        door = live if isinstance(subject.door, BothAnswers) else subject.door
+        _, trace = simulate(made.program, Rival(door, subject.oracles), behind, keep=frozenset())
+        return log_likelihood_ratio(trace.records, made.program.mechanism, observer)
+
+    ratios = jax.jit(jax.vmap(one, in_axes=(0, None)))(jax.random.split(key, runs), behind)
+    return np.asarray(ratios)

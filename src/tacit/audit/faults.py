@@ -1,0 +1,154 @@
+"""Planted faults: broken doors, oracles and algorithms that an audit must catch.
+
+| fault | what is broken | who must see it |
+|---|---|---|
+| halved-noise | noise of half the recorded scale | likelihood ratio, residuals |
+| no-clipping | record gradients are not clipped | likelihood ratio, replay |
+| reused-noise | one draw of noise for every round | residuals (the likelihood ratio is blind) |
+| clear-dual | un-noised dual (or gradient) on the wire | message replay |
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any, Literal, NamedTuple, get_args
+
+import equinox as eqx
+from jaxtyping import Float
+from typing_extensions import override
+
+from tacit.algorithms import DualMessage, Noise, StarAlgorithm, Turn
+from tacit.door import Door, Live, Private, Record, exact_answer, noise_key
+from tacit.errors import InputError
+from tacit.oracles import Gradient, Oracle
+from tacit.spec import Spec
+from tacit.typing import Array, HostArray, PyTree
+
+Fault = Literal["halved-noise", "no-clipping", "reused-noise", "clear-dual"]
+
+
+class Subject(NamedTuple):
+    """What is really run: it equals the plan unless a fault was planted."""
+
+    algorithm: StarAlgorithm
+    oracles: tuple[Oracle, ...]
+    door: Door
+
+
+def fault_named(name: str) -> Fault:
+    """Return `name` if it is a planted fault, else raise `InputError` with the list."""
+    for fault in get_args(Fault):
+        if fault == name:
+            known: Fault = fault
+            return known
+    raise InputError(f"unknown fault {name!r}; choose from {', '.join(get_args(Fault))}")
+
+
+def plant(fault: Fault | None, algorithm: StarAlgorithm, live: Live) -> Subject:
+    """Return the subject of an audit, with `fault` planted in it."""
+    if fault == "halved-noise":
+        return Subject(algorithm, live.oracles, HalvedNoise(live))
+    if fault == "reused-noise":
+        return Subject(algorithm, live.oracles, ReusedNoise(live))
+    if fault == "no-clipping":
+        oracles = tuple(_unclipped(oracle) for oracle in live.oracles)
+        return Subject(algorithm, oracles, Live(oracles, live.mechanism, live.key))
+    if fault == "clear-dual":
+        return Subject(ClearState(algorithm), live.oracles, BothAnswers(live))
+    return Subject(algorithm, live.oracles, live)
+
+
+def _unclipped(oracle: Oracle) -> Oracle:
+    if not isinstance(oracle, Gradient):
+        raise InputError(f"{type(oracle).__name__} does not clip, so it cannot forget to")
+    return dataclasses.replace(oracle, clip=math.inf)
+
+
+class HalvedNoise(Door):
+    """Adds half the noise that it records."""
+
+    live: Live
+
+    @override
+    def __call__(self, private: Private, query: PyTree, turn: Turn) -> tuple[Array, Record]:
+        answer, record = self.live(private, query, turn._replace(scale=turn.scale / 2))
+        return answer, record._replace(scale=turn.scale)
+
+
+class ReusedNoise(Door):
+    """Draws the noise of the first round again in every round."""
+
+    live: Live
+
+    @override
+    def __call__(self, private: Private, query: PyTree, turn: Turn) -> tuple[Array, Record]:
+        live = self.live
+        exact = exact_answer(live.oracles, private, query, turn.kind)
+        key = noise_key(live.key, turn._replace(participation=turn.participation * 0))
+        answer = exact + live.mechanism.sample(key, exact, turn.scale)
+        return answer, Record(turn.kind, turn.scale, answer)
+
+
+class BothAnswers(Door):
+    """Hands the algorithm the noised and the exact answer."""
+
+    live: Live
+
+    @override
+    def __call__(self, private: Private, query: PyTree, turn: Turn) -> tuple[Any, Record]:
+        answer, record = self.live(private, query, turn)
+        return (answer, exact_answer(self.live.oracles, private, query, turn.kind)), record
+
+
+class _Twin(NamedTuple):
+    noised: PyTree
+    clear: PyTree
+
+
+class ClearState(StarAlgorithm):
+    """Keep a second, un-noised state and let it out: the dual, or the whole message."""
+
+    base: StarAlgorithm = eqx.field()
+
+    @override
+    def schedule(self, spec: Spec, rounds: int, noise: Noise) -> dict[str, HostArray]:
+        return self.base.schedule(spec, rounds, noise)
+
+    @override
+    def start(self, template: Float[Array, "*shape"]) -> _Twin:
+        return _Twin(self.base.start(template), self.base.start(template))
+
+    @override
+    def receive(self, state: _Twin, inbox: PyTree, turn: Turn) -> _Twin:
+        return _Twin(*(self.base.receive(part, inbox, turn) for part in state))
+
+    @override
+    def ask(self, state: _Twin, inbox: PyTree, turn: Turn) -> Any:
+        return self.base.ask(state.noised, inbox, turn)
+
+    @override
+    def tell(self, state: _Twin, inbox: PyTree, turn: Turn, answer: Any) -> _Twin:
+        return _Twin(
+            *(self.base.tell(part, inbox, turn, a) for part, a in zip(state, answer, strict=True))
+        )
+
+    @override
+    def send(self, state: _Twin, inbox: PyTree, turn: Turn) -> tuple[_Twin, PyTree]:
+        noised, message = self.base.send(state.noised, inbox, turn)
+        clear, leaked = self.base.send(state.clear, inbox, turn)
+        if isinstance(message, DualMessage):
+            leaked = message._replace(dual=leaked.dual)
+        return _Twin(noised, clear), leaked
+
+    @override
+    def first_public(self, template: Float[Array, "*shape"]) -> PyTree:
+        return self.base.first_public(template)
+
+    @override
+    def combine(self, public: PyTree, mean_message: PyTree, turn: Turn) -> PyTree:
+        return self.base.combine(public, mean_message, turn)
+
+    @override
+    def model(self, public: PyTree) -> Float[Array, "*shape"]:
+        return self.base.model(public)

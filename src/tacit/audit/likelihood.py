@@ -1,0 +1,89 @@
+"""The likelihood-ratio attack: runs on D and on D', and a lower bound on mu at a confidence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+from scipy.stats import beta, norm
+
+from tacit import checks
+from tacit.door import RivalRecord
+from tacit.errors import InputError
+from tacit.privacy import Mechanism, Messages, Observer
+from tacit.typing import Array, HostArray
+
+
+@dataclass(frozen=True)
+class LowerBound:
+    """What the attack proves: the run is not mu-GDP for any mu below `mu`, at this confidence."""
+
+    mu: float
+    confidence: float
+    false_positives: int
+    false_negatives: int
+    runs: int
+
+
+def log_likelihood_ratio(
+    record: RivalRecord, mechanism: Mechanism, observer: Observer
+) -> Float[Array, ""]:
+    """Return log p(view | first) - log p(view | second) of one run.
+
+    Messages: the sum over all answers of log q(y - m) - log q(y - m'). Sum: the observer sees the
+    sum of the agents' answers, whose Gaussian noise has variance sum_i scale_i^2.
+
+    Parameters
+    ----------
+    record
+        Leaves `(T, E, A, *shape)` and, for the scale, `(T, E, A)`.
+    """
+    if isinstance(observer, Messages):
+        scale = _like(record.scale, record.first)
+        return mechanism.log_ratio(record.first / scale, record.second / scale, jnp.ones(()))
+    scale = jnp.sqrt(jnp.sum(record.scale**2, axis=2))
+    first, second = jnp.sum(record.first, axis=2), jnp.sum(record.second, axis=2)
+    scale = _like(scale, first)
+    return mechanism.log_ratio(first / scale, second / scale, jnp.ones(()))
+
+
+def _like(scale: Array, values: Array) -> Array:
+    return scale.reshape(scale.shape + (1,) * (values.ndim - scale.ndim))
+
+
+def lower_bound(on_first: HostArray, on_second: HostArray, *, confidence: float) -> LowerBound:
+    """Return the bound from the ratios of runs on D (`on_first`) and on D' (`on_second`).
+
+    The attacker says D if the ratio is above 0, a threshold fixed in advance. With Clopper-Pearson
+    upper bounds, each at level (1 - confidence) / 2, on the false positive rate a (says D' on D)
+    and the false negative rate b, mu-GDP requires Phi^-1(1 - a) - mu <= Phi^-1(b), hence
+
+        mu >= Phi^-1(1 - a) - Phi^-1(b),        never below 0.
+
+    The bound is one-sided: its sign is meant, and no absolute value is taken.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> round(lower_bound(np.full(1000, 1.0), np.full(1000, -1.0), confidence=0.95).mu, 2)
+    5.36
+    """
+    checks.fraction("confidence", confidence)
+    runs = len(on_first)
+    if len(on_second) != runs or runs < 1:
+        raise InputError("the two sides need the same number of runs, at least one")
+    if not (np.all(np.isfinite(on_first)) and np.all(np.isfinite(on_second))):
+        raise InputError("a likelihood ratio is not finite; the scale of an audited answer is 0")
+    false_positives = int(np.sum(~(on_first > 0)))
+    false_negatives = int(np.sum(~(on_second < 0)))
+    a, b = (_upper(k, runs, 1 - confidence) for k in (false_positives, false_negatives))
+    mu = max(0.0, float(norm.ppf(1 - a) - norm.ppf(b)))
+    return LowerBound(mu, confidence, false_positives, false_negatives, runs)
+
+
+def _upper(events: int, runs: int, alpha: float) -> float:
+    if events >= runs:
+        return 1.0
+    return float(beta.ppf(1 - alpha / 2, events + 1, runs - events))

@@ -1,0 +1,104 @@
+"""Replay: what every answer would have been exactly, under D and D', on the same public history."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from tacit.door import Private, Recorded, Replay
+from tacit.oracles import Oracle
+from tacit.plan import Plan
+from tacit.privacy import Messages
+from tacit.runtime import simulate
+from tacit.transcript import Trace
+from tacit.typing import HostArray, PyTree
+
+
+@dataclass(frozen=True)
+class ReplayReport:
+    """What one recorded run says about a pair of data sets.
+
+    Attributes
+    ----------
+    exact
+        `(T, E, A, *shape)`: un-noised answers of the first data set.
+    worst_ratio
+        Largest |exact(D) - exact(D')| / bound over all answers; above 1 breaks law 1.
+    realised_mu, planned_mu
+        sqrt(sum |change|^2 / scale^2) of the pair on this history, and the certificate's mu; the
+        largest agent's.
+    message_gap
+        Largest difference between a message as sent and as recomputed from recorded answers,
+        relative to the largest message; above rounding it is a leak.
+    """
+
+    exact: HostArray
+    worst_ratio: float
+    realised_mu: float
+    planned_mu: float
+    message_gap: float
+
+    @property
+    def bounds_hold(self) -> bool:
+        """Whether every change is within its bound and the realised mu within the planned one."""
+        return self.worst_ratio <= 1 + 1e-9 and self.realised_mu <= self.planned_mu * (1 + 1e-9)
+
+    @property
+    def messages_hold(self) -> bool:
+        """Whether the wire carried nothing but functions of recorded answers (1e-10)."""
+        return self.message_gap <= 1e-10
+
+
+def replay(
+    plan: Plan, oracles: tuple[Oracle, ...], trace: Trace, first: Private, second: Private
+) -> ReplayReport:
+    """Return the replay of a run that kept its answers and messages.
+
+    Parameters
+    ----------
+    oracles
+        The questions as they were really answered (a broken one, if that is what is audited).
+    trace
+        Of a run on `first`.
+    """
+    answers = trace.records.answer
+    exact, messages = _exact(plan, oracles, answers, first)
+    other, _ = _exact(plan, oracles, answers, second)
+    change = _norms(exact - other, plan.ledger.mechanism.norm)
+    ledger = plan.ledger
+    bound, scale = np.moveaxis(ledger.sensitivity, 0, -1), np.moveaxis(ledger.scale, 0, -1)
+    realised = np.sqrt(np.sum((change / scale) ** 2, axis=(0, 1)))
+    return ReplayReport(
+        exact=exact,
+        worst_ratio=float(np.max(change / bound)),
+        realised_mu=float(np.max(realised)),
+        planned_mu=float(np.max(ledger.mu_per_agent(Messages()))),
+        message_gap=_gap(messages, trace.messages),
+    )
+
+
+def _exact(
+    plan: Plan, oracles: tuple[Oracle, ...], answers: Any, private: Private
+) -> tuple[HostArray, PyTree]:
+    recorded = Recorded(private, jnp.moveaxis(answers, 2, 0))
+    _, trace = simulate(plan.program, Replay(oracles), recorded, keep=frozenset({"messages"}))
+    return np.asarray(trace.records.exact), trace.messages
+
+
+def _norms(change: HostArray, norm: str) -> HostArray:
+    flat = change.reshape(*change.shape[:3], -1)
+    norms: HostArray = np.linalg.norm(flat, ord=1 if norm == "l1" else 2, axis=-1)
+    return norms
+
+
+def _gap(recomputed: PyTree, sent: PyTree) -> float:
+    pairs = zip(jax.tree.leaves(recomputed), jax.tree.leaves(sent), strict=True)
+    difference, size = 0.0, 1e-300
+    for ours, theirs in pairs:
+        difference = max(difference, float(jnp.max(jnp.abs(ours - theirs))))
+        size = max(size, float(jnp.max(jnp.abs(theirs))))
+    return difference / size

@@ -1,0 +1,24 @@
+"""The register of claims that were checked, in the order of their papers."""
+
+from __future__ import annotations
+
+from tacit.claims import huang2019_thm2
+from tacit.claims.claim import Claim
+from tacit.errors import InputError
+
+REGISTER: tuple[Claim, ...] = (huang2019_thm2.CLAIM,)
+
+
+def claim_named(identifier: str) -> Claim:
+    """Return the claim of that id.
+
+    Raises
+    ------
+    InputError
+        If there is none; the message lists the ids.
+    """
+    for claim in REGISTER:
+        if claim.id == identifier:
+            return claim
+    known = ", ".join(claim.id for claim in REGISTER)
+    raise InputError(f"no claim is called {identifier!r}; the register holds: {known}")

@@ -1,0 +1,6 @@
+"""Data room: published data sets, verified against pinned digests, scaled by public constants."""
+
+from tacit.datasets.dataset import Dataset, Split, Task, split
+from tacit.datasets.registry import load, names
+
+__all__ = ["Dataset", "Split", "Task", "load", "names", "split"]

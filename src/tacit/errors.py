@@ -1,0 +1,19 @@
+"""The exceptions a caller may meet; each says what was given, what is needed, what to do."""
+
+from __future__ import annotations
+
+
+class TacitError(Exception):
+    """Base of every error raised on purpose by this library."""
+
+
+class InputError(TacitError, ValueError):
+    """Something the caller gave cannot be used; the message names the fix."""
+
+
+class DataError(InputError):
+    """A data set is missing, truncated, or not the file that was pinned."""
+
+
+class PrivacyError(TacitError):
+    """A law that privacy rests on was broken; nothing may be released."""

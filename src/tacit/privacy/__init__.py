@@ -1,0 +1,59 @@
+"""Privacy: what is protected, how far it can move an answer, the noise, and what it all costs."""
+
+from tacit.privacy.accounting import Spending, account
+from tacit.privacy.bounds import Norm, SensitivityBound, mean_gradient_bound
+from tacit.privacy.calibration import gaussian_multiplier, multiplier_for
+from tacit.privacy.certificate import Certificate, certify
+from tacit.privacy.events import Event, Exact, GaussianAnswer, LaplaceAnswer, Sampled
+from tacit.privacy.gaussian import compose, delta_of, epsilon_of, mu_of, true_positive_rate
+from tacit.privacy.ledger import NO_QUESTION, Ledger
+from tacit.privacy.mechanisms import Gaussian, Laplace, Mechanism, NoNoise
+from tacit.privacy.observers import Messages, Observer, Sum, observer_named
+from tacit.privacy.relations import (
+    Adjacency,
+    BoundedChange,
+    Relation,
+    ReplaceOne,
+    Unit,
+    ZeroOut,
+    relation_named,
+)
+
+__all__ = [
+    "NO_QUESTION",
+    "Adjacency",
+    "BoundedChange",
+    "Certificate",
+    "Event",
+    "Exact",
+    "Gaussian",
+    "GaussianAnswer",
+    "Laplace",
+    "LaplaceAnswer",
+    "Ledger",
+    "Mechanism",
+    "Messages",
+    "NoNoise",
+    "Norm",
+    "Observer",
+    "Relation",
+    "ReplaceOne",
+    "Sampled",
+    "SensitivityBound",
+    "Spending",
+    "Sum",
+    "Unit",
+    "ZeroOut",
+    "account",
+    "certify",
+    "compose",
+    "delta_of",
+    "epsilon_of",
+    "gaussian_multiplier",
+    "mean_gradient_bound",
+    "mu_of",
+    "multiplier_for",
+    "observer_named",
+    "relation_named",
+    "true_positive_rate",
+]

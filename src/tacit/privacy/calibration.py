@@ -1,0 +1,116 @@
+"""The other way round: how much noise a budget asks for."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+
+from scipy.optimize import brentq
+
+from tacit import checks
+from tacit.errors import InputError
+from tacit.privacy import gaussian
+from tacit.privacy.accounting import account
+from tacit.privacy.events import Event
+from tacit.privacy.relations import Relation
+
+_TOL = 1e-6
+_WIDENINGS = 20
+
+
+def gaussian_multiplier(epsilon: float, delta: float, rounds: int) -> float:
+    """Return the least noise multiplier for `rounds` Gaussian answers: sqrt(rounds) / mu.
+
+    mu = `gaussian.mu_of(epsilon, delta)`; 0 for epsilon = infinity.
+
+    Raises
+    ------
+    InputError
+        If epsilon is not above 0, delta not in (0, 1), or rounds not a whole number above 0.
+
+    Notes
+    -----
+    **Guarantee.** `rounds` answers of multiplier s compose to mu = sqrt(rounds)/s exactly.
+
+    Examples
+    --------
+    >>> f"{gaussian_multiplier(1.0, 1e-6, 50_000):.5f}"
+    '944.66692'
+    """
+    checks.positive("epsilon", epsilon, allow_infinity=True)
+    rounds = checks.at_least("rounds", rounds, 1)
+    mu = gaussian.mu_of(float(epsilon), delta)
+    # one part in 1e14 covers the rounding of the square root and the quotient
+    return math.sqrt(rounds) / mu * (1 + 1e-14)
+
+
+def multiplier_for(
+    make: Callable[[float], Event],
+    *,
+    rounds: int,
+    epsilon: float,
+    delta: float,
+    relation: Relation,
+) -> float:
+    """Return a noise multiplier at which `rounds` answers `make(multiplier)` fit the budget.
+
+    `account([(make(result), rounds)], ...).epsilon <= epsilon` has been evaluated for the result;
+    it is within a relative 1e-6 of the least such multiplier. 0 for epsilon = infinity.
+
+    Raises
+    ------
+    InputError
+        If the budget or `rounds` is out of range, the combination of sampling and relation is not
+        supported, or no amount of noise fits (an event without noise, or a delta too small).
+
+    Notes
+    -----
+    **Guarantee.** More noise never costs more (post-processing by further noise), so epsilon falls
+    in the multiplier. The search starts from large noise, where the accountant is cheap, and
+    returns only a multiplier whose cost it has computed.
+
+    Examples
+    --------
+    >>> from tacit.privacy.events import LaplaceAnswer
+    >>> from tacit.privacy.relations import ZeroOut
+    >>> budget = {"rounds": 100, "epsilon": 1.4159, "delta": 1e-6, "relation": ZeroOut()}
+    >>> f"{multiplier_for(LaplaceAnswer, **budget):.2f}"
+    '30.00'
+    """
+    start = gaussian_multiplier(epsilon, delta, rounds)
+    if math.isinf(epsilon):
+        return 0.0
+
+    @functools.cache
+    def excess(log_multiplier: float) -> float:
+        event = make(math.exp(log_multiplier))
+        spent = account([(event, rounds)], delta=delta, relation=relation).epsilon
+        # near a straight line in the logarithms; clipped where one side is 0 or infinite
+        return math.log(min(max(spent / epsilon, 1e-9), 1e9))
+
+    low, high = _bracket(excess, math.log(2 * start))
+    # brentq narrows the bracket from both sides; a step on top ends on the private side
+    root = float(brentq(excess, low, high, xtol=_TOL / 4, rtol=8.9e-16))
+    while excess(root) > 0:
+        root += _TOL / 4
+    return math.exp(root)
+
+
+def _bracket(excess: Callable[[float], float], start: float) -> tuple[float, float]:
+    """Return logarithms (too little noise, enough noise) a factor of 4 apart."""
+    step = math.log(4)
+    high = start
+    for _ in range(_WIDENINGS):
+        if excess(high) <= 0:
+            break
+        high += step
+    else:
+        raise InputError(
+            "no amount of noise fits this budget; use an event whose multiplier is noise, "
+            "or a larger delta or epsilon"
+        )
+    low = high - step
+    while excess(low) <= 0:
+        low, high = low - step, low
+    return low, high

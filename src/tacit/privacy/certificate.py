@@ -1,0 +1,182 @@
+"""The certificate: what was promised, to whom, against whom, and what it takes on trust."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tacit import checks
+from tacit.privacy import gaussian
+from tacit.privacy.accounting import account
+from tacit.privacy.events import Event
+from tacit.privacy.ledger import Ledger
+from tacit.privacy.mechanisms import Gaussian, NoNoise
+from tacit.privacy.observers import Messages, Observer
+from tacit.privacy.relations import Adjacency, Relation, Unit
+
+FALSE_POSITIVE_RATE = 0.01
+
+_REPRODUCTION = "reproduction, not private: the noise can be regenerated from the seed"
+_POST_PROCESSING = "; certified at the messages value, which holds for every sum by post-processing"
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """A differential-privacy statement with everything needed to read it.
+
+    Attributes
+    ----------
+    epsilon, delta, mu
+        Overall: the worst agent's. mu is None where the law is not exactly Gaussian.
+    relation, unit, record
+        Which change is hidden: names, and one sentence.
+    observer, trust
+        Who looks on, and what is taken on trust.
+    per_agent_epsilon, per_agent_mu
+        One entry per agent.
+    reproduction
+        Whether the noise came from a given seed: then nothing is private.
+    conditions
+        What else must hold, for example that ranges were public.
+    attacker_tpr
+        An upper bound on an attacker's true-positive rate at 1 % false positives.
+    """
+
+    epsilon: float
+    delta: float
+    mu: float | None
+    relation: str
+    unit: Unit
+    observer: str
+    trust: str
+    record: str
+    per_agent_epsilon: tuple[float, ...]
+    per_agent_mu: tuple[float, ...] | None
+    reproduction: bool
+    conditions: tuple[str, ...]
+    attacker_tpr: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as JSON-safe values; infinite numbers become the text "infinity"."""
+        return {
+            field.name: _json_safe(getattr(self, field.name)) for field in dataclasses.fields(self)
+        }
+
+    def lines(self) -> list[str]:
+        """Return the certificate as sentences for people, the most important first."""
+        head = [_REPRODUCTION] if self.reproduction else []
+        return [
+            *head,
+            self._promise(),
+            f"Protected: {self.record}",
+            f"Observer: {self.observer}. Taken on trust: {self.trust}.",
+            f"An attacker who accepts {FALSE_POSITIVE_RATE:.0%} false positives finds at most "
+            f"{self.attacker_tpr:.2%} of the true ones.",
+            *(f"Condition: {condition}" for condition in self.conditions),
+        ]
+
+    def _promise(self) -> str:
+        if math.isinf(self.epsilon):
+            return "no privacy: epsilon is infinite"
+        law = "" if self.mu is None else f" (exactly Gaussian, mu = {self.mu:.4g})"
+        conditional = "with noise that nobody can regenerate: " if self.reproduction else ""
+        return (
+            f"{conditional}epsilon = {_rounded_up(self.epsilon)} at delta = {self.delta:g}{law}, "
+            f"relation {self.relation}, unit {self.unit}"
+        )
+
+
+def certify(
+    ledger: Ledger,
+    *,
+    delta: float,
+    adjacency: Adjacency,
+    observer: Observer,
+    reproduction: bool = False,
+    conditions: tuple[str, ...] = (),
+) -> Certificate:
+    """Return the certificate of a ledger whose sensitivities hold for `adjacency`.
+
+    Gaussian noise: exact mu per agent as the observer sees it (`Ledger.mu_per_agent`), then the
+    Gaussian curve. Laplace noise: `account` per different list of answers, whatever the observer.
+
+    Raises
+    ------
+    InputError
+        If delta is not above 0 and below 1.
+
+    Notes
+    -----
+    **Guarantee.** One agent's answers compose in sequence. Agents hold disjoint data, so a
+    neighbouring data set differs at one agent i only. Given everything sent before, the other
+    agents' answers have the same law on both data sets, so their log-likelihood ratios cancel and
+    what the observer sees is as private as agent i's own answers: overall epsilon is the largest
+    of the agents' (parallel composition), and so is mu. A sum of answers is a function of the
+    messages, so the messages value holds for it as well; Laplace sums are certified at that
+    value. The attacker's rate is Phi(Phi^-1(a) + mu) for mu, otherwise the smaller of
+    exp(epsilon) a + delta and 1 - exp(-epsilon) (1 - delta - a), a = 0.01.
+    """
+    delta = checks.delta(delta)
+    trust = observer.trust
+    per_agent_mu: tuple[float, ...] | None = None
+    if isinstance(ledger.mechanism, Gaussian | NoNoise):
+        sizes = ledger.mu_per_agent(observer)
+        epsilons = _floats(gaussian.epsilon_of(delta, sizes))
+        per_agent_mu = _floats(sizes)
+    else:
+        epsilons = _by_events(ledger, delta, adjacency.relation)
+        trust += "" if isinstance(observer, Messages) else _POST_PROCESSING
+    epsilon = max(epsilons, default=0.0)
+    mu = None if per_agent_mu is None else max(per_agent_mu, default=0.0)
+    return Certificate(
+        epsilon=epsilon,
+        delta=delta,
+        mu=mu,
+        relation=adjacency.relation.name,
+        unit=adjacency.unit,
+        observer=observer.name,
+        trust=trust,
+        record=adjacency.describe(),
+        per_agent_epsilon=epsilons,
+        per_agent_mu=per_agent_mu,
+        reproduction=reproduction,
+        conditions=tuple(conditions),
+        attacker_tpr=1.0 if reproduction else _attacker_tpr(epsilon, delta, mu),
+    )
+
+
+def _by_events(ledger: Ledger, delta: float, relation: Relation) -> tuple[float, ...]:
+    @functools.cache
+    def cost(events: tuple[tuple[Event, int], ...]) -> float:
+        return account(events, delta=delta, relation=relation).epsilon
+
+    return tuple(cost(tuple(ledger.events(agent))) for agent in range(ledger.kind.shape[0]))
+
+
+def _attacker_tpr(epsilon: float, delta: float, mu: float | None) -> float:
+    if mu is not None:
+        return gaussian.true_positive_rate(mu, FALSE_POSITIVE_RATE)
+    missed = math.exp(-epsilon) * (1 - delta - FALSE_POSITIVE_RATE)
+    # the two lines cross below rate 1; past exponent 5 the first is above 1 already
+    caught = math.exp(min(epsilon, 5.0)) * FALSE_POSITIVE_RATE + delta
+    return min(1.0, caught, 1 - missed)
+
+
+def _floats(values: Any) -> tuple[float, ...]:
+    return tuple(float(value) for value in np.asarray(values))
+
+
+def _rounded_up(epsilon: float) -> str:
+    """Return four decimals, never below the value itself."""
+    return f"{math.ceil(epsilon * 1e4) / 1e4:.4f}"
+
+
+def _json_safe(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_json_safe(entry) for entry in value]
+    return "infinity" if isinstance(value, float) and math.isinf(value) else value

@@ -1,0 +1,75 @@
+"""What was released, as far as the accountant needs to know: noise relative to sensitivity."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from tacit import checks
+from tacit.errors import InputError
+
+
+@dataclass(frozen=True)
+class GaussianAnswer:
+    """An answer with Gaussian noise; multiplier = standard deviation / Euclidean sensitivity.
+
+    Raises
+    ------
+    InputError
+        If the multiplier is not a positive, finite number.
+    """
+
+    multiplier: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "multiplier", checks.positive("multiplier", self.multiplier))
+
+
+@dataclass(frozen=True)
+class LaplaceAnswer:
+    """An answer with Laplace noise; multiplier = scale b / sensitivity in the 1-norm.
+
+    Raises
+    ------
+    InputError
+        If the multiplier is not a positive, finite number.
+    """
+
+    multiplier: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "multiplier", checks.positive("multiplier", self.multiplier))
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """A noised answer on a Poisson batch: every record takes part independently with `rate`.
+
+    The batch must have been drawn by the oracle itself and stay hidden, and the answer must be a
+    sum over the batch divided by a public number.
+    Under replace-one the sensitivity behind the multiplier must be twice the norm bound of one
+    record's term (the accountant relies on it).
+
+    Raises
+    ------
+    InputError
+        If the rate is not in (0, 1], or the event inside is not one noised answer.
+    """
+
+    event: GaussianAnswer | LaplaceAnswer
+    rate: float
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.event, GaussianAnswer | LaplaceAnswer):
+            raise InputError(
+                f"a sampled event holds {self.event!r}; it must be GaussianAnswer or LaplaceAnswer"
+            )
+        object.__setattr__(self, "rate", checks.fraction("rate", self.rate))
+
+
+@dataclass(frozen=True)
+class Exact:
+    """An answer without noise: nothing finite can be promised."""
+
+
+Event: TypeAlias = GaussianAnswer | LaplaceAnswer | Sampled | Exact

@@ -1,0 +1,221 @@
+"""The ledger: one entry for every answer that an agent gives."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from tacit.errors import InputError, PrivacyError
+from tacit.privacy.events import Event
+from tacit.privacy.mechanisms import Gaussian, Mechanism, NoNoise
+from tacit.privacy.observers import Observer, Sum
+from tacit.typing import HostArray
+
+NO_QUESTION = -1
+
+# scales are computed in float64 and may be applied in float32
+_SCALE_TOL = 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class Ledger:
+    """What every agent answered, question by question, on host arrays of shape (A, T, E).
+
+    Attributes
+    ----------
+    kind
+        Which question was asked; -1 where there was none (the other entries are ignored there).
+    sensitivity
+        How far one unit can move the answer, in the mechanism's norm; infinity if not bounded.
+    scale
+        Absolute noise of the answer, in the same units; all 0 for `NoNoise`.
+    mechanism
+        Where the noise came from.
+
+    Raises
+    ------
+    InputError
+        If the shapes differ or are not three-dimensional, or kinds are not whole numbers.
+    PrivacyError
+        If at a question the sensitivity or scale is NaN or negative, or the scale is infinite.
+    """
+
+    kind: Int[HostArray, "A T E"]
+    sensitivity: Float[HostArray, "A T E"]
+    scale: Float[HostArray, "A T E"]
+    mechanism: Mechanism
+
+    def __post_init__(self) -> None:
+        kind = np.array(self.kind)
+        if kind.ndim != 3 or not np.issubdtype(kind.dtype, np.integer):
+            raise InputError(
+                f"kind is {kind.dtype} of shape {kind.shape}; it must be whole numbers of shape "
+                "(agents, rounds, questions)"
+            )
+        object.__setattr__(self, "kind", _frozen(kind))
+        for name in ("sensitivity", "scale"):
+            value = np.array(getattr(self, name), dtype=np.float64)
+            if value.shape != kind.shape:
+                raise InputError(f"{name} has shape {value.shape}; it must be {kind.shape}")
+            object.__setattr__(self, name, _frozen(value))
+        self._check_entries()
+
+    def _check_entries(self) -> None:
+        asked = self.asked
+        if bool(np.any(self.kind < NO_QUESTION)):
+            raise InputError("a kind is below -1; use -1 for no question, 0 and above for oracles")
+        if not bool(np.all(self.sensitivity[asked] >= 0)):
+            raise PrivacyError("a sensitivity is NaN or negative; it must be 0 or more")
+        scale = self.scale[asked]
+        if not bool(np.all((scale >= 0) & (scale < np.inf))):
+            raise PrivacyError("a scale is NaN, negative or infinite; it must be 0 or more")
+        if isinstance(self.mechanism, NoNoise) and bool(np.any(scale > 0)):
+            raise PrivacyError("a scale is above 0 but the mechanism is NoNoise; set it to 0")
+
+    @property
+    def asked(self) -> HostArray:
+        """Where there was a question, shape (A, T, E), bool."""
+        return np.asarray(self.kind > NO_QUESTION)
+
+    def ratios(self) -> Float[HostArray, "A T E"]:
+        """Return sensitivity/scale: 0 without a question or sensitivity, infinite without noise.
+
+        Examples
+        --------
+        >>> one = np.ones((1, 2, 1))
+        >>> Ledger(np.array([[[0], [-1]]]), 3 * one, 2 * one, Gaussian()).ratios().ravel()
+        array([1.5, 0. ])
+        """
+        matters = self.asked & (self.sensitivity > 0)
+        with np.errstate(divide="ignore", over="ignore"):
+            # an unbounded sensitivity stays infinite under any finite noise
+            return np.divide(
+                self.sensitivity, self.scale, out=np.zeros(self.kind.shape), where=matters
+            )
+
+    def mu_per_agent(self, observer: Observer) -> Float[HostArray, " A"]:
+        """Return every agent's total mu as `observer` sees it.
+
+        Under `Messages`, mu_i = sqrt(sum_te (Delta_ite/sigma_ite)^2). Under `Sum` with k
+        colluders, mu_i = sqrt(sum_te Delta_ite^2 / S_ite), S_ite = sigma_ite^2 + the variances of
+        the other agents at that slot, without the k largest of those. Agents who are not asked at
+        a slot add no noise there.
+
+        Raises
+        ------
+        PrivacyError
+            If the noise is not Gaussian: its total is then not a mu (use `events`).
+
+        Notes
+        -----
+        **Guarantee.** Gaussian answers compose exactly (`gaussian.compose`). For the sum, an
+        observer who subtracts the noise of k colluders faces independent normal noise whose
+        variance is that of the honest rest; which agents collude is unknown, so the k noisiest
+        others are taken. The sum must weight every agent's answer equally, and every question
+        must be a function of what the observer knows already.
+        """
+        if not isinstance(self.mechanism, Gaussian | NoNoise):
+            raise PrivacyError(
+                f"{type(self.mechanism).__name__} noise has no mu; account for its events instead"
+            )
+        if isinstance(observer, Sum):
+            return self._mu_of_sum(observer.colluders)
+        return np.asarray(_root_of_squares(self.ratios()))
+
+    def _mu_of_sum(self, colluders: int) -> HostArray:
+        asked = self.asked
+        deviation = np.sqrt(_honest_variance(np.where(asked, self.scale**2, 0.0), colluders))
+        # where a sum of squares underflowed, the agent's own noise still counts
+        deviation = np.maximum(deviation, self.scale)
+        with np.errstate(divide="ignore", over="ignore"):
+            ratio = np.divide(
+                self.sensitivity,
+                deviation,
+                out=np.zeros(self.kind.shape),
+                where=asked & (self.sensitivity > 0),
+            )
+        return _root_of_squares(ratio)
+
+    def events(self, agent: int) -> list[tuple[Event, int]]:
+        """Return one agent's answers for the accountant, equal multipliers merged.
+
+        Answers that no record can move are left out; answers without noise become `Exact`.
+        """
+        ratios = self.ratios()[agent].ravel()
+        values, counts = np.unique(ratios[ratios > 0], return_counts=True)
+        total: Counter[Event] = Counter()
+        for value, count in zip(values.tolist(), counts.tolist(), strict=True):
+            # 1/infinity is 0, an answer without noise; a ratio that underflows is kept finite
+            total[self.mechanism.event(min(1 / value, sys.float_info.max))] += count
+        return list(total.items())
+
+    def same_as(self, observed: Ledger) -> None:
+        """Check an observed ledger against this planned one; return nothing if they agree.
+
+        Kinds must be equal; where there was a question, scales must agree to a relative 1e-6.
+
+        Raises
+        ------
+        PrivacyError
+            If the mechanism or shape differs, or at the first agent, round and question (counted
+            from 0) where the two disagree.
+        """
+        if type(self.mechanism) is not type(observed.mechanism):
+            raise PrivacyError(
+                f"planned {type(self.mechanism).__name__} noise but observed "
+                f"{type(observed.mechanism).__name__}; nothing may be released"
+            )
+        if self.kind.shape != observed.kind.shape:
+            raise PrivacyError(
+                f"planned answers of shape {self.kind.shape} but observed {observed.kind.shape}; "
+                "nothing may be released"
+            )
+        asked = self.asked & observed.asked
+        gap = np.abs(np.where(asked, observed.scale, 0.0) - np.where(asked, self.scale, 0.0))
+        agree = ~asked | (gap <= _SCALE_TOL * self.scale)
+        wrong = (self.kind != observed.kind) | ~agree
+        if bool(np.any(wrong)):
+            raise PrivacyError(_difference(self, observed, np.argwhere(wrong)[0]))
+
+
+def _difference(planned: Ledger, observed: Ledger, where: HostArray) -> str:
+    agent, turn, question = (int(index) for index in where)
+    texts = [
+        "no question"
+        if (kind := int(book.kind[agent, turn, question])) == NO_QUESTION
+        else f"kind {kind} at scale {book.scale[agent, turn, question]:.9g}"
+        for book in (planned, observed)
+    ]
+    return (
+        f"agent {agent}, round {turn}, question {question}: planned {texts[0]} but observed "
+        f"{texts[1]}; nothing may be released"
+    )
+
+
+def _honest_variance(variance: HostArray, colluders: int) -> HostArray:
+    """Return own variance plus the others' without the largest few, shape (A, T, E).
+
+    With v the (k+1)-th largest variance of a slot and R the sum of all smaller ones, it is
+    R + max(own, v): an agent among the k+1 largest keeps its own next to R, any other keeps v,
+    which is the largest honest one, and its own is part of R. Nothing is subtracted.
+    """
+    agents = variance.shape[0]
+    if colluders >= agents - 1:
+        return variance
+    rank = agents - 1 - colluders
+    split = np.partition(variance, rank, axis=0)
+    return np.asarray(np.sum(split[:rank], axis=0) + np.maximum(variance, split[rank]))
+
+
+def _root_of_squares(ratios: HostArray) -> HostArray:
+    with np.errstate(over="ignore"):
+        return np.asarray(np.sqrt(np.sum(np.square(ratios), axis=(1, 2))))
+
+
+def _frozen(array: HostArray) -> HostArray:
+    array.setflags(write=False)
+    return array

@@ -1,0 +1,165 @@
+"""Where noise comes from, and how likely a residual is under it."""
+
+from __future__ import annotations
+
+import abc
+from typing import final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Float
+
+from tacit.errors import PrivacyError
+from tacit.privacy.bounds import Norm
+from tacit.privacy.events import Event, Exact, GaussianAnswer, LaplaceAnswer
+from tacit.typing import Array, Key
+
+
+class Mechanism(eqx.Module):
+    """Additive noise, independent and equal in every coordinate. Holds no arrays."""
+
+    @property
+    @abc.abstractmethod
+    def norm(self) -> Norm:
+        """The norm in which sensitivity must be bounded for this noise."""
+
+    @abc.abstractmethod
+    def sample(
+        self, key: Key, like: Float[Array, "..."], scale: float | Float[Array, ""]
+    ) -> Float[Array, "..."]:
+        """Return noise of the given scale, with the shape and dtype of `like`."""
+
+    @abc.abstractmethod
+    def log_ratio(
+        self,
+        residual: Float[Array, "..."],
+        rival: Float[Array, "..."],
+        scale: float | Float[Array, ""],
+    ) -> Float[Array, ""]:
+        """Return log density of `residual` minus log density of `rival`, in nats.
+
+        With residual = released - exact answer on D, rival = released - exact answer on D', it is
+        the attacker's evidence for D. `scale` must be above zero; it is not checked under jit.
+        """
+
+    @abc.abstractmethod
+    def event(self, multiplier: float) -> Event:
+        """Return the accountant's name for one answer; multiplier = scale / sensitivity.
+
+        A multiplier of 0 is an answer without noise, `Exact`.
+
+        Raises
+        ------
+        InputError
+            If the multiplier is negative, NaN or infinite.
+        """
+
+
+@final
+class Gaussian(Mechanism):
+    """Normal noise of standard deviation `scale`.
+
+    Examples
+    --------
+    >>> Gaussian().event(2.0)
+    GaussianAnswer(multiplier=2.0)
+    """
+
+    @property
+    def norm(self) -> Norm:
+        """The Euclidean norm."""
+        return "l2"
+
+    def sample(
+        self, key: Key, like: Float[Array, "..."], scale: float | Float[Array, ""]
+    ) -> Float[Array, "..."]:
+        """Return normal noise with the shape and dtype of `like`."""
+        return jax.random.normal(key, like.shape, like.dtype) * jnp.asarray(scale, like.dtype)
+
+    def log_ratio(
+        self,
+        residual: Float[Array, "..."],
+        rival: Float[Array, "..."],
+        scale: float | Float[Array, ""],
+    ) -> Float[Array, ""]:
+        """Return (|rival|_2^2 - |residual|_2^2) / (2 scale^2)."""
+        # a difference of squares as a product: no cancellation when the two are close
+        return jnp.sum((rival - residual) * (rival + residual)) / (
+            2 * jnp.square(jnp.asarray(scale, residual.dtype))
+        )
+
+    def event(self, multiplier: float) -> Event:
+        """Return a `GaussianAnswer`, or `Exact` for a multiplier of 0."""
+        return Exact() if multiplier == 0 else GaussianAnswer(multiplier)
+
+
+@final
+class Laplace(Mechanism):
+    """Laplace noise of density exp(-|x|/scale) / (2 scale).
+
+    Examples
+    --------
+    >>> Laplace().event(0.0)
+    Exact()
+    """
+
+    @property
+    def norm(self) -> Norm:
+        """The 1-norm."""
+        return "l1"
+
+    def sample(
+        self, key: Key, like: Float[Array, "..."], scale: float | Float[Array, ""]
+    ) -> Float[Array, "..."]:
+        """Return Laplace noise with the shape and dtype of `like`."""
+        return jax.random.laplace(key, like.shape, like.dtype) * jnp.asarray(scale, like.dtype)
+
+    def log_ratio(
+        self,
+        residual: Float[Array, "..."],
+        rival: Float[Array, "..."],
+        scale: float | Float[Array, ""],
+    ) -> Float[Array, ""]:
+        """Return (|rival|_1 - |residual|_1) / scale."""
+        return jnp.sum(jnp.abs(rival) - jnp.abs(residual)) / jnp.asarray(scale, residual.dtype)
+
+    def event(self, multiplier: float) -> Event:
+        """Return a `LaplaceAnswer`, or `Exact` for a multiplier of 0."""
+        return Exact() if multiplier == 0 else LaplaceAnswer(multiplier)
+
+
+@final
+class NoNoise(Mechanism):
+    """No noise at all: the non-private reference."""
+
+    @property
+    def norm(self) -> Norm:
+        """The Euclidean norm, by convention; nothing depends on it."""
+        return "l2"
+
+    def sample(
+        self,
+        key: Key,  # noqa: ARG002
+        like: Float[Array, "..."],
+        scale: float | Float[Array, ""],  # noqa: ARG002
+    ) -> Float[Array, "..."]:
+        """Return zeros with the shape and dtype of `like`."""
+        return jnp.zeros_like(like)
+
+    def log_ratio(
+        self,
+        residual: Float[Array, "..."],
+        rival: Float[Array, "..."],
+        scale: float | Float[Array, ""],
+    ) -> Float[Array, ""]:
+        """Raise `PrivacyError`: without noise there are no densities to compare."""
+        del residual, rival, scale
+        raise PrivacyError(
+            "an answer without noise has an infinite or undefined likelihood ratio; "
+            "use Gaussian() or Laplace() with a scale above 0"
+        )
+
+    def event(self, multiplier: float) -> Event:  # noqa: ARG002
+        """Return `Exact`, whatever the multiplier."""
+        return Exact()

@@ -1,0 +1,52 @@
+"""Clipping of a loss's coefficients: what bounds the sensitivity of every gradient."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+
+from tacit.errors import InputError
+from tacit.typing import Array
+
+
+def clip_coefficient(
+    coefficient: Float[Array, "M *K"], bound: float | Float[Array, ""]
+) -> Float[Array, "M *K"]:
+    """Return every record's coefficient c scaled into the ball |c|_2 <= bound.
+
+    A scalar, shape `(M,)`, is clipped to [-bound, bound]; a vector, shape `(M, K)`, becomes
+    c min(1, bound / |c|_2). An infinite bound leaves everything as it is.
+
+    **Guarantee.** The true norm of what is returned is at most `bound`, rounding included: the
+    bound is rounded down to the type of the coefficient, and a vector is scaled to
+    bound (1 - (K + 4) eps), which covers the error of its computed norm, at most (K/2 + 1) eps,
+    and of the quotient and the product. Hence a record of norm R moves a sum of gradients
+    x c' by at most R bound when it is zeroed and 2 R bound when it is replaced.
+
+    Raises
+    ------
+    InputError
+        If the coefficient is neither `(M,)` nor `(M, K)`.
+
+    Examples
+    --------
+    >>> clip_coefficient(jnp.array([-3.0, 0.5]), 1.0)
+    Array([-1. ,  0.5], dtype=float64)
+    """
+    if coefficient.ndim not in {1, 2}:
+        raise InputError(
+            f"coefficient has shape {coefficient.shape}; give (M,) or (M, K), one row per record"
+        )
+    limit = _rounded_down(bound, coefficient)
+    if coefficient.ndim == 1:
+        return jnp.clip(coefficient, -limit, limit)
+    margin = (coefficient.shape[-1] + 4) * float(np.finfo(coefficient.dtype).eps)
+    norms = jnp.linalg.norm(coefficient, axis=-1, keepdims=True)
+    return coefficient * jnp.where(norms > limit * (1 - margin), limit * (1 - margin) / norms, 1)
+
+
+def _rounded_down(bound: float | Array, like: Array) -> Array:
+    exact = jnp.asarray(bound, jnp.float64)
+    nearest = exact.astype(like.dtype)
+    return jnp.where(nearest > exact, jnp.nextafter(nearest, jnp.zeros_like(nearest)), nearest)

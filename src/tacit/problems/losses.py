@@ -1,0 +1,256 @@
+"""Losses of one record as functions of its margin z = w'x.
+
+The gradient of one record's loss in the model is outer(x, coefficient), so everything that
+privacy needs to know of a loss is a bound on its coefficient.
+"""
+
+from __future__ import annotations
+
+import abc
+import math
+from typing import final
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float, Shaped
+
+from tacit import checks
+from tacit.errors import InputError
+from tacit.typing import Array, HostArray
+
+
+class Loss(eqx.Module):
+    """A convex function l(z, y) of the margins z of one record and its target y.
+
+    Shapes: margins `(M,)` when `outputs` is None, else `(M, K)` with K = `outputs`; targets `(M,)`.
+    Every method keeps the floating type of the margins and stays finite at extreme ones.
+    """
+
+    @property
+    @abc.abstractmethod
+    def outputs(self) -> int | None:
+        """Number of margins of a record, K; None for a single, scalar one."""
+
+    @property
+    @abc.abstractmethod
+    def lipschitz(self) -> float:
+        """Supremum over margins and targets of |coefficient|_2."""
+
+    @property
+    @abc.abstractmethod
+    def smoothness(self) -> float:
+        """Supremum of the operator norm of the Hessian in the margins."""
+
+    @property
+    @abc.abstractmethod
+    def start_coefficient(self) -> float | None:
+        """|coefficient|_2 at margins 0; None where it depends on the target."""
+
+    @abc.abstractmethod
+    def value(
+        self, margins: Float[Array, "M *K"], targets: Shaped[Array, "M"]
+    ) -> Float[Array, "M"]:
+        """Return l(z, y) of every record."""
+
+    @abc.abstractmethod
+    def coefficient(
+        self, margins: Float[Array, "M *K"], targets: Shaped[Array, "M"]
+    ) -> Float[Array, "M *K"]:
+        """Return dl/dz of every record, in the shape of the margins."""
+
+    @abc.abstractmethod
+    def predict(self, margins: Float[Array, "M *K"]) -> Shaped[Array, "M"]:
+        """Return the predicted target of every record."""
+
+    @abc.abstractmethod
+    def error(
+        self, margins: Float[Array, "M *K"], targets: Shaped[Array, "M"]
+    ) -> Float[Array, "M"]:
+        """Return the error of every record: 0 or 1, or the squared error for a regression."""
+
+    @abc.abstractmethod
+    def check_targets(self, targets: HostArray) -> None:
+        """Raise `InputError` unless `lipschitz` is a true bound for these targets."""
+
+
+@final
+class Squared(Loss):
+    """l(z, y) = (z - y)^2 / 2, with coefficient z - y; nothing bounds it until it is clipped.
+
+    Examples
+    --------
+    >>> Squared().value(jnp.array([3.0]), jnp.array([1.0]))
+    Array([2.], dtype=float64)
+    """
+
+    @property
+    def outputs(self) -> None:
+        """One scalar margin."""
+        return
+
+    @property
+    def lipschitz(self) -> float:
+        """Infinite: |z - y| grows without bound."""
+        return math.inf
+
+    @property
+    def smoothness(self) -> float:
+        """1."""
+        return 1.0
+
+    @property
+    def start_coefficient(self) -> None:
+        """|y|, hence not a public constant."""
+        return
+
+    def value(self, margins: Float[Array, "M"], targets: Shaped[Array, "M"]) -> Float[Array, "M"]:
+        """Return (z - y)^2 / 2."""
+        return 0.5 * (margins - targets) ** 2
+
+    def coefficient(
+        self, margins: Float[Array, "M"], targets: Shaped[Array, "M"]
+    ) -> Float[Array, "M"]:
+        """Return z - y."""
+        return margins - targets
+
+    def predict(self, margins: Float[Array, "M"]) -> Float[Array, "M"]:
+        """Return z."""
+        return margins
+
+    def error(self, margins: Float[Array, "M"], targets: Shaped[Array, "M"]) -> Float[Array, "M"]:
+        """Return (z - y)^2."""
+        return (margins - targets) ** 2
+
+    def check_targets(self, targets: HostArray) -> None:
+        """Accept every finite target."""
+        if not np.all(np.isfinite(targets)):
+            raise InputError("a target is NaN or infinite; the squared loss needs finite numbers")
+
+
+@final
+class Logistic(Loss):
+    """l(z, y) = log(1 + exp(-y z)) for y in {-1, 1}, with coefficient -y / (1 + exp(y z)).
+
+    The coefficient lies in (-1, 1); the second derivative s(1 - s), s = 1 / (1 + exp(z)), is at
+    most 1/4. The exponential may overflow: -y / inf is the right limit, 0.
+
+    Examples
+    --------
+    >>> Logistic().coefficient(jnp.array([0.0, 1e4]), jnp.array([1.0, -1.0]))
+    Array([-0.5,  1. ], dtype=float64)
+    """
+
+    @property
+    def outputs(self) -> None:
+        """One scalar margin."""
+        return
+
+    @property
+    def lipschitz(self) -> float:
+        """1, approached as y z goes to minus infinity."""
+        return 1.0
+
+    @property
+    def smoothness(self) -> float:
+        """1/4, attained at z = 0."""
+        return 0.25
+
+    @property
+    def start_coefficient(self) -> float:
+        """1/2."""
+        return 0.5
+
+    def value(self, margins: Float[Array, "M"], targets: Shaped[Array, "M"]) -> Float[Array, "M"]:
+        """Return log(1 + exp(-y z))."""
+        return jnp.logaddexp(0.0, -targets * margins)
+
+    def coefficient(
+        self, margins: Float[Array, "M"], targets: Shaped[Array, "M"]
+    ) -> Float[Array, "M"]:
+        """Return -y / (1 + exp(y z))."""
+        return -targets / (1 + jnp.exp(targets * margins))
+
+    def predict(self, margins: Float[Array, "M"]) -> Float[Array, "M"]:
+        """Return the sign of z, 1 at z = 0."""
+        return _sign(margins)
+
+    def error(self, margins: Float[Array, "M"], targets: Shaped[Array, "M"]) -> Float[Array, "M"]:
+        """Return 1 where the sign is wrong, else 0."""
+        return (_sign(margins) != targets).astype(margins.dtype)
+
+    def check_targets(self, targets: HostArray) -> None:
+        """Accept -1 and 1 only: a target of size s would multiply the Lipschitz constant by s."""
+        _check_signs(targets)
+
+
+@final
+class HuberHinge(Loss):
+    """The hinge max(0, 1 - y z) with its kink replaced by a parabola of half-width h = `smoothing`.
+
+    l = 0 if y z > 1 + h; (1 + h - y z)^2 / (4 h) if |1 - y z| <= h; 1 - y z otherwise.
+    Its coefficient is -y min(1, max(0, (1 + h - y z) / (2 h))). Source: Chaudhuri, Monteleoni and
+    Sarwate 2011.
+
+    Examples
+    --------
+    >>> HuberHinge(smoothing=0.5).coefficient(jnp.array([0.0, 1.0, 2.0]), jnp.ones(3))
+    Array([-1. , -0.5, -0. ], dtype=float64)
+    """
+
+    smoothing: float = eqx.field(converter=lambda h: checks.positive("smoothing", h))
+
+    @property
+    def outputs(self) -> None:
+        """One scalar margin."""
+        return
+
+    @property
+    def lipschitz(self) -> float:
+        """1, attained wherever y z <= 1 - h."""
+        return 1.0
+
+    @property
+    def smoothness(self) -> float:
+        """1 / (2 h), attained in the parabola."""
+        return 0.5 / self.smoothing
+
+    @property
+    def start_coefficient(self) -> float:
+        """1, or (1 + h) / (2 h) when h > 1 puts the margin 0 inside the parabola."""
+        return min(1.0, (1 + self.smoothing) / (2 * self.smoothing))
+
+    def value(self, margins: Float[Array, "M"], targets: Shaped[Array, "M"]) -> Float[Array, "M"]:
+        """Return t^2 / (4 h) + max(0, 1 - h - y z) with t = 1 + h - y z clipped to [0, 2 h]."""
+        smoothing = jnp.asarray(self.smoothing, margins.dtype)
+        products = targets * margins
+        bent = jnp.clip(1 + smoothing - products, 0, 2 * smoothing)
+        return bent**2 / (4 * smoothing) + jnp.maximum(0, 1 - smoothing - products)
+
+    def coefficient(
+        self, margins: Float[Array, "M"], targets: Shaped[Array, "M"]
+    ) -> Float[Array, "M"]:
+        """Return -y min(1, max(0, (1 + h - y z) / (2 h)))."""
+        smoothing = jnp.asarray(self.smoothing, margins.dtype)
+        return -targets * jnp.clip((1 + smoothing - targets * margins) / (2 * smoothing), 0, 1)
+
+    def predict(self, margins: Float[Array, "M"]) -> Float[Array, "M"]:
+        """Return the sign of z, 1 at z = 0."""
+        return _sign(margins)
+
+    def error(self, margins: Float[Array, "M"], targets: Shaped[Array, "M"]) -> Float[Array, "M"]:
+        """Return 1 where the sign is wrong, else 0."""
+        return (_sign(margins) != targets).astype(margins.dtype)
+
+    def check_targets(self, targets: HostArray) -> None:
+        """Accept -1 and 1 only: a target of size s would multiply the Lipschitz constant by s."""
+        _check_signs(targets)
+
+
+def _sign(margins: Array) -> Array:
+    return jnp.where(margins >= 0, 1, -1).astype(margins.dtype)
+
+
+def _check_signs(targets: HostArray) -> None:
+    if not np.all(np.abs(targets) == 1):
+        raise InputError("a target is neither -1 nor 1; map the two classes to -1 and 1 first")

@@ -1,0 +1,89 @@
+"""The problem all agents solve together: a loss, a regulariser, a constraint."""
+
+from __future__ import annotations
+
+from typing import final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float, Shaped
+
+from tacit.problems.losses import Loss
+from tacit.problems.regularisers import Regulariser
+from tacit.problems.sets import ConvexSet
+from tacit.problems.shards import Shard, Shards
+from tacit.typing import Array
+
+
+@final
+class Problem(eqx.Module):
+    """Minimise F(w) = (1/A) sum_i f_i(w) + r(w) over w in C, f_i(w) = (1/m_i) sum_j l(w'x_j, y_j).
+
+    The model w has shape `(D,)`, or `(D, K)` for a loss with K margins.
+
+    Examples
+    --------
+    >>> from tacit.problems import L2, Logistic, WholeSpace
+    >>> problem = Problem(Logistic(), L2(weight=1.0), WholeSpace())
+    >>> problem.prox(jnp.array([4.0]), 1.0)
+    Array([2.], dtype=float64)
+    """
+
+    loss: Loss
+    regulariser: Regulariser
+    constraint: ConvexSet
+
+    def model_shape(self, features: int) -> tuple[int, ...]:
+        """Return `(D,)` or `(D, K)` for records of D features."""
+        return (features,) if self.loss.outputs is None else (features, self.loss.outputs)
+
+    def prox(self, v: Float[Array, "*S"], step: float | Float[Array, ""]) -> Float[Array, "*S"]:
+        """Return argmin_{x in C} r(x) + |x - v|_2^2 / (2 step), exactly.
+
+        Derivations: `L2.prox_within`, `ElasticNet.prox_within` (completing the square) and the
+        `prox_l1` of each set.
+        """
+        return self.regulariser.prox_within(self.constraint, v, step)
+
+    def predict(self, w: Float[Array, "D *K"], features: Float[Array, "M D"]) -> Shaped[Array, "M"]:
+        """Return the predicted targets of records outside any shard."""
+        return self.loss.predict(features @ w)
+
+    def local_value(
+        self, w: Float[Array, "D *K"], shard: Shard, count: int | Float[Array, ""]
+    ) -> Float[Array, ""]:
+        """Return f_i(w) of one agent; `count` is its public m_i, whatever the mask says."""
+        values = self.loss.value(shard.features @ w, shard.targets)
+        return jnp.sum(shard.mask * values) / jnp.asarray(count, values.dtype)
+
+    def local_gradient(
+        self, w: Float[Array, "D *K"], shard: Shard, count: int | Float[Array, ""]
+    ) -> Float[Array, "D *K"]:
+        """Return the gradient of f_i, X' diag(mask) c / m_i, c the loss's coefficients."""
+        coefficients = self.loss.coefficient(shard.features @ w, shard.targets)
+        mask = shard.mask.reshape(shard.mask.shape + (1,) * (coefficients.ndim - 1))
+        total = shard.features.T @ (mask * coefficients)
+        return total / jnp.asarray(count, total.dtype)
+
+    def objective(self, w: Float[Array, "D *K"], shards: Shards) -> Float[Array, ""]:
+        """Return F(w), the regulariser included and the constraint not."""
+        counts = jnp.asarray(shards.counts, w.dtype)
+        values = jax.vmap(self.local_value, (None, 0, 0))(w, shards.stacked, counts)
+        return jnp.mean(values) + self.regulariser.value(w)
+
+    def gradient(self, w: Float[Array, "D *K"], shards: Shards) -> Float[Array, "D *K"]:
+        """Return the gradient of (1/A) sum_i f_i, the regulariser not included."""
+        counts = jnp.asarray(shards.counts, w.dtype)
+        gradients = jax.vmap(self.local_gradient, (None, 0, 0))(w, shards.stacked, counts)
+        return jnp.mean(gradients, axis=0)
+
+    def check_targets(self, shards: Shards) -> None:
+        """Raise `InputError` if a record's target is not one that the loss is defined for.
+
+        The Lipschitz constant of a margin loss holds for targets -1 and 1 only, so this is part
+        of the privacy statement and not a courtesy.
+        """
+        real = np.asarray(shards.stacked.mask) > 0
+        self.loss.check_targets(np.asarray(shards.stacked.targets)[real])

@@ -1,0 +1,220 @@
+"""Private records, packed: one block of rows per agent, padded to a common length."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float, Shaped
+
+from tacit import checks
+from tacit.errors import InputError, PrivacyError
+from tacit.problems.norms import row_norms, within_norm
+from tacit.typing import Array, HostArray, Precision
+
+
+class Shard(eqx.Module):
+    """The records of one agent, or of A agents when every leaf has a leading axis A.
+
+    Attributes
+    ----------
+    features
+        Rows x_j; padded rows are 0.
+    targets
+        Floating or int32; 0 in padded rows.
+    mask
+        1 for a record, 0 for padding, in the type of the features.
+    """
+
+    features: Float[Array, "*A M D"]
+    targets: Shaped[Array, "*A M"]
+    mask: Float[Array, "*A M"]
+
+
+class Shards(eqx.Module):
+    """The records of all agents. `jax.vmap` over `stacked` hands each agent its `Shard`.
+
+    Attributes
+    ----------
+    stacked
+        A `Shard` whose leaves have a leading agent axis.
+    counts
+        m_i, the public record counts; a zeroed record still counts.
+    record_norm
+        R: every row satisfies |x|_2 <= R.
+    """
+
+    stacked: Shard
+    counts: tuple[int, ...] = eqx.field(static=True)
+    record_norm: float = eqx.field(static=True)
+
+    @property
+    def agents(self) -> int:
+        """Number of agents, A."""
+        return len(self.counts)
+
+    @property
+    def dimension(self) -> int:
+        """Number of features, D."""
+        return self.stacked.features.shape[-1]
+
+    def shard(self, agent: int) -> Shard:
+        """Return the records of one agent, padding included."""
+        one: Shard = jax.tree.map(lambda leaf: leaf[agent], self.stacked)
+        return one
+
+
+@dataclass(frozen=True)
+class PublicScale:
+    """Multiply every row by R / `norm`, where `norm` bounds |x|_2 by public knowledge alone.
+
+    A norm measured on the data would make every row a function of all records.
+    """
+
+    norm: float
+
+    def __post_init__(self) -> None:
+        checks.positive("the public norm", self.norm)
+
+
+def pack(
+    features: Shaped[np.ndarray, "N D"],
+    targets: Shaped[np.ndarray, "N"],
+    parts: Sequence[Shaped[np.ndarray, "m"]],
+    *,
+    record_norm: float,
+    precision: Precision,
+    enforce: Literal["clip"] | PublicScale,
+) -> Shards:
+    """Return the rows of every part as one agent's records, each of Euclidean norm at most R.
+
+    Parameters
+    ----------
+    features, targets
+        All rows; integer targets become int32, floating ones take the precision of the features.
+    parts
+        Row indices of each agent. Rows that no part names are left out.
+    record_norm
+        R > 0.
+    enforce
+        `"clip"` multiplies each row by min(1, R / |x|_2); `PublicScale(b)` multiplies all rows by
+        R / b and then clips those which still exceed R.
+
+    Raises
+    ------
+    InputError
+        If shapes disagree, a cell is NaN or infinite, a part is empty or out of range, or a row
+        belongs to two parts.
+
+    Notes
+    -----
+    **Guarantee.** Clipping and public scaling act on each row alone, so that two data sets which
+    differ in one record still do so after packing; the norm of what is stored, after rounding to
+    `precision`, is at most R (`within_norm`); and parts are disjoint, which is what composing the
+    agents in parallel rests on.
+
+    Examples
+    --------
+    >>> parts = [np.array([0, 1]), np.array([2])]
+    >>> shards = pack(
+    ...     np.array([[3.0], [0.5], [-4.0]]), np.array([1, -1, 1]), parts,
+    ...     record_norm=1.0, precision="float32", enforce="clip",
+    ... )
+    >>> shards.counts, shards.stacked.features[..., 0].tolist()
+    ((2, 1), [[1.0, 0.5], [-1.0, 0.0]])
+    """
+    features, targets = np.asarray(features), _storable(np.asarray(targets), precision)
+    checks.positive("record_norm", record_norm)
+    indices = _checked_parts(features, targets, parts)
+    longest = max(part.size for part in indices)
+    rows = np.zeros((len(indices), longest, features.shape[1]), precision)
+    answers = np.zeros((len(indices), longest), targets.dtype)
+    mask = np.zeros((len(indices), longest), precision)
+    factor = 1.0 if enforce == "clip" else record_norm / enforce.norm
+    for agent, part in enumerate(indices):
+        scaled = _finite_rows(features, part) * factor
+        rows[agent, : part.size] = within_norm(scaled, record_norm, precision)
+        answers[agent, : part.size] = targets[part]
+        mask[agent, : part.size] = 1
+    counts = tuple(int(part.size) for part in indices)
+    data = Shard(jnp.asarray(rows), jnp.asarray(answers), jnp.asarray(mask))
+    return Shards(data, counts, float(record_norm))
+
+
+def check_norms(shard: Shard, record_norm: float) -> None:
+    """Raise unless every row of the shard, or of all agents' shards, has |x|_2 <= R.
+
+    Masked rows are checked too: a mask is no defence for a question that forgets it.
+
+    Raises
+    ------
+    PrivacyError
+        If a row exceeds R or is NaN; the message does not repeat the row.
+    """
+    norms = row_norms(np.asarray(shard.features))
+    if not np.all(norms <= record_norm):
+        raise PrivacyError(
+            f"{int(np.sum(~(norms <= record_norm)))} rows have a norm above {record_norm:g}; "
+            "the sensitivity bound does not hold for them: pack the data again"
+        )
+
+
+def _storable(targets: HostArray, precision: Precision) -> HostArray:
+    if np.issubdtype(targets.dtype, np.floating):
+        if not np.all(np.isfinite(targets)):
+            raise InputError("a target is NaN or infinite; drop its row or fill it in")
+        return targets.astype(precision)
+    if not np.issubdtype(targets.dtype, np.integer):
+        raise InputError(f"targets are {targets.dtype}; give numbers, for example -1 and 1")
+    return targets.astype(np.int32)
+
+
+def _checked_parts(
+    features: HostArray, targets: HostArray, parts: Sequence[HostArray]
+) -> list[HostArray]:
+    if features.ndim != 2 or targets.shape != features.shape[:1]:
+        raise InputError(
+            f"features have shape {features.shape} and targets {targets.shape}; "
+            "they must be (N, D) and (N,)"
+        )
+    if not len(parts):
+        raise InputError("there are no parts; give the row indices of at least one agent")
+    indices = [_checked_part(agent, part, len(features)) for agent, part in enumerate(parts)]
+    uses = np.bincount(np.concatenate(indices), minlength=len(features))
+    if uses.max() > 1:
+        raise InputError(
+            f"row {uses.argmax()} is used {uses.max()} times; "
+            "parts must be disjoint, so give each row to one agent"
+        )
+    return indices
+
+
+def _checked_part(agent: int, part: HostArray, rows: int) -> HostArray:
+    part = np.asarray(part)
+    if part.size == 0:
+        raise InputError(f"agent {agent} has no records; drop it or ask for fewer agents")
+    if part.ndim != 1 or not np.issubdtype(part.dtype, np.integer):
+        raise InputError(f"the part of agent {agent} must be a vector of integer row indices")
+    if part.min() < 0 or part.max() >= rows:
+        raise InputError(
+            f"the part of agent {agent} names rows {part.min()}..{part.max()}; "
+            f"the data has rows 0..{rows - 1}"
+        )
+    return part
+
+
+def _finite_rows(features: HostArray, part: HostArray) -> HostArray:
+    rows = features[part].astype(np.float64)
+    bad = np.argwhere(~np.isfinite(rows))
+    if bad.size:
+        row, column = bad[0]
+        raise InputError(
+            f"row {part[row]}, column {column} is {rows[row, column]}; "
+            "drop rows with missing values or fill them in"
+        )
+    return rows

@@ -1,0 +1,71 @@
+"""The curves of a training, as one drawing that lies inside the page."""
+
+from __future__ import annotations
+
+import io
+import re
+
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.figure import Figure
+
+from tacit.experiments import Training
+from tacit.typing import HostArray
+
+_STYLE = {
+    "svg.hashsalt": "tacit",
+    "svg.fonttype": "path",
+    "font.size": 10,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.edgecolor": "#8a929c",
+    "axes.labelcolor": "#3a424c",
+    "xtick.color": "#59626d",
+    "ytick.color": "#59626d",
+}
+_INK, _REFERENCE = "#1f5fa8", "#b45309"
+
+
+def curves_svg(training: Training) -> str:
+    """Return an `<svg>` of test error (in per cent) and test loss of the released model by round.
+
+    The non-private optimum, where it was computed, is a dashed line. The text refers to nothing
+    outside itself.
+    """
+    best = training.nonprivate
+    with matplotlib.rc_context(_STYLE):
+        figure = Figure(figsize=(8.2, 3.1), layout="constrained")
+        FigureCanvasSVG(figure)
+        left, right = figure.subplots(1, 2)
+        errors = 100 * training.curves["test_error"]
+        _draw(left, "test error, %", errors, None if best is None else 100 * best.test_error)
+        losses = training.curves["test_loss"]
+        _draw(right, "test loss", losses, None if best is None else best.test_loss)
+        buffer = io.StringIO()
+        figure.savefig(buffer, format="svg", metadata={"Date": None}, transparent=True)
+    return _bare(buffer.getvalue())
+
+
+def _draw(axes: Axes, title: str, values: HostArray, reference: float | None) -> None:
+    rounds = np.arange(1, len(values) + 1)
+    marker = "o" if len(values) <= 30 else ""
+    axes.plot(rounds, values, color=_INK, marker=marker, markersize=3.5, label="private")
+    if reference is not None:
+        axes.axhline(reference, color=_REFERENCE, linestyle="--", label="non-private optimum")
+    axes.set_title(title, loc="left", fontsize=10, color="#1d232b")
+    axes.set_xlabel("round")
+    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.set_ylim(bottom=0)
+    axes.grid(axis="y", color="#e3e7ec", linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.legend(frameon=False, fontsize=9)
+
+
+def _bare(svg: str) -> str:
+    """Return the drawing without its file header and its metadata, which name outside addresses."""
+    body = svg[svg.index("<svg") :]
+    body = re.sub(r"<metadata>.*?</metadata>", "", body, flags=re.DOTALL)
+    label = "Test error and test loss of the released model after every round"
+    return body.replace("<svg ", f'<svg role="img" aria-label="{label}" ', 1)

@@ -1,0 +1,200 @@
+"""One self-contained page about a training, for people who do not know the library."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from html import escape
+
+import tacit
+from tacit.experiments import Training
+from tacit.report.figures import curves_svg
+from tacit.report.settings import settings
+from tacit.report.style import CSS
+
+_UNPROTECTED = (
+    "The settings below, the number of agents, their record counts and the number of rounds: "
+    "all are public by assumption.",
+    "How long the run took, and how much was sent.",
+    "Effects of floating-point arithmetic: the noise is drawn with finite precision.",
+    "What the data says about the population: a model that predicts well reveals that, whether "
+    "or not a given record was used.",
+    "The figures and metrics on this page, which are computed without noise.",
+)
+
+
+def page(training: Training) -> str:
+    """Return the report as HTML; it loads nothing from elsewhere."""
+    title = f"Private training on {training.dataset.title}"
+    sections = [
+        f"<h1>{escape(title)}</h1>",
+        f'<p class="lead">{escape(_story(training))}</p>',
+        _stamps(training),
+        _certificate(training),
+        _metrics(training),
+        _section("Settings", _table(settings(training)) + _settings_note()),
+        _section("What is not protected", _list(_UNPROTECTED) + _threat_note()),
+        _section("Data", _table(_data(training))),
+        _footer(training),
+    ]
+    body = "\n".join(part for part in sections if part)
+    return (
+        '<!doctype html>\n<html lang="en-GB">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{escape(title)}</title>\n<style>{CSS}</style>\n</head>\n"
+        f"<body>\n<main>\n{body}\n</main>\n</body>\n</html>\n"
+    )
+
+
+def percent(fraction: float) -> str:
+    """Return a fraction as text in per cent.
+
+    Examples
+    --------
+    >>> percent(0.15149)
+    '15.15 %'
+    """
+    return f"{100 * fraction:.2f} %"
+
+
+def budget(training: Training) -> str:
+    """Return the certified total as text; epsilon is never rounded down."""
+    epsilon, delta = training.certificate.epsilon, training.certificate.delta
+    if math.isinf(epsilon):
+        return "epsilon = infinity: no privacy"
+    return f"epsilon = {math.ceil(epsilon * 1e4 - 1e-6) / 1e4:.4f}, delta = {delta:g}"
+
+
+def _story(training: Training) -> str:
+    request, dataset, best = training.request, training.dataset, training.nonprivate
+    noise = "without noise" if math.isinf(training.certificate.epsilon) else "with noise"
+    agents = "1 agent" if request.agents == 1 else f"{request.agents} agents"
+    text = (
+        f"{agents} trained one classifier together on {dataset.train_rows:,} records, in "
+        f"{training.plan.rounds} rounds of {request.algorithm}: no agent showed its records, each "
+        f"answered questions about them {noise}."
+    )
+    if not dataset.public:
+        return text + " The data is not public, so how well the model does is not shown."
+    text += f" The released model errs on {percent(training.metrics.test_error)} of the test records"
+    if best is None:
+        return text + "."
+    return text + f"; the best model without privacy errs on {percent(best.test_error)}."
+
+
+def _stamps(training: Training) -> str:
+    stamps = []
+    if training.certificate.reproduction:
+        stamps.append(
+            "reproduction, not private: the noise came from a given seed, and whoever knows the "
+            "seed can draw it again"
+        )
+    if math.isinf(training.certificate.epsilon):
+        stamps.append("no privacy: no noise was added")
+    stamps += [f"warning: {text}" for text in training.warnings]
+    return "\n".join(f'<p class="stamp">{escape(text)}</p>' for text in stamps)
+
+
+def _certificate(training: Training) -> str:
+    certificate = training.certificate
+    mu = "none: the noise is not exactly Gaussian"
+    if certificate.mu is not None:
+        mu = f"{certificate.mu:.4g}" if math.isfinite(certificate.mu) else "infinite"
+    rows = [
+        ("mu (exact Gaussian privacy)", mu),
+        ("what one record means", f"{certificate.record} (relation {certificate.relation})"),
+        ("observer", _OBSERVERS.get(certificate.observer, certificate.observer)),
+        ("taken on trust", certificate.trust),
+        ("attacker at 1 % false positives", _attacker(training)),
+        *(("condition", text) for text in certificate.conditions),
+    ]
+    secret = not certificate.reproduction and math.isfinite(certificate.epsilon)
+    only_if = " <em>if the noise were secret</em>" if certificate.reproduction else ""
+    return (
+        f'<section class="{"box" if secret else "box open"}"><h2>Privacy certificate</h2>'
+        f'<p class="figures">{escape(budget(training))}{only_if}</p>{_table(rows)}</section>'
+    )
+
+
+_OBSERVERS = {
+    "messages": "messages: reads every message of every agent",
+    "sum": "sum: sees the sum over all agents only",
+}
+
+
+def _attacker(training: Training) -> str:
+    if training.certificate.reproduction:
+        return "100 % for whoever knows the seed"
+    return (
+        f"an attacker who knows all other records finds at most "
+        f"{percent(training.certificate.attacker_tpr)} of the true ones"
+    )
+
+
+def _metrics(training: Training) -> str:
+    if not training.dataset.public:
+        return ""
+    measured, best = training.metrics, training.nonprivate
+    columns = [measured] if best is None else [measured, best]
+    heads = ["private model", "non-private optimum"][: len(columns)]
+    rows = [
+        ("test error", [percent(m.test_error) for m in columns]),
+        ("test loss", [f"{m.test_loss:.4f}" for m in columns]),
+        ("training objective", [f"{m.train_loss:.4f}" for m in columns]),
+    ]
+    head = "".join(f'<th class="number">{name}</th>' for name in heads)
+    body = "".join(
+        f"<tr><th>{name}</th>" + "".join(f'<td class="number">{v}</td>' for v in values) + "</tr>"
+        for name, values in rows
+    )
+    note = (
+        '<p class="small">Oracle metrics: computed from the records themselves, without noise and '
+        "outside the certificate. They are shown because this data set is published.</p>"
+    )
+    table = f"<table><thead><tr><th></th>{head}</tr></thead><tbody>{body}</tbody></table>"
+    return _section("How well it does", table + note + curves_svg(training))
+
+
+def _data(training: Training) -> list[tuple[str, str]]:
+    dataset = training.dataset
+    records, columns = dataset.features.shape
+    return [
+        ("name", f"{dataset.title} ({dataset.name})"),
+        (
+            "size",
+            f"{dataset.train_rows:,} training and {records - dataset.train_rows:,} test records of "
+            f"{columns} columns",
+        ),
+        ("source", dataset.source),
+        ("licence", dataset.licence),
+    ]
+
+
+def _settings_note() -> str:
+    return '<p class="small">All settings follow from public facts; none was tuned on the data.</p>'
+
+
+def _threat_note() -> str:
+    return '<p class="small">In full: <code>docs/threat-model.md</code>.</p>'
+
+
+def _footer(training: Training) -> str:
+    return (
+        f'<footer class="small">tacit {tacit.__version__}, {training.seconds:.1f} s. Plan '
+        f"<code>{training.plan.digest}</code> (plan.json); numbers in results.json.</footer>"
+    )
+
+
+def _section(title: str, content: str) -> str:
+    return f"<section><h2>{escape(title)}</h2>{content}</section>"
+
+
+def _table(rows: Iterable[tuple[str, str]]) -> str:
+    body = "".join(
+        f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in rows
+    )
+    return f"<table><tbody>{body}</tbody></table>"
+
+
+def _list(entries: Iterable[str]) -> str:
+    return "<ul>" + "".join(f"<li>{escape(entry)}</li>" for entry in entries) + "</ul>"

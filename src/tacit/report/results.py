@@ -1,0 +1,73 @@
+"""The results of a training as plain values."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import tacit
+from tacit.experiments import Training
+from tacit.report.strict import strict
+
+
+def results(training: Training, out: Path | None) -> dict[str, Any]:
+    """Return the results of a training as strictly valid JSON values.
+
+    Errors are fractions in [0, 1], `seconds` is wall time, an infinite epsilon is the text
+    "infinity". `epsilon`, `delta` and `mu` are the certified totals of the whole run.
+
+    Parameters
+    ----------
+    out
+        Where the report lies; None if none was written.
+
+    Notes
+    -----
+    **Guarantee.** Metrics are un-noised looks at records (oracle metrics) and lie outside the
+    certificate. They are given for published data only; for any other they are None.
+    """
+    certificate, dataset = training.certificate, training.dataset
+    values = {
+        "algorithm": training.request.algorithm,
+        "data": dataset.name,
+        "agents": training.request.agents,
+        "records": dataset.train_rows,
+        "rounds": training.plan.rounds,
+        **{name: getattr(certificate, name) for name in _CERTIFIED},
+        **_metrics(training),
+        "seconds": training.seconds,
+        "out": None if out is None else str(out),
+        "split_seed": training.request.split_seed,
+        "warnings": training.warnings,
+        "plan": training.plan.digest,
+        "version": tacit.__version__,
+    }
+    plain: dict[str, Any] = strict(values)
+    return plain
+
+
+def curves(training: Training) -> dict[str, list[float]]:
+    """Return test error and test loss after every round; nothing where the data is not public."""
+    if not training.dataset.public:
+        return {}
+    values: dict[str, list[float]] = strict(training.curves)
+    return values
+
+
+_CERTIFIED = (
+    "epsilon", "delta", "mu", "relation", "unit", "record", "observer", "trust", "reproduction",
+    "attacker_tpr", "conditions",
+)  # fmt: skip
+
+
+def _metrics(training: Training) -> dict[str, float | None]:
+    """Return what was measured on records, or None for each where it may not be shown."""
+    measured, best = training.metrics, training.nonprivate
+    values = {
+        "test_error": measured.test_error,
+        "test_loss": measured.test_loss,
+        "train_loss": measured.train_loss,
+        "nonprivate_test_error": None if best is None else best.test_error,
+        "nonprivate_test_loss": None if best is None else best.test_loss,
+    }
+    return values if training.dataset.public else dict.fromkeys(values)

@@ -1,0 +1,63 @@
+"""The public settings of a training, as rows of a table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tacit.experiments import Training
+
+_NAMES = {
+    "step_size": "step size",
+    "momentum": "momentum",
+    "averaging": "averaging weight",
+}
+
+
+def settings(training: Training) -> list[tuple[str, str]]:
+    """Return (name, value) of everything the run was made with; all of it is public."""
+    plan, request = training.plan, training.request
+    counts = plan.spec.counts
+    rows = [
+        ("algorithm", request.algorithm),
+        ("agents", f"{len(counts)}, with {spread(counts)} records each"),
+        ("rounds", str(plan.rounds)),
+        ("model coordinates", str(plan.spec.dimension)),
+        ("record norm, at most", f"{plan.spec.record_norm:g}"),
+        ("gradient of one record, norm at most", f"{plan.spec.gradient_bound:.4g}"),
+        ("noise multiplier (scale / sensitivity)", f"{plan.multiplier:.5g}"),
+        ("noise scale of an answer", spread(plan.ledger.scale)),
+    ]
+    rows += [(_NAMES.get(k, k), _over_time(v)) for k, v in plan.schedules.items()]
+    rows += [(name, f"{value:g}") for name, value in _numbers(plan.program.algorithm)]
+    return [*rows, ("precision", plan.precision), ("split seed", str(request.split_seed))]
+
+
+def spread(values: Any) -> str:
+    """Return one number, or the least and the largest.
+
+    Examples
+    --------
+    >>> spread([3, 3, 4])
+    '3 to 4'
+    """
+    least, most = float(np.min(values)), float(np.max(values))
+    return f"{least:.5g}" if least == most else f"{least:.5g} to {most:.5g}"
+
+
+def _over_time(values: Any) -> str:
+    first, last = values[..., 0], values[..., -1]
+    if np.all(values == values.flat[0]):
+        return spread(values)
+    return f"{spread(first)} in the first round, {spread(last)} in the last"
+
+
+def _numbers(algorithm: Any) -> list[tuple[str, float]]:
+    """Return the numerical fields of the algorithm."""
+    fields = [(name, getattr(algorithm, name)) for name in algorithm.__dataclass_fields__]
+    return [
+        (name, float(value))
+        for name, value in fields
+        if isinstance(value, (int, float, np.ndarray, np.generic)) and np.ndim(value) == 0
+    ]

@@ -1,0 +1,127 @@
+"""A run: a plan meets data behind a door; then the observed ledger must equal the planned one."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from tacit.door import Live, Private
+from tacit.errors import InputError
+from tacit.plan import Plan
+from tacit.privacy import Certificate, Ledger
+from tacit.problems import Shards
+from tacit.runtime.serial import serial
+from tacit.runtime.simulate import simulate
+from tacit.transcript import KEPT, Trace, observed_ledger
+from tacit.typing import HostArray, Key
+
+Runtime = Literal["simulate", "serial"]
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished run.
+
+    Attributes
+    ----------
+    model
+        The released model.
+    trace
+        What was kept of the public history.
+    ledger
+        The observed ledger, equal to the planned one.
+    certificate
+        The guarantee; stamped as a reproduction if the noise came from a given seed.
+    seconds
+        Wall time of the run, compilation included.
+    """
+
+    model: HostArray
+    trace: Trace
+    ledger: Ledger
+    certificate: Certificate
+    plan: Plan
+    seconds: float
+
+
+def run(
+    plan: Plan,
+    shards: Shards,
+    *,
+    runtime: Runtime,
+    seed: int | None = None,
+    keep: frozenset[str] = frozenset(),
+    report: Callable[[Any], None] | None = None,
+) -> Run:
+    """Run `plan` on `shards` and return what may be released.
+
+    Parameters
+    ----------
+    runtime
+        "simulate" (vectorised) or "serial" (one agent at a time).
+    seed
+        None: the noise key comes from the operating system and is written nowhere. A number: the
+        noise can be drawn again by whoever knows it, so the run is stamped "reproduction, not
+        private".
+    keep
+        Parts of the trace to keep, of `transcript.KEPT`.
+
+    Raises
+    ------
+    InputError
+        If the shards are not those the plan was made for (counts, dimension, record norm).
+    PrivacyError
+        If the observed ledger differs from the planned one. Nothing is returned then.
+    """
+    if not keep <= set(KEPT):
+        raise InputError(f"cannot keep {sorted(keep - set(KEPT))}; choose from {', '.join(KEPT)}")
+    private = behind_the_door(plan, shards)
+    program = plan.program
+    door = Live(
+        program.oracles, program.mechanism, fresh_key() if seed is None else jax.random.key(seed)
+    )
+    began = time.perf_counter()
+    carried_out = simulate if runtime == "simulate" else serial
+    model, trace = carried_out(program, door, private, keep=keep, report=report)
+    released = np.asarray(model)
+    seconds = time.perf_counter() - began
+    ledger = observed_ledger(plan.ledger, trace.records.kind, trace.records.scale)
+    plan.ledger.same_as(ledger)
+    certificate = dataclasses.replace(plan.certificate, reproduction=seed is not None)
+    return Run(released, trace, ledger, certificate, plan, seconds)
+
+
+def behind_the_door(plan: Plan, shards: Shards) -> Private:
+    """Return what the doors of `plan` are opened with, once the shards are the planned ones."""
+    spec, program = plan.spec, plan.program
+    if shards.counts != spec.counts:
+        raise InputError(
+            "the shards' record counts are not those the plan was made for; plan again"
+        )
+    if shards.record_norm != spec.record_norm:
+        raise InputError(
+            f"the shards enforce record norm {shards.record_norm:g}, the plan assumed "
+            f"{spec.record_norm:g}; pack them with the planned bound or plan again"
+        )
+    features = shards.stacked.features
+    if features.dtype != program.template.dtype or features.shape[-1] != spec.shape[0]:
+        raise InputError(
+            f"the shards hold {features.shape[-1]} features in {features.dtype}; the plan is for "
+            f"{spec.shape[0]} in {plan.precision}"
+        )
+    return Private(shards.stacked, jnp.asarray(shards.counts, program.template.dtype))
+
+
+def fresh_key() -> Key:
+    """Return a noise key from the operating system's entropy. It is never written down."""
+    words = np.frombuffer(os.urandom(8), dtype=np.uint32)
+    key: Key = jax.random.wrap_key_data(jnp.asarray(words), impl="threefry2x32")
+    return key

@@ -1,0 +1,94 @@
+"""The vectorised simulator: a run is one compiled program; agents, seeds, budgets are axes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import jax
+
+from tacit.door import Door, Record
+from tacit.program import Program, agent_turns, server_turns
+from tacit.runtime.star import first_carry, star_round
+from tacit.transcript import Trace
+from tacit.typing import Array, PyTree
+
+Keep = frozenset[str]
+
+
+@partial(jax.jit, static_argnames=("keep", "report"))
+def simulate(
+    program: Program,
+    door: Door,
+    private: Any,
+    *,
+    keep: Keep,
+    report: Callable[[Any], None] | None = None,
+) -> tuple[Array, Trace]:
+    """Return the final model and the kept parts of the trace.
+
+    Parameters
+    ----------
+    program
+        The plan as arrays.
+    door
+        What stands between the algorithm and the data.
+    private
+        What the door is opened with, agents on the first axis of every leaf; an argument, never a
+        closure.
+    keep
+        Any of `transcript.KEPT`. Answers and messages cost memory T x A x dimension.
+    report
+        Called on the host with the number of finished rounds (and in no certain order).
+    """
+    return _simulate(program, door, private, keep, report)
+
+
+@partial(jax.jit, static_argnames=("keep",))
+def sweep(programs: Program, doors: Door, private: Any, *, keep: Keep) -> tuple[Array, Trace]:
+    """Return `simulate` for every pair of a program and a door, as one compiled program.
+
+    Parameters
+    ----------
+    programs
+        From `program.stack`: leaves with a leading axis B.
+    doors
+        Doors that differ in their key: leaves with a leading axis S.
+
+    Returns
+    -------
+    model, trace
+        With leading axes `(B, S)`.
+    """
+
+    def one(program: Program, door: Door) -> tuple[Array, Trace]:
+        return _simulate(program, door, private, keep, None)
+
+    over_doors = jax.vmap(one, in_axes=(None, 0))
+    return jax.vmap(over_doors, in_axes=(0, None))(programs, doors)
+
+
+def _simulate(
+    program: Program, door: Door, private: Any, keep: Keep, report: Callable[[Any], None] | None
+) -> tuple[Array, Trace]:
+    def body(carry: PyTree, turns: Any) -> tuple[PyTree, Trace]:
+        carry, (records, messages) = star_round(program, door, private, carry, *turns)
+        if report is not None:
+            jax.debug.callback(report, turns[1].round + 1)
+        return carry, _kept(program, carry[1], records, messages, keep)
+
+    turns = (agent_turns(program), server_turns(program))
+    (_, public), trace = jax.lax.scan(body, first_carry(program), turns)
+    return program.algorithm.model(public), trace
+
+
+def _kept(program: Program, public: PyTree, records: PyTree, messages: PyTree, keep: Keep) -> Trace:
+    if isinstance(records, Record) and "answers" not in keep:
+        records = records._replace(answer=None)
+    return Trace(
+        models=program.algorithm.model(public) if "models" in keep else None,
+        records=records,
+        messages=messages if "messages" in keep else None,
+        publics=public if "publics" in keep else None,
+    )

@@ -1,0 +1,63 @@
+"""Public facts: all that planning may know of a problem. No data is reachable from here."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from tacit import checks
+from tacit.errors import InputError
+
+
+@dataclass(frozen=True)
+class Spec:
+    """What every observer already knows.
+
+    Attributes
+    ----------
+    counts
+        Records of each agent, m_i. Public (docs/threat-model.md).
+    shape
+        Shape of the model: `(D,)`, or `(D, K)` for K classes.
+    record_norm
+        R: every record satisfies |x|_2 <= R, enforced when shards are packed.
+    gradient_bound
+        c_1: the Euclidean norm of one record's (clipped) gradient, at most.
+        Infinite if nothing bounds it; then only epsilon = infinity can be planned.
+    smoothness
+        c_3: Lipschitz constant of the gradient of every f_i.
+    regulariser_bound, regulariser_smoothness
+        c_2 and c_4 of Huang et al. 2019: bounds on the regulariser's (sub)gradient and Hessian.
+        Infinite where there is none.
+    """
+
+    counts: tuple[int, ...]
+    shape: tuple[int, ...]
+    record_norm: float
+    gradient_bound: float
+    smoothness: float
+    regulariser_bound: float = 0.0
+    regulariser_smoothness: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not self.counts:
+            raise InputError("there are no agents; at least one is needed")
+        for agent, count in enumerate(self.counts):
+            checks.at_least(f"the record count of agent {agent}", count, 1)
+        for size in self.shape:
+            checks.at_least("a dimension of the model", size, 1)
+        checks.positive("record_norm", self.record_norm)
+        for name in ("gradient_bound", "smoothness"):
+            checks.positive(name, getattr(self, name), allow_infinity=True)
+        for name in ("regulariser_bound", "regulariser_smoothness"):
+            checks.not_negative(name, getattr(self, name), allow_infinity=True)
+
+    @property
+    def agents(self) -> int:
+        """Number of agents, A."""
+        return len(self.counts)
+
+    @property
+    def dimension(self) -> int:
+        """Number of model coordinates, d p in Huang et al. 2019."""
+        return math.prod(self.shape)

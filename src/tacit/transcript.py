@@ -1,0 +1,51 @@
+"""What a run leaves behind: public values, answers and messages as sent, the observed ledger."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tacit.privacy import Ledger
+from tacit.typing import HostArray, PyTree
+
+
+class Trace(NamedTuple):
+    """A runtime's output; `None` where a part was not kept.
+
+    Attributes
+    ----------
+    models
+        `(T, *shape)`: the model that could be released after each round.
+    records
+        The door's records, leaves `(T, E, A, ...)`.
+    messages
+        What each agent put on the wire, leaves `(T, A, ...)`.
+    publics
+        The aggregator's value after each round, leaves `(T, ...)`.
+    """
+
+    models: Any
+    records: PyTree
+    messages: PyTree
+    publics: PyTree
+
+
+KEPT = ("models", "answers", "messages", "publics")
+
+
+def observed_ledger(planned: Ledger, kind: Any, scale: Any) -> Ledger:
+    """Return the ledger that the door's records amount to.
+
+    Parameters
+    ----------
+    planned
+        Supplies the sensitivities and the law.
+    kind, scale
+        `(T, E, A)` as recorded.
+    """
+    return Ledger(_agents_first(kind), planned.sensitivity, _agents_first(scale), planned.mechanism)
+
+
+def _agents_first(values: Any) -> HostArray:
+    return np.moveaxis(np.asarray(values), -1, 0)

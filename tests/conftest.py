@@ -1,0 +1,61 @@
+"""Small problems that many tests share."""
+
+import numpy as np
+import pytest
+
+from tacit.algorithms import DPADMM, NoisyGradient
+from tacit.oracles import Gradient
+from tacit.plan import Terms, plan
+from tacit.privacy import Adjacency, Messages, ReplaceOne
+from tacit.problems import (
+    L2,
+    Logistic,
+    NoRegulariser,
+    Problem,
+    WholeSpace,
+    pack,
+    public_facts,
+)
+
+
+def make_shards(*, agents=4, records=12, features=3, seed=0, precision="float64", classes=None):
+    draw = np.random.default_rng(seed)
+    rows = agents * records
+    x = draw.standard_normal((rows, features))
+    y = draw.integers(0, classes, rows) if classes else np.sign(draw.standard_normal(rows))
+    parts = np.split(np.arange(rows), agents)
+    return pack(x, y, parts, record_norm=1.0, precision=precision, enforce="clip")
+
+
+def make_terms(epsilon=1.0, delta=1e-5, observer=None, relation=None):
+    return Terms(epsilon, delta, Adjacency(relation or ReplaceOne(), "record"), observer or Messages())
+
+
+def make_algorithm(name, problem):
+    if name == "dp-admm":
+        return DPADMM(problem, rho=0.1, radius=None, step_rule="smooth", regulariser_at="server")
+    if name == "dp-admm-published":
+        return DPADMM(problem, rho=0.1, radius=5.0, step_rule="nonsmooth", regulariser_at="agents")
+    return NoisyGradient(problem)
+
+
+def make_plan(name, shards, *, problem=None, terms=None, rounds=6, clip=1.0, precision="float64"):
+    problem = problem or Problem(Logistic(), NoRegulariser(), WholeSpace())
+    return plan(
+        public_facts(problem, shards, clip=clip),
+        make_algorithm(name, problem),
+        (Gradient(problem.loss, clip),),
+        terms or make_terms(),
+        rounds=rounds,
+        precision=precision,
+    )
+
+
+@pytest.fixture
+def shards():
+    return make_shards()
+
+
+@pytest.fixture
+def ridge_problem():
+    return Problem(Logistic(), L2(0.1), WholeSpace())

@@ -1,0 +1,105 @@
+"""Law 11: imports point down the layers, and stand at the top of their files."""
+
+import ast
+import importlib
+import pkgutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import tacit
+
+ROOT = Path(tacit.__file__).parent
+LAYERS = [
+    ("typing", "checks", "errors", "spec"),
+    ("problems", "network", "privacy"),
+    ("oracles",),
+    ("algorithms",),
+    ("program", "credit", "plan", "transcript", "door", "protocol"),
+    ("runtime",),
+    ("audit",),
+    ("applications", "datasets"),
+    ("experiments", "claims", "report"),
+    ("cli",),
+]
+LAYER_OF = {room: number for number, rooms in enumerate(LAYERS) for room in rooms}
+ALLOWED_LEVEL = {4, 7, 8, 9}  # rooms of these layers may use one another; layer 1's may not
+
+
+def room_of(path: Path) -> str:
+    return path.relative_to(ROOT).with_suffix("").parts[0]
+
+
+def imported_rooms(tree: ast.AST) -> list[str]:
+    names = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            names.append(node.module)
+        elif isinstance(node, ast.Import):
+            names.extend(alias.name for alias in node.names)
+    rooms = [name.split(".") for name in names if name.startswith("tacit.")]
+    return [parts[1] for parts in rooms]
+
+
+def rising(room: str, tree: ast.AST) -> list[str]:
+    own = LAYER_OF[room]
+    return [
+        other
+        for other in imported_rooms(tree)
+        if other != room
+        and (LAYER_OF[other] > own or (LAYER_OF[other] == own and own not in {0} | ALLOWED_LEVEL))
+    ]
+
+
+FILES = [path for path in sorted(ROOT.rglob("*.py")) if path != ROOT / "__init__.py"]
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_import_points_up(path):
+    assert rising(room_of(path), ast.parse(path.read_text())) == []
+
+
+def test_a_planted_upward_import_is_caught():
+    planted = ast.parse("from tacit.runtime import run")
+    assert rising("oracles", planted) == ["runtime"]
+    assert rising("privacy", ast.parse("import tacit.problems")) == ["problems"]
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_import_is_lazy_outside_the_command_line(path):
+    if room_of(path) == "cli":
+        return
+    tree = ast.parse(path.read_text())
+    lazy = [
+        node.lineno
+        for function in ast.walk(tree)
+        if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef))
+        for node in ast.walk(function)
+        if isinstance(node, (ast.Import, ast.ImportFrom))
+    ]
+    assert lazy == []
+
+
+def test_every_public_name_imports():
+    for module in pkgutil.walk_packages([str(ROOT)], "tacit."):
+        loaded = importlib.import_module(module.name)
+        for name in getattr(loaded, "__all__", ()):
+            assert getattr(loaded, name) is not None
+
+
+def test_files_and_functions_stay_short():
+    for path in FILES:
+        text = path.read_text()
+        assert text.count("\n") < 400, path
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.FunctionDef):
+                body = node.body[1:] if ast.get_docstring(node) else node.body
+                size = body[-1].end_lineno - body[0].lineno + 1 if body else 0
+                assert size <= 60, (path, node.name)
+
+
+def test_the_package_imports_without_touching_the_test_tools():
+    code = "import sys, tacit.cli.main; assert not {'pytest', 'hypothesis'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
