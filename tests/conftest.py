@@ -28,7 +28,9 @@ def make_shards(*, agents=4, records=12, features=3, seed=0, precision="float64"
 
 
 def make_terms(epsilon=1.0, delta=1e-5, observer=None, relation=None):
-    return Terms(epsilon, delta, Adjacency(relation or ReplaceOne(), "record"), observer or Messages())
+    return Terms(
+        epsilon, delta, Adjacency(relation or ReplaceOne(), "record"), observer or Messages()
+    )
 
 
 def make_algorithm(name, problem):

@@ -7,9 +7,9 @@ import math
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from conftest import make_algorithm, make_plan, make_shards, make_terms
 from typing_extensions import override
 
+from conftest import make_algorithm, make_plan, make_shards, make_terms
 from tacit.algorithms import DPADMM, NoisyGradient
 from tacit.credit import credits_summation
 from tacit.errors import InputError

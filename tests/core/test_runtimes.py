@@ -6,12 +6,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from conftest import make_plan, make_shards, make_terms
 
+from conftest import make_plan, make_shards, make_terms
 from tacit.door import Live, Record
 from tacit.errors import InputError, PrivacyError
-from tacit.problems import MultinomialLogistic, NoRegulariser, Problem, Shards, WholeSpace, pack
 from tacit.privacy import Ledger, Sum
+from tacit.problems import MultinomialLogistic, NoRegulariser, Problem, Shards, WholeSpace, pack
 from tacit.program import stack
 from tacit.runtime import behind_the_door, fresh_key, run, serial, simulate, sweep
 from tacit.transcript import KEPT, observed_ledger
@@ -120,7 +120,9 @@ def test_a_float32_plan_stays_in_float32(name):
     doors = Live(made.program.oracles, made.program.mechanism, keys)
     private = behind_the_door(made, shards)
     models, trace = sweep(stack([made.program]), doors, private, keep=frozenset(KEPT))
-    floating = [x for x in jax.tree.leaves((models, trace)) if jnp.issubdtype(x.dtype, jnp.floating)]
+    floating = [
+        x for x in jax.tree.leaves((models, trace)) if jnp.issubdtype(x.dtype, jnp.floating)
+    ]
     assert {x.dtype for x in floating} == {jnp.dtype("float32")}
 
 

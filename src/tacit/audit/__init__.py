@@ -1,6 +1,6 @@
 """Attacks on our own runs. For the data custodian: what it returns is not a release."""
 
-from tacit.audit.audit import ALGORITHMS, AuditReport, audit, named, null_attack
+from tacit.audit.audit import ALGORITHMS, AuditReport, audit, named, null_attacks
 from tacit.audit.canary import Canary, canary, opened
 from tacit.audit.faults import Fault, fault_named, plant
 from tacit.audit.likelihood import LowerBound, log_likelihood_ratio, lower_bound
@@ -21,7 +21,7 @@ __all__ = [
     "log_likelihood_ratio",
     "lower_bound",
     "named",
-    "null_attack",
+    "null_attacks",
     "opened",
     "plant",
     "replay",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import jax
@@ -21,7 +22,7 @@ from tacit.door import Live, Pair, Rival
 from tacit.errors import InputError
 from tacit.plan import Plan, Terms, plan
 from tacit.privacy import Adjacency, Messages, Observer, ReplaceOne, epsilon_of
-from tacit.problems import Problem
+from tacit.problems import Problem, Shards
 from tacit.program import Program
 from tacit.runtime import simulate
 from tacit.transcript import Trace
@@ -29,6 +30,7 @@ from tacit.typing import Array, HostArray, Key
 
 ALGORITHMS = ("dp-admm", "noisy-gradient")
 LEVEL = 1e-3
+CONFIDENCE = 0.95
 Outcome = Literal["consistent", "violated"]
 
 
@@ -130,16 +132,18 @@ def audit(
     )
 
 
-def null_attack(algorithm: str, *, mu: float, runs: int, seed: int) -> LowerBound:
-    """Return the lower bound when both sides are runs on D, scored against (D, D').
+def null_attacks(
+    algorithm: str, *, mu: float, runs: int, attacks: int, seed: int
+) -> list[LowerBound]:
+    """Return the bounds of `attacks` attacks in which both sides are runs on D, scored for (D, D').
 
     The two sides then follow one law, so a bound above 0 is a false alarm of the attack itself.
     """
     pair = canary(agents=3, records=4, features=5, seed=seed)
     made = _plan(named(algorithm, pair.problem), pair, mu, Messages())
-    keys = jax.random.split(jax.random.key(seed), 2)
-    sides = [_ratios(made, pair, pair.first, key, runs, None) for key in keys]
-    return lower_bound(*sides, confidence=0.95)
+    keys = jax.random.split(jax.random.key(seed), 2 * attacks * runs)
+    ratios = _ratios(made, pair, pair.first, keys, None).reshape(attacks, 2, runs)
+    return [lower_bound(first, second, confidence=CONFIDENCE) for first, second in ratios]
 
 
 def named(algorithm: str, problem: Problem) -> StarAlgorithm:
@@ -185,26 +189,30 @@ def _recorded(
 
 def _attack(made: Plan, pair: Canary, keys: Key, runs: int, fault: Fault | None) -> LowerBound:
     sides = [
-        _ratios(made, pair, actual, key, runs, fault)
+        _ratios(made, pair, actual, jax.random.split(key, runs), fault)
         for actual, key in zip((pair.first, pair.second), keys, strict=True)
     ]
-    return lower_bound(*sides, confidence=0.95)
+    return lower_bound(*sides, confidence=CONFIDENCE)
 
 
-def _ratios(
-    made: Plan, pair: Canary, actual: Any, key: Key, runs: int, fault: Fault | None
-) -> HostArray:
-    """Log likelihood ratios of `runs` runs on `actual`, as one compiled program."""
+def _ratios(made: Plan, pair: Canary, actual: Shards, keys: Key, fault: Fault | None) -> HostArray:
+    """Return the log likelihood ratio of one run on `actual` for every key."""
+    program = made.program
+    live = Live(program.oracles, program.mechanism, keys)
+    subject = plant(fault, program.algorithm, live)
+    # the wire is the business of message replay: here the algorithm runs as planned
+    door = live if isinstance(subject.door, BothAnswers) else subject.door
     behind = Pair(opened(actual), opened(pair.first), opened(pair.second))
     observer = Messages() if made.certificate.observer == "messages" else made.terms.observer
+    return np.asarray(_many_runs(program, Rival(door, subject.oracles), behind, observer))
 
-    def one(key: Key, behind: Pair) -> Float[Array, ""]:
-        # the wire is the business of message replay: here the algorithm runs as planned
-        live = Live(made.program.oracles, made.program.mechanism, key)
-        subject = plant(fault, made.program.algorithm, live)
-        door = live if isinstance(subject.door, BothAnswers) else subject.door
-        _, trace = simulate(made.program, Rival(door, subject.oracles), behind, keep=frozenset())
-        return log_likelihood_ratio(trace.records, made.program.mechanism, observer)
 
-    ratios = jax.jit(jax.vmap(one, in_axes=(0, None)))(jax.random.split(key, runs), behind)
-    return np.asarray(ratios)
+@partial(jax.jit, static_argnames=("observer",))
+def _many_runs(
+    program: Program, doors: Rival, behind: Pair, observer: Observer
+) -> Float[Array, "N"]:
+    def one(door: Rival) -> Float[Array, ""]:
+        _, trace = simulate(program, door, behind, keep=frozenset())
+        return log_likelihood_ratio(trace.records, program.mechanism, observer)
+
+    return jax.vmap(one)(doors)

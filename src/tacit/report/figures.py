@@ -4,27 +4,33 @@ from __future__ import annotations
 
 import io
 import re
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
 
 import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from tacit.experiments import Training
 from tacit.typing import HostArray
 
-_STYLE = {
-    "svg.hashsalt": "tacit",
-    "svg.fonttype": "path",
-    "font.size": 10,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.edgecolor": "#8a929c",
-    "axes.labelcolor": "#3a424c",
-    "xtick.color": "#59626d",
-    "ytick.color": "#59626d",
-}
+_STYLE: Mapping[Any, Any] = MappingProxyType(
+    {
+        "svg.hashsalt": "tacit",
+        "svg.fonttype": "path",
+        "font.size": 10,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.edgecolor": "#8a929c",
+        "axes.labelcolor": "#3a424c",
+        "xtick.color": "#59626d",
+        "ytick.color": "#59626d",
+    }
+)
 _INK, _REFERENCE = "#1f5fa8", "#b45309"
 
 
@@ -35,7 +41,7 @@ def curves_svg(training: Training) -> str:
     outside itself.
     """
     best = training.nonprivate
-    with matplotlib.rc_context(_STYLE):
+    with matplotlib.rc_context(dict(_STYLE)):
         figure = Figure(figsize=(8.2, 3.1), layout="constrained")
         FigureCanvasSVG(figure)
         left, right = figure.subplots(1, 2)
@@ -51,12 +57,12 @@ def curves_svg(training: Training) -> str:
 def _draw(axes: Axes, title: str, values: HostArray, reference: float | None) -> None:
     rounds = np.arange(1, len(values) + 1)
     marker = "o" if len(values) <= 30 else ""
-    axes.plot(rounds, values, color=_INK, marker=marker, markersize=3.5, label="private")
+    axes.plot(rounds, values, color=_INK, marker=marker, markersize=3.5, label="released model")
     if reference is not None:
         axes.axhline(reference, color=_REFERENCE, linestyle="--", label="non-private optimum")
     axes.set_title(title, loc="left", fontsize=10, color="#1d232b")
     axes.set_xlabel("round")
-    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_ylim(bottom=0)
     axes.grid(axis="y", color="#e3e7ec", linewidth=0.8)
     axes.set_axisbelow(True)

@@ -13,7 +13,7 @@ from tacit.report.settings import settings
 from tacit.report.style import CSS
 
 _UNPROTECTED = (
-    "The settings below, the number of agents, their record counts and the number of rounds: "
+    "The settings above, the number of agents, their record counts and the number of rounds: "
     "all are public by assumption.",
     "How long the run took, and how much was sent.",
     "Effects of floating-point arithmetic: the noise is drawn with finite precision.",
@@ -25,7 +25,8 @@ _UNPROTECTED = (
 
 def page(training: Training) -> str:
     """Return the report as HTML; it loads nothing from elsewhere."""
-    title = f"Private training on {training.dataset.title}"
+    kind = "Training" if math.isinf(training.certificate.epsilon) else "Private training"
+    title = f"{kind} on {training.dataset.title}"
     sections = [
         f"<h1>{escape(title)}</h1>",
         f'<p class="lead">{escape(_story(training))}</p>',
@@ -76,10 +77,12 @@ def _story(training: Training) -> str:
     )
     if not dataset.public:
         return text + " The data is not public, so how well the model does is not shown."
-    text += f" The released model errs on {percent(training.metrics.test_error)} of the test records"
+    text += (
+        f" The released model errs on {percent(training.metrics.test_error)} of the test records"
+    )
     if best is None:
         return text + "."
-    return text + f"; the best model without privacy errs on {percent(best.test_error)}."
+    return text + f"; the optimum without privacy errs on {percent(best.test_error)}."
 
 
 def _stamps(training: Training) -> str:
@@ -102,14 +105,16 @@ def _certificate(training: Training) -> str:
         mu = f"{certificate.mu:.4g}" if math.isfinite(certificate.mu) else "infinite"
     rows = [
         ("mu (exact Gaussian privacy)", mu),
-        ("what one record means", f"{certificate.record} (relation {certificate.relation})"),
+        ("what one record means", f"{certificate.relation}: {certificate.record}"),
         ("observer", _OBSERVERS.get(certificate.observer, certificate.observer)),
         ("taken on trust", certificate.trust),
-        ("attacker at 1 % false positives", _attacker(training)),
+        ("best attack", _attacker(training)),
         *(("condition", text) for text in certificate.conditions),
     ]
     secret = not certificate.reproduction and math.isfinite(certificate.epsilon)
-    only_if = " <em>if the noise were secret</em>" if certificate.reproduction else ""
+    only_if = ""
+    if certificate.reproduction and math.isfinite(certificate.epsilon):
+        only_if = " <em>if the noise were secret</em>"
     return (
         f'<section class="{"box" if secret else "box open"}"><h2>Privacy certificate</h2>'
         f'<p class="figures">{escape(budget(training))}{only_if}</p>{_table(rows)}</section>'
@@ -123,11 +128,13 @@ _OBSERVERS = {
 
 
 def _attacker(training: Training) -> str:
+    if math.isinf(training.certificate.epsilon):
+        return "100 %: there is no noise"
     if training.certificate.reproduction:
         return "100 % for whoever knows the seed"
     return (
-        f"an attacker who knows all other records finds at most "
-        f"{percent(training.certificate.attacker_tpr)} of the true ones"
+        f"true-positive rate at most {percent(training.certificate.attacker_tpr)} at 1 % false "
+        "positives, for an attacker who knows everything but one record"
     )
 
 
@@ -136,7 +143,7 @@ def _metrics(training: Training) -> str:
         return ""
     measured, best = training.metrics, training.nonprivate
     columns = [measured] if best is None else [measured, best]
-    heads = ["private model", "non-private optimum"][: len(columns)]
+    heads = ["released model", "non-private optimum"][: len(columns)]
     rows = [
         ("test error", [percent(m.test_error) for m in columns]),
         ("test loss", [f"{m.test_loss:.4f}" for m in columns]),
@@ -171,7 +178,7 @@ def _data(training: Training) -> list[tuple[str, str]]:
 
 
 def _settings_note() -> str:
-    return '<p class="small">All settings follow from public facts; none was tuned on the data.</p>'
+    return '<p class="small">All of it was fixed before any record was touched.</p>'
 
 
 def _threat_note() -> str:

@@ -40,11 +40,11 @@ def save(training: Training, out: Path, *, force: bool) -> None:
     target = out.resolve()
     with _one_line("written", out):
         target.parent.mkdir(parents=True, exist_ok=True)
-        with _passing(target, "part") as part, _passing(target, "old") as old:
+        with _passing(target, "part") as part:
             part.mkdir()
             for name, text in texts.items():
                 (part / name).write_text(text, encoding="utf-8")
-            _swap(part, target, old)
+            _swap(part, target)
 
 
 def check_out(out: Path, *, force: bool) -> None:
@@ -75,7 +75,7 @@ def _check_found(out: Path, found: list[str], force: bool) -> None:
     strangers = [name for name in found if name not in FILES]
     if strangers or "results.json" not in found:
         raise InputError(
-            f"{out} is not empty and is not a report of tacit (it holds {(strangers or found)[0]}), "
+            f"{out} is not empty and is no report of tacit (it holds {(strangers or found)[0]}), "
             "so not even --force replaces it; name a new folder"
         )
     if not force:
@@ -98,21 +98,23 @@ def _json(values: Any) -> str:
     return json.dumps(values, indent=1, allow_nan=False) + "\n"
 
 
-def _swap(part: Path, target: Path, old: Path) -> None:
-    """Rename `part` to `target`; what was there goes to `old`, and comes back if that fails."""
-    if target.exists():
-        target.replace(old)
+def _swap(part: Path, target: Path) -> None:
+    """Rename `part` to `target`; what was there is deleted last, and comes back if that fails."""
+    old = part.with_suffix(".old")
     try:
+        if target.exists():
+            target.replace(old)
         part.replace(target)
     except BaseException:
         if old.exists():
             old.replace(target)
         raise
+    shutil.rmtree(old, ignore_errors=True)
 
 
 @contextmanager
 def _passing(target: Path, suffix: str) -> Iterator[Path]:
-    """A name beside `target`; whatever lies there at the end is deleted."""
+    """Yield a name beside `target`; whatever lies there at the end is deleted."""
     path = target.with_name(f".{target.name}.{os.getpid()}.{suffix}")
     try:
         yield path

@@ -6,12 +6,16 @@ from typing import Any
 
 import numpy as np
 
+from tacit.algorithms import StarAlgorithm
 from tacit.experiments import Training
+from tacit.plan import describe
 
 _NAMES = {
     "step_size": "step size",
     "momentum": "momentum",
     "averaging": "averaging weight",
+    "averaged": "share of the rounds averaged",
+    "rho": "ADMM parameter rho",
 }
 
 
@@ -43,7 +47,7 @@ def spread(values: Any) -> str:
     '3 to 4'
     """
     least, most = float(np.min(values)), float(np.max(values))
-    return f"{least:.5g}" if least == most else f"{least:.5g} to {most:.5g}"
+    return f"{least:.6g}" if least == most else f"{least:.6g} to {most:.6g}"
 
 
 def _over_time(values: Any) -> str:
@@ -53,11 +57,7 @@ def _over_time(values: Any) -> str:
     return f"{spread(first)} in the first round, {spread(last)} in the last"
 
 
-def _numbers(algorithm: Any) -> list[tuple[str, float]]:
+def _numbers(algorithm: StarAlgorithm) -> list[tuple[str, float]]:
     """Return the numerical fields of the algorithm."""
-    fields = [(name, getattr(algorithm, name)) for name in algorithm.__dataclass_fields__]
-    return [
-        (name, float(value))
-        for name, value in fields
-        if isinstance(value, (int, float, np.ndarray, np.generic)) and np.ndim(value) == 0
-    ]
+    fields = describe(algorithm).items()
+    return [(_NAMES.get(name, name), value) for name, value in fields if isinstance(value, float)]

@@ -28,6 +28,6 @@ td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; }
 ul { margin: .4rem 0; padding-left: 1.2rem; }
 code { font: .88em ui-monospace, SFMono-Regular, Menlo, Consolas, monospace;
        overflow-wrap: anywhere; }
-svg { display: block; width: 100%; height: auto; }
+svg { display: block; width: 100%; height: auto; margin-top: 1.1rem; }
 footer { margin-top: 2.6rem; border-top: 1px solid #d5dbe2; padding-top: .8rem; }
 """

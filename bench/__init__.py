@@ -1,0 +1,1 @@
+"""Benchmarks: `python -m bench`. Figures are ratios measured in one process, medians of repeats."""

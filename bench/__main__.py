@@ -1,0 +1,55 @@
+"""Run every benchmark and print one table; `--json` prints the figures as JSON, `--quick` skips accuracy."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable
+
+import jax
+
+from bench import accuracy, settings, speed
+
+PARTS: dict[str, Callable[[], object]] = {
+    "one run of noisy-gradient, Adult, 100 rounds, float32": lambda: speed.one_run(
+        "noisy-gradient"
+    ),
+    "one run of dp-admm, Adult, 100 rounds, float32": lambda: speed.one_run("dp-admm"),
+    "40 runs of noisy-gradient as one program, float64": lambda: speed.forty_runs("noisy-gradient"),
+    "40 runs of dp-admm as one program, float64": lambda: speed.forty_runs("dp-admm"),
+    "tacit train adult, cold": speed.cold_start,
+    "accounting": speed.accounting,
+    "test error on Adult, 100 agents, delta 1e-5, replace-one": accuracy.adult_errors,
+    "settings on synthetic problems": settings.synthetic_errors,
+}
+
+
+def main() -> None:
+    """Print the table, or JSON."""
+    figures: dict[str, object] = {
+        "machine": f"{os.cpu_count()} cores, {jax.devices()[0].device_kind}"
+    }
+    for name, part in PARTS.items():
+        if "--quick" in sys.argv and ("error" in name or "settings" in name):
+            continue
+        figures[name] = part()
+        if "--json" not in sys.argv:
+            print(f"\n{name}")
+            _print(figures[name])
+    if "--json" in sys.argv:
+        print(json.dumps(figures, indent=1))
+
+
+def _print(figures: object, indent: str = "  ") -> None:
+    if not isinstance(figures, dict):
+        return
+    for name, value in figures.items():
+        if isinstance(value, dict):
+            print(f"{indent}{name:<44}" + "  ".join(f"{k} {v:.4f}" for k, v in value.items()))
+        else:
+            print(f"{indent}{name:<44}{value:12.4g}")
+
+
+if __name__ == "__main__":
+    main()

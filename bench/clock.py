@@ -1,0 +1,50 @@
+"""Timing, and the two bounds that figures are held against: memory reads and matrix products."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+
+def median_seconds(function: Callable[[], object], *, repeats: int = 7) -> float:
+    """Return the median wall time of `function`, which must wait for its result, after one warm-up."""
+    function()
+    times = []
+    for _ in range(repeats):
+        began = time.perf_counter()
+        function()
+        times.append(time.perf_counter() - began)
+    return float(np.median(times))
+
+
+def alternating(functions: list[Callable[[], object]], *, repeats: int = 7) -> list[float]:
+    """Return the median time of each function, called in turn so that drift hits all alike."""
+    for function in functions:
+        function()
+    times: list[list[float]] = [[] for _ in functions]
+    for _ in range(repeats):
+        for function, own in zip(functions, times, strict=True):
+            began = time.perf_counter()
+            function()
+            own.append(time.perf_counter() - began)
+    return [float(np.median(own)) for own in times]
+
+
+def read_bandwidth(array: jax.Array) -> float:
+    """Return bytes per second of reading `array` once (a jitted sum, all cores)."""
+    total = jax.jit(jnp.sum)
+    return array.nbytes / median_seconds(lambda: total(array).block_until_ready(), repeats=21)
+
+
+def matrix_rate(dtype: str, rows: int, inner: int, columns: int) -> float:
+    """Return flops per second of a jitted product of that shape."""
+    draw = np.random.default_rng(0)
+    left = jnp.asarray(draw.standard_normal((rows, inner)), dtype)
+    right = jnp.asarray(draw.standard_normal((inner, columns)), dtype)
+    product = jax.jit(jnp.matmul)
+    seconds = median_seconds(lambda: product(left, right).block_until_ready(), repeats=11)
+    return 2 * rows * inner * columns / seconds

@@ -1,0 +1,88 @@
+"""Speed and memory of the Adult run, as ratios measured in one process."""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+import time
+
+import jax
+
+from bench.adult import AGENTS, ROUNDS, Bench, adult, bench_of, numpy_loop
+from bench.clock import alternating, matrix_rate, median_seconds, read_bandwidth
+from tacit.door import Live
+from tacit.program import stack
+from tacit.runtime import simulate, sweep
+
+NOTHING: frozenset[str] = frozenset()
+
+
+def one_run(name: str) -> dict[str, float]:
+    """Return the figures of one run in single precision: against NumPy and the memory bound."""
+    bench = adult(name, "float32")
+
+    def ours() -> object:
+        return jax.block_until_ready(simulate(*_parts(bench), keep=NOTHING))
+
+    mine, theirs = alternating([ours, lambda: numpy_loop(bench)])
+    features = bench.shards.stacked.features
+    bound = 2 * ROUNDS * features.nbytes / read_bandwidth(features)
+    return {
+        "seconds": mine,
+        "numpy_seconds": theirs,
+        "times_faster_than_numpy": theirs / mine,
+        "seconds_of_two_reads_a_round": bound,
+        "times_the_memory_bound": mine / bound,
+    }
+
+
+def forty_runs(name: str) -> dict[str, float]:
+    """Return the figures of 10 seeds x 4 budgets as one program, in double precision."""
+    first = adult(name, "float64")
+    budgets = [bench_of(name, first.shards, "float64", epsilon=e) for e in (0.1, 0.5, 1.0, 5.0)]
+    programs = stack([bench.plan.program for bench in budgets])
+    keys = jax.random.split(jax.random.key(0), 10)
+    doors = Live(first.door.oracles, first.door.mechanism, keys)
+    one, forty = alternating(
+        [
+            lambda: jax.block_until_ready(simulate(*_parts(first), keep=NOTHING)),
+            lambda: jax.block_until_ready(sweep(programs, doors, first.private, keep=NOTHING)),
+        ],
+        repeats=5,
+    )
+    records, d = AGENTS * first.shards.counts[0], first.shards.dimension
+    bound = ROUNDS * 2 * (2 * records * d * 40) / matrix_rate("float64", records, d, 40)
+    return {
+        "one_run_seconds": one,
+        "forty_runs_seconds": forty,
+        "forty_over_one": forty / one,
+        "gemm_bound_seconds": bound,
+        "times_the_gemm_bound": forty / bound,
+    }
+
+
+def cold_start() -> dict[str, float]:
+    """Return wall seconds and peak memory of `tacit train adult` in a fresh process."""
+    command = [sys.executable, "-m", "tacit", "train", "adult", "--agents", str(AGENTS)]
+    command += ["--epsilon", "1", "--delta", "1e-6", "--quiet", "--json"]
+    began = time.perf_counter()
+    subprocess.run(command, check=True, capture_output=True)
+    seconds = time.perf_counter() - began
+    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+    return {"seconds": seconds, "peak_mebibytes": peak}
+
+
+def accounting() -> dict[str, float]:
+    """Return the milliseconds of composing 5,000 different scales and inverting the curve."""
+    import numpy as np
+
+    from tacit.privacy import compose, epsilon_of
+
+    ratios = np.linspace(1e-3, 2e-2, 5000)
+    seconds = median_seconds(lambda: epsilon_of(1e-6, compose(ratios)), repeats=21)
+    return {"milliseconds_for_5000_scales": 1000 * seconds}
+
+
+def _parts(bench: Bench) -> tuple[object, object, object]:
+    return bench.plan.program, bench.door, bench.private

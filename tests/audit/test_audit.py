@@ -1,0 +1,188 @@
+"""Laws 2, 5 and 6: the audit accepts what is sound and tells the planted faults apart."""
+
+import jax
+import numpy as np
+import pytest
+from scipy import stats
+
+from tacit.audit import (
+    audit,
+    canary,
+    fault_named,
+    log_likelihood_ratio,
+    lower_bound,
+    null_attacks,
+    residual_report,
+)
+from tacit.door import RivalRecord
+from tacit.errors import InputError
+from tacit.privacy import Gaussian, Laplace, Messages, Sum
+
+ALGORITHMS = ["noisy-gradient", "dp-admm"]
+SEES = {
+    "halved-noise": {"likelihood", "residuals"},
+    "no-clipping": {"likelihood", "replay"},
+    "reused-noise": {"residuals"},
+    "clear-dual": {"messages"},
+}
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_a_sound_algorithm_is_consistent_and_its_bound_is_nearly_attained(algorithm):
+    report = audit(algorithm, mu=1.5, runs=1000, seed=0)
+    assert report.verdict == "consistent"
+    assert 1.1 < report.likelihood.mu < 1.5
+    assert report.claimed_mu == pytest.approx(1.5, rel=1e-9)
+    assert report.replay.realised_mu == pytest.approx(1.5, rel=1e-9)
+    assert report.replay.worst_ratio == pytest.approx(1.0, rel=1e-9)
+    assert report.replay.message_gap <= 1e-10
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("fault", sorted(SEES))
+def test_each_planted_fault_is_seen_by_the_layers_that_should_see_it(algorithm, fault):
+    report = audit(algorithm, mu=1.5, runs=1000, seed=1, fault=fault)
+    assert report.verdict == "violated"
+    assert {name for name, outcome in report.layers.items() if outcome == "violated"} == SEES[fault]
+
+
+def test_the_observer_of_sums_learns_what_is_certified_and_no_less():
+    """Three agents, one colluder: two honest noises in the sum of three, so the outsider sees less."""
+    claimed = audit("noisy-gradient", mu=1.5, runs=2000, seed=2, observer=Sum(colluders=0))
+    assert claimed.verdict == "consistent"
+    assert 1.1 < claimed.likelihood.mu < 1.5
+
+
+def test_messages_read_one_by_one_break_a_certificate_for_sums():
+    """The planted leak: noise shared between agents, but every link is read."""
+    summed = audit("noisy-gradient", mu=1.5, runs=1000, seed=3, observer=Sum(colluders=0))
+    assert summed.replay.realised_mu == pytest.approx(1.5 * np.sqrt(3), rel=1e-9)
+
+
+def test_the_null_attack_raises_no_more_false_alarms_than_it_may():
+    """Both sides drawn on D: a positive bound is a false alarm; at most 5 % of 400 attacks."""
+    bounds = null_attacks("noisy-gradient", mu=1.5, runs=200, attacks=400, seed=0)
+    assert sum(bound.mu > 0 for bound in bounds) <= 20
+    # the ratios vary: scored against D twice they would be 0, and the test could not fail
+    assert all(0 < bound.false_positives < 200 for bound in bounds)
+    assert all(0 < bound.false_negatives < 200 for bound in bounds)
+
+
+def test_the_lower_bound_covers_the_truth_at_its_confidence():
+    """1,000 ideal attacks on a mu = 1.5 mechanism: at most 5 % of the bounds exceed 1.5."""
+    draw = np.random.default_rng(0)
+    over = 0
+    for _ in range(1000):
+        first = draw.normal(1.5**2 / 2, 1.5, 300)
+        second = draw.normal(-(1.5**2) / 2, 1.5, 300)
+        over += lower_bound(first, second, confidence=0.95).mu > 1.5
+    assert over <= 50
+
+
+def test_the_lower_bound_matches_clopper_pearson_by_another_route():
+    first = np.r_[np.full(80, 1.0), np.full(20, -1.0)]
+    second = np.r_[np.full(70, -1.0), np.full(30, 1.0)]
+    a = stats.binomtest(20, 100).proportion_ci(0.95, "exact").high
+    b = stats.binomtest(30, 100).proportion_ci(0.95, "exact").high
+    truth = stats.norm.ppf(1 - a) - stats.norm.ppf(b)
+    assert lower_bound(first, second, confidence=0.95).mu == pytest.approx(truth, rel=1e-9)
+
+
+def test_a_useless_attacker_proves_nothing_and_a_backwards_one_neither():
+    draw = np.random.default_rng(0)
+    noise = draw.normal(size=(2, 100))
+    assert lower_bound(*noise, confidence=0.95).mu == 0.0
+    assert lower_bound(np.full(100, -1.0), np.full(100, 1.0), confidence=0.95).mu == 0.0
+
+
+def test_infinite_ratios_are_an_error():
+    with pytest.raises(InputError, match="finite"):
+        lower_bound(np.array([np.inf]), np.array([0.0]), confidence=0.95)
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "law"), [(Gaussian(), stats.norm), (Laplace(), stats.laplace)]
+)
+def test_the_likelihood_ratio_is_the_difference_of_log_densities(mechanism, law):
+    draw = np.random.default_rng(0)
+    first, second = draw.normal(size=(2, 3, 1, 2, 4))
+    scale = draw.uniform(0.5, 2.0, (3, 1, 2))
+    record = RivalRecord(*(jax.numpy.asarray(x) for x in (first, second, scale)))
+    wide = scale[..., None]
+    truth = np.sum(law.logpdf(first, scale=wide) - law.logpdf(second, scale=wide))
+    ours = float(log_likelihood_ratio(record, mechanism, Messages()))
+    assert ours == pytest.approx(truth, rel=1e-10)
+
+
+def honest(law, seed, shape=(10, 1, 3, 5)):
+    return law.rvs(size=shape, random_state=seed)
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "law"), [(Gaussian(), stats.norm), (Laplace(), stats.laplace)]
+)
+def test_honest_residuals_pass_as_often_as_promised(mechanism, law):
+    """400 honest runs at level 5 %: the share that fails stays below the 99.9 % limit of 5 %."""
+    scale = np.full((10, 1, 3), 2.0)
+    failed = sum(
+        not residual_report(
+            2.0 * honest(law, seed), np.zeros((10, 1, 3, 5)), scale, mechanism, level=0.05
+        ).passes
+        for seed in range(400)
+    )
+    assert failed <= stats.binom.ppf(0.999, 400, 0.05)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "test"),
+    [
+        (lambda u: 0.5 * u, "variance"),
+        (lambda u: 2.0 * u, "variance"),
+        (lambda u: u + 0.6, "mean"),
+        (lambda u: np.broadcast_to(u[:1], u.shape), "rounds"),
+        (lambda u: np.broadcast_to(u[:, :, :1], u.shape), "agents"),
+        (lambda u: np.sign(u), "distribution"),
+        (lambda u: np.concatenate([u[:5], u[:5][::-1]]), "repeats"),
+        (lambda u: u * 0, "variance"),
+    ],
+    ids=[
+        "halved",
+        "doubled",
+        "shifted",
+        "reused",
+        "shared",
+        "two-valued",
+        "played-back",
+        "dropped",
+    ],
+)
+def test_spoiled_noise_is_caught_by_the_test_made_for_it(spoil, test):
+    u = spoil(honest(stats.norm, 0))
+    report = residual_report(u, np.zeros(u.shape), np.ones((10, 1, 3)), Gaussian(), level=1e-3)
+    assert test in report.failed
+
+
+def test_residuals_of_answers_without_noise_cannot_be_tested():
+    with pytest.raises(InputError, match="without noise"):
+        residual_report(
+            np.zeros((2, 1, 1, 1)),
+            np.zeros((2, 1, 1, 1)),
+            np.zeros((2, 1, 1)),
+            Gaussian(),
+            level=0.1,
+        )
+
+
+def test_the_canary_differs_in_one_record_of_one_agent():
+    pair = canary(agents=3, records=4, features=5, seed=0)
+    changed = np.asarray(pair.first.stacked.targets != pair.second.stacked.targets)
+    assert changed.sum() == 1
+    assert changed[0, 0]
+    np.testing.assert_array_equal(pair.first.stacked.features, pair.second.stacked.features)
+
+
+def test_an_unknown_fault_or_algorithm_is_named():
+    with pytest.raises(InputError, match="halved-noise"):
+        fault_named("doubled-noise")
+    with pytest.raises(InputError, match="dp-admm"):
+        audit("sgd", mu=1.5, runs=1, seed=0)

@@ -1,0 +1,455 @@
+"""The command line, run as users run it: arguments in; exit code, output and files out."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+import tacit.audit
+from tacit.cli import interrupt
+from tacit.cli.main import main
+from tacit.cli.progress import bar
+from tacit.experiments import training
+
+PRIVATE = ["--epsilon", "1", "--delta", "1e-5"]
+TRAIN = ["train", "breast_cancer", *PRIVATE, "--rounds", "5", "--agents", "4"]
+ACCOUNT = ["account", "gaussian", "--rounds", "100", "--delta", "1e-6"]
+KEYS = {
+    "algorithm", "agents", "rounds", "epsilon", "delta", "mu", "relation", "unit", "observer",
+    "trust", "test_error", "test_loss", "train_loss", "nonprivate_test_error", "seconds", "out",
+}  # fmt: skip
+
+
+class Done(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self):
+        return json.loads(self.out, parse_constant=pytest.fail)
+
+
+@pytest.fixture
+def tacit_(capsys):
+    def call(*arguments):
+        code = main([str(argument) for argument in arguments])
+        return Done(code, *capsys.readouterr())
+
+    return call
+
+
+@pytest.fixture
+def refused(tacit_):
+    """Run, and require: exit code 2, nothing on stdout, one line on stderr; return the line."""
+
+    def call(*arguments):
+        done = tacit_(*arguments)
+        assert (done.code, done.out) == (2, "")
+        assert done.err.startswith("tacit: error: ")
+        assert done.err.count("\n") == 1
+        assert done.err.endswith("\n")
+        return done.err
+
+    return call
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory):
+    """One training in a process of its own, with a report; shared, it takes seconds."""
+    out = tmp_path_factory.mktemp("cli") / "report"
+    command = [sys.executable, "-c", "from tacit.cli.main import main; raise SystemExit(main())"]
+    arguments = [*TRAIN, "--seed", "1", "--out", out, "--json", "--delta", "1e-3"]
+    made = subprocess.run([*command, *map(str, arguments)], capture_output=True, check=False)
+    return Done(made.returncode, made.stdout.decode(), made.stderr.decode()), out
+
+
+# training
+
+
+def test_train_prints_one_json_object_and_warnings_on_stderr(report):
+    done, out = report
+    assert done.code == 0
+    assert done.out.count("\n") == 1
+    assert set(done.json) >= KEYS
+    assert done.json["out"] == str(out)
+    assert done.err.startswith("tacit: warning: delta 0.001 is above")
+    assert done.err.count("\n") == 1
+
+
+def test_train_reports_the_budget_it_was_given(report):
+    values = report[0].json
+    assert values["epsilon"] == pytest.approx(1.0, rel=1e-9)
+    # the (epsilon, delta) curve of the certified mu, evaluated another way
+    mu = values["mu"]
+    delta = norm.cdf(mu / 2 - 1 / mu) - math.e * norm.cdf(-mu / 2 - 1 / mu)
+    assert delta == pytest.approx(1e-3, rel=1e-6)
+    assert (values["algorithm"], values["agents"], values["rounds"]) == ("noisy-gradient", 4, 5)
+    assert (values["observer"], values["relation"], values["unit"]) == (
+        "messages", "replace_one", "record",
+    )  # fmt: skip
+    assert 0 <= values["nonprivate_test_error"] <= values["test_error"] <= 1
+
+
+def test_the_report_repeats_the_json_and_is_stamped_as_a_reproduction(report):
+    done, out = report
+    saved = json.loads((out / "results.json").read_text())
+    saved.pop("curves")
+    assert saved == done.json
+    assert done.json["reproduction"] is True
+    assert "reproduction, not private" in (out / "report.html").read_text()
+
+
+def test_train_for_people_prints_choices_certificate_and_errors(tacit_):
+    done = tacit_("train", "breast_cancer", "--epsilon", "inf", "--delta", "1e-5", "--rounds", "3")
+    assert (done.code, done.err) == (0, "")
+    for needed in (
+        "10 agents", "noisy-gradient, 3 rounds", "observer messages", "relation replace_one",
+        "no privacy", "Protected: One record", "Test error ", "non-private optimum ", "--out DIR",
+    ):  # fmt: skip
+        assert needed in done.out
+
+
+def test_a_report_that_exists_is_not_overwritten(report, refused, tacit_, monkeypatch):
+    _, out = report
+    before = (out / "results.json").read_text()
+    monkeypatch.setattr(training, "train", lambda *a, **k: pytest.fail("it was trained first"))
+    assert "--force" in refused(*TRAIN, "--out", out)
+    assert (out / "results.json").read_text() == before
+
+
+@pytest.mark.parametrize("force", [[], ["--force"]])
+def test_a_folder_that_is_no_report_is_never_replaced(refused, tmp_path, force):
+    (tmp_path / "notes.txt").write_text("mine")
+    assert "--force" in refused(*TRAIN, "--out", tmp_path, *force)
+    assert [p.name for p in tmp_path.iterdir()] == ["notes.txt"]
+
+
+def test_large_data_gets_a_reference_only_when_asked(tacit_, monkeypatch):
+    seen = []
+
+    def stop(*args, reference, report):
+        seen.append(reference)
+        raise tacit.errors.PrivacyError("stop")
+
+    monkeypatch.setattr(training, "train", stop)
+    monkeypatch.setattr("tacit.cli.train._REFERENCE_CELLS", 455 * 30)
+    tacit_(*TRAIN)
+    monkeypatch.setattr("tacit.cli.train._REFERENCE_CELLS", 455 * 30 - 1)
+    tacit_(*TRAIN)
+    tacit_(*TRAIN, "--reference")
+    assert seen == [True, False, True]
+
+
+# bad input
+
+
+@pytest.mark.parametrize(
+    ("changes", "fix"),
+    [
+        (["--agents", "0"], "at least 1"),
+        (["--agents", "-2"], "at least 1"),
+        (["--agents", "456"], "456"),
+        (["--agents", "2.5"], "valid integer"),
+        (["--rounds", "0"], "at least 1"),
+        (["--rounds", "-1"], "at least 1"),
+        (["--epsilon", "0"], "above 0"),
+        (["--epsilon", "-1"], "above 0"),
+        (["--epsilon", "nan"], "above 0"),
+        (["--epsilon", "many"], "valid number"),
+        (["--delta", "0"], "above 0 and below 1"),
+        (["--delta", "1"], "above 0 and below 1"),
+        (["--delta", "-1e-5"], "above 0 and below 1"),
+        (["--delta", "nan"], "above 0 and below 1"),
+        (["--delta", "inf"], "above 0 and below 1"),
+        (["--algorithm", "sgd"], "noisy-gradient, dp-admm"),
+        (["--observer", "nobody"], "messages, sum"),
+        (["--relation", "friends"], "replace_one, zero_out"),
+        (["--seed", "-1"], "from 0 to"),
+        (["--seed", str(2**64)], "from 0 to"),
+        (["--split-seed", "-1"], "from 0 to"),
+        (["--colour"], "tacit train --help"),
+        (["more"], "tacit train --help"),
+    ],
+)
+def test_a_bad_option_is_one_line_that_names_the_fix(refused, tmp_path, changes, fix):
+    out = tmp_path / "out"
+    assert fix in refused(*TRAIN, *changes, "--out", out)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "fix"),
+    [
+        (["train", "adlut", *PRIVATE], "adult"),
+        (["train"], "tacit train --help"),
+        (["train", "digits", "--epsilon", "1"], "--delta"),
+        (["fly"], "tacit --help"),
+        (["--colour"], "tacit --help"),
+        ([*ACCOUNT], "either --multiplier or --epsilon"),
+        ([*ACCOUNT, "--multiplier", "1", "--epsilon", "1"], "either --multiplier or --epsilon"),
+        ([*ACCOUNT, "--multiplier", "0"], "above 0"),
+        ([*ACCOUNT, "--multiplier", "nan"], "above 0"),
+        ([*ACCOUNT, "--multiplier", "inf"], "finite"),
+        ([*ACCOUNT, "--epsilon", "-1"], "above 0"),
+        ([*ACCOUNT, "--epsilon", "inf"], "finite"),
+        ([*ACCOUNT, "--epsilon", "1", "--rounds", "0"], "at least 1"),
+        ([*ACCOUNT, "--epsilon", "1", "--delta", "1"], "below 1"),
+        ([*ACCOUNT, "--epsilon", "1", "--sampling-rate", "1.5"], "at most 1"),
+        ([*ACCOUNT, "--epsilon", "1", "--sampling-rate", "0"], "above 0"),
+        ([*ACCOUNT, "--epsilon", "1", "--relation", "x"], "replace_one, zero_out"),
+        (["account", "cauchy", *ACCOUNT[2:], "--epsilon", "1"], "gaussian, laplace"),
+        (["audit", "sgd"], "dp-admm, noisy-gradient"),
+        (["audit", "dp-admm", "--fault", "typo"], "halved-noise"),
+        (["audit", "dp-admm", "--mu", "nan"], "above 0"),
+        (["audit", "dp-admm", "--runs", "0"], "at least 1"),
+        (["audit", "dp-admm", "--seed", "-1"], "from 0 to"),
+        (["claims", "fermat/last"], "huang2019/thm2"),
+    ],
+)
+def test_a_bad_command_is_one_line_that_names_the_fix(refused, arguments, fix):
+    assert fix in refused(*arguments)
+
+
+def test_a_truncated_file_is_named(refused, tmp_path, monkeypatch):
+    (tmp_path / "mnist").mkdir()
+    file = tmp_path / "mnist" / "train-images-idx3-ubyte.gz"
+    file.write_bytes(b"half of it")
+    monkeypatch.setenv("TACIT_DATA_DIR", str(tmp_path))
+    line = refused("train", "mnist", *PRIVATE, "--out", tmp_path / "out")
+    assert str(file) in line
+    assert "sha256" in line
+    assert not (tmp_path / "out").exists()
+
+
+def test_data_that_cannot_be_downloaded_says_where_to_put_it(refused, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv("TACIT_DATA_DIR", raising=False)
+    monkeypatch.setattr(
+        "pooch.HTTPDownloader.__call__", lambda *_: (_ for _ in ()).throw(ConnectionError("down"))
+    )
+    line = refused("train", "mnist", *PRIVATE)
+    assert "TACIT_DATA_DIR" in line
+    assert "mnist/train-images-idx3-ubyte.gz" in line
+
+
+def test_a_broken_law_of_privacy_has_its_own_exit_code(tacit_, tmp_path, monkeypatch):
+    def broken(*_, **__):
+        raise tacit.errors.PrivacyError("the ledgers\ndiffer")
+
+    monkeypatch.setattr(training, "train", broken)
+    done = tacit_(*TRAIN, "--json", "--out", tmp_path / "out")
+    assert done == (3, "", "tacit: error: the ledgers differ\n")
+    assert list(tmp_path.iterdir()) == []
+
+
+# interrupts
+
+
+def test_an_interrupt_leaves_no_partial_report(tacit_, tmp_path, monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(training, "run", interrupted)
+    done = tacit_(*TRAIN, "--json", "--out", tmp_path / "deep" / "out")
+    assert done == (130, "", "tacit: interrupted; nothing was written\n")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_signal_ends_a_computation_that_does_not_listen(tmp_path):
+    program = (
+        "import threading\n"
+        "from tacit.cli.main import main\n"
+        "from tacit.experiments import training\n"
+        "def deaf(*_, **__):\n"
+        "    print('busy', flush=True)\n"
+        "    threading.Event().wait()\n"
+        "training.train = deaf\n"
+        "raise SystemExit(main())\n"
+    )
+    command = [sys.executable, "-c", program, *TRAIN, "--json", "--out", str(tmp_path / "out")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout.readline() == b"busy\n"
+        began = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert err == b"tacit: interrupted; nothing was written\n"
+    assert time.monotonic() - began < 10
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_interruptible_hands_over_results_and_errors():
+    assert interrupt.interruptible(lambda: 7) == 7
+    with pytest.raises(ZeroDivisionError):
+        interrupt.interruptible(lambda: 1 / 0)
+
+
+# the other commands
+
+
+def test_account_agrees_with_the_closed_form(tacit_):
+    # 100 answers of multiplier 10 compose to mu = 1; delta(epsilon) of that mu in closed form
+    values = tacit_(*ACCOUNT, "--multiplier", "10", "--json").json
+    epsilon = values["epsilon"]
+    delta = norm.cdf(0.5 - epsilon) - math.exp(epsilon) * norm.cdf(-0.5 - epsilon)
+    assert values["mu"] == pytest.approx(1)
+    assert delta == pytest.approx(1e-6, rel=1e-6)
+    assert (values["multiplier"], values["rounds"], values["delta"]) == (10, 100, 1e-6)
+
+
+@pytest.mark.parametrize("mechanism", ["gaussian", "laplace"])
+def test_account_finds_the_multiplier_that_it_would_price_at_the_budget(tacit_, mechanism):
+    command = ["account", mechanism, *ACCOUNT[2:], "--json"]
+    there = tacit_(*command, "--epsilon", "1.5").json
+    back = tacit_(*command, "--multiplier", there["multiplier"]).json
+    assert 1.5 * (1 - 1e-4) <= back["epsilon"] <= 1.5 * (1 + 1e-12)
+    assert (there["mu"] is None) == (mechanism == "laplace")
+
+
+def test_account_of_a_sampled_gaussian_is_the_published_value(tacit_):
+    command = [
+        "account", "gaussian", "--multiplier", "1", "--rounds", "1000", "--delta", "1e-6",
+        "--sampling-rate", "0.01",
+    ]  # fmt: skip
+    values = tacit_(*command, "--json").json
+    assert values["epsilon"] == pytest.approx(2.1245, abs=1e-4)
+    assert values["mu"] is None
+    assert values["relation"] == "zero_out"
+    text = tacit_(*command).out
+    assert "relation    zero_out" in text
+    assert "2.1245" in text
+
+
+@pytest.fixture(scope="module")
+def attacked():
+    return tacit.audit.audit("noisy-gradient", mu=1.5, runs=100, seed=0, fault="halved-noise")
+
+
+def test_audit_reports_what_every_layer_saw(tacit_, attacked, monkeypatch):
+    asked = []
+    monkeypatch.setattr(tacit.audit, "audit", lambda *a, **k: asked.append((a, k)) or attacked)
+    command = ["audit", "noisy-gradient", "--runs", "100", "--fault", "halved-noise"]
+    values = tacit_(*command, "--json").json
+    options = {"mu": 1.5, "runs": 100, "seed": 0, "fault": "halved-noise"}
+    assert asked == [(("noisy-gradient",), options)]
+    keys = {"claimed_mu", "mu_lower_bound", "confidence", "replay", "residuals", "verdict"}
+    assert set(values) >= keys
+    assert values["claimed_mu"] == pytest.approx(1.5, rel=1e-6)
+    assert (values["verdict"], values["residuals"], values["fault"]) == (
+        "violated", "violated", "halved-noise",
+    )  # fmt: skip
+    text = tacit_(*command).out
+    assert "realised by this pair" in text
+    assert "Verdict: violated, as seen by: " in text
+
+
+def test_audit_in_words_is_consistent_where_every_layer_is(tacit_, attacked, monkeypatch):
+    sound = dataclasses.replace(
+        attacked,
+        fault=None,
+        likelihood=dataclasses.replace(attacked.likelihood, mu=1.2),
+        residuals=dataclasses.replace(attacked.residuals, p_values={"mean": 0.4}),
+    )
+    monkeypatch.setattr(tacit.audit, "audit", lambda *_, **__: sound)
+    done = tacit_("audit", "noisy-gradient")
+    assert done.code == 0
+    assert "Verdict: consistent" in done.out
+    assert "violated" not in done.out
+    assert "no fault planted" in done.out
+
+
+def test_claims_are_listed_and_shown_one_by_one(tacit_):
+    listed = tacit_("claims", "--json").json["claims"]
+    assert {"id", "paper", "claim", "verdict", "evidence"} <= set(listed[0])
+    one = tacit_("claims", listed[0]["id"], "--json").json
+    assert one.items() >= listed[0].items()
+    assert len(one["rows"][0]) == len(one["columns"])
+    assert listed[0]["id"] in tacit_("claims").out
+    text = tacit_("claims", listed[0]["id"]).out
+    assert all(column in text for column in one["columns"])
+
+
+@pytest.mark.parametrize("arguments", [[], ["--help"]])
+def test_help_names_the_commands(tacit_, arguments):
+    done = tacit_(*arguments)
+    assert done.code == 0
+    assert all(name in done.out for name in ("train", "account", "audit", "claims"))
+
+
+def test_version_is_printed(tacit_):
+    assert tacit_("--version") == (0, f"tacit {tacit.__version__}\n", "")
+
+
+def test_help_does_not_load_what_it_does_not_need():
+    program = (
+        "import sys\nfrom tacit.cli.main import main\nmain(['--help'])\n"
+        "heavy = {'matplotlib', 'scipy', 'sklearn', 'pandas', 'dp_accounting', 'equinox'}\n"
+        "raise SystemExit(str(heavy & set(sys.modules)) if heavy & set(sys.modules) else 0)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+# the progress bar
+
+
+def test_the_bar_is_off_unless_shown(capsys):
+    with bar(10, shown=False) as report:
+        assert report is None
+    assert capsys.readouterr() == ("", "")
+
+
+def test_the_bar_counts_rounds_that_come_in_any_order(capsys):
+    with bar(10, shown=True) as report:
+        for finished in (3, 1, 7, np.int64(10), 9):
+            report(finished)
+    report(10)
+    done = capsys.readouterr()
+    assert done.out == ""
+    assert "10/10" in done.err
+    assert "elapsed" in done.err
+    assert "remaining" in done.err
+
+
+@pytest.mark.skipif(not Path("/dev/ptmx").exists(), reason="needs a pseudo-terminal")
+def test_the_bar_is_drawn_on_a_terminal_unless_quiet_or_json(tmp_path):
+    outer, inner = os.openpty()
+    program = (
+        "import sys\n"
+        "from tacit.cli.main import main\n"
+        "from tacit.errors import PrivacyError\n"
+        "from tacit.experiments import training\n"
+        "def stop(*_, report, **__):\n"
+        "    print(report is None, file=sys.stdout)\n"
+        "    raise PrivacyError('stop')\n"
+        "training.train = stop\n"
+        "for options in ([], ['--quiet'], ['--json']):\n"
+        "    main([*sys.argv[1:], *options])\n"
+    )
+    command = [sys.executable, "-c", program, *TRAIN]
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "120"}
+    piped = subprocess.run(command, capture_output=True, check=True, text=True)
+    drawn = subprocess.run(
+        command, stdout=subprocess.PIPE, stderr=inner, check=True, text=True, env=environment
+    )
+    os.close(inner)
+    seen = os.read(outer, 100_000)
+    os.close(outer)
+    assert re.findall("True|False", drawn.stdout) == ["False", "True", "True"]
+    assert re.findall("True|False", piped.stdout) == ["True", "True", "True"]
+    assert b"rounds" in seen
+    assert "rounds" not in piped.stderr

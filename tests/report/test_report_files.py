@@ -1,0 +1,285 @@
+"""Reports: strict JSON, a self-contained page, written whole or not at all."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tacit.datasets import load
+from tacit.errors import InputError
+from tacit.experiments import Request, Training, train
+from tacit.report import check_out, results, save, strict, write_report
+from tacit.report.html import page
+
+
+def trained(**changes):
+    asked = {
+        "agents": 5, "epsilon": 2.0, "delta": 1e-5, "observer": "messages",
+        "relation": "replace_one", "algorithm": "noisy-gradient", "rounds": 6,
+    }  # fmt: skip
+    return train(load("breast_cancer"), Request(**{**asked, **changes}), reference=True)
+
+
+@pytest.fixture(scope="module")
+def training() -> Training:
+    return trained()
+
+
+def refuse(constant):
+    raise AssertionError(f"{constant} is not JSON")
+
+
+def strictly(text):
+    return json.loads(text, parse_constant=refuse)
+
+
+def without_privacy(training):
+    """The same training with the certificate of a run without noise."""
+    certificate = dataclasses.replace(
+        training.certificate, epsilon=math.inf, mu=math.inf, attacker_tpr=1.0
+    )
+    return dataclasses.replace(training, certificate=certificate)
+
+
+def test_a_report_holds_three_files_and_leaves_nothing_beside_them(training, tmp_path):
+    out = tmp_path / "new" / "deep" / "report"
+    save(training, out, force=False)
+    assert sorted(p.name for p in out.iterdir()) == ["plan.json", "report.html", "results.json"]
+    assert [p.name for p in out.parent.iterdir()] == ["report"]
+
+
+def test_results_carry_the_certified_totals_and_the_curves(training, tmp_path):
+    write_report(training, tmp_path / "r")
+    values = strictly((tmp_path / "r" / "results.json").read_text())
+    curves = values.pop("curves")
+    assert values == results(training, tmp_path / "r")
+    assert values["epsilon"] == pytest.approx(2.0, rel=1e-9)
+    assert values["mu"] == training.certificate.mu
+    assert (values["algorithm"], values["agents"], values["rounds"]) == ("noisy-gradient", 5, 6)
+    assert (values["relation"], values["unit"], values["observer"]) == (
+        "replace_one", "record", "messages",
+    )  # fmt: skip
+    assert not values["reproduction"]
+    assert len(curves["test_error"]) == len(curves["test_loss"]) == 6
+    assert curves["test_error"][-1] == values["test_error"]
+    assert 0 <= values["nonprivate_test_error"] < 0.2
+
+
+def test_the_plan_file_repeats_the_digest_and_is_strict_even_without_noise(training, tmp_path):
+    noiseless = trained(epsilon=math.inf, rounds=2)
+    save(noiseless, tmp_path / "r", force=False)
+    plan = strictly((tmp_path / "r" / "plan.json").read_text())
+    assert plan["digest"] == noiseless.plan.digest
+    assert plan["oracles"][0]["clip"] == "infinity"
+    values = strictly((tmp_path / "r" / "results.json").read_text())
+    assert values["epsilon"] == values["mu"] == "infinity"
+    assert "no privacy" in (tmp_path / "r" / "report.html").read_text()
+
+
+def test_strict_json_has_no_constants_that_parsers_refuse():
+    values = {
+        "a": (math.inf, -math.inf, math.nan),
+        "b": np.float32(0.5),
+        3: np.arange(2),
+        "c": Path("x"),
+    }
+    text = json.dumps(strict(values), allow_nan=False)
+    expected = {"a": ["infinity", "-infinity", "undefined"], "b": 0.5, "3": [0, 1], "c": "x"}
+    assert strictly(text) == expected
+
+
+class Tags(HTMLParser):
+    VOID = frozenset({"meta", "br", "link", "img", "hr", "input"})
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.references, self.names = [], [], set()
+
+    def handle_starttag(self, tag, attrs):
+        self.names.add(tag)
+        self.references += [v for k, v in attrs if k in {"src", "href", "xlink:href"} and v]
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.handle_starttag(tag, attrs)
+        self.open.pop()
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+def test_the_page_is_well_formed_and_loads_nothing_from_elsewhere(training):
+    text = page(training)
+    tags = Tags()
+    tags.feed(text)
+    assert tags.open == []
+    assert "svg" in tags.names
+    assert not tags.names & {"script", "link", "img", "iframe"}
+    assert all(reference.startswith("#") for reference in tags.references)
+    assert all(target.startswith("#") for target in re.findall(r"url\((.*?)\)", text))
+    assert "@import" not in text
+
+
+def test_the_page_says_what_was_promised_and_how_well_it_went(training):
+    text = page(training)
+    assert "epsilon = 2.0000, delta = 1e-05" in text
+    assert f"{training.certificate.mu:.4g}" in text
+    for needed in (
+        training.certificate.record,
+        training.certificate.trust,
+        *training.certificate.conditions,
+        training.dataset.licence,
+        training.dataset.source,
+        training.plan.digest,
+        "1 % false",
+        "Oracle metrics",
+        "docs/threat-model.md",
+        f"{100 * training.metrics.test_error:.2f} %",
+        f"{100 * training.nonprivate.test_error:.2f} %",
+    ):
+        assert needed.replace("'", "&#x27;") in text
+    assert 'class="stamp"' not in text
+
+
+def test_a_given_seed_is_stamped_on_the_page_and_in_the_results(training):
+    seeded = dataclasses.replace(
+        training, certificate=dataclasses.replace(training.certificate, reproduction=True)
+    )
+    stamp = re.search(r'class="stamp">(.*?)<', page(seeded))
+    assert stamp
+    assert stamp.group(1).startswith("reproduction, not private")
+    assert "if the noise were secret" in page(seeded)
+    assert results(seeded, None)["reproduction"] is True
+
+
+def test_no_noise_is_stamped_as_no_privacy(training):
+    text = page(without_privacy(training))
+    assert '<p class="stamp">no privacy' in text
+    assert "epsilon = infinity: no privacy" in text
+    assert "Private training" not in text
+
+
+def test_epsilon_on_the_page_is_never_rounded_down(training):
+    certificate = dataclasses.replace(training.certificate, epsilon=1.00001)
+    assert "epsilon = 1.0001" in page(dataclasses.replace(training, certificate=certificate))
+
+
+def test_metrics_of_data_that_is_not_public_are_absent(training, tmp_path):
+    closed = dataclasses.replace(
+        training, dataset=dataclasses.replace(training.dataset, public=False)
+    )
+    values = results(closed, None)
+    names = (
+        "test_error", "test_loss", "train_loss", "nonprivate_test_error", "nonprivate_test_loss",
+    )  # fmt: skip
+    assert [values[name] for name in names] == [None] * 5
+    save(closed, tmp_path / "r", force=False)
+    assert strictly((tmp_path / "r" / "results.json").read_text())["curves"] == {}
+    text = page(closed)
+    assert "<svg" not in text
+    assert "Oracle metrics" not in text
+    assert f"{100 * training.metrics.test_error:.2f} %" not in text
+
+
+def test_names_from_outside_are_escaped(training):
+    odd = dataclasses.replace(training.dataset, title="<script>alert(1)</script>")
+    assert "<script" not in page(dataclasses.replace(training, dataset=odd))
+
+
+def test_force_replaces_a_report_of_ours(training, tmp_path):
+    out = tmp_path / "r"
+    save(training, out, force=False)
+    before = (out / "results.json").read_text()
+    with pytest.raises(InputError, match="--force"):
+        save(training, out, force=False)
+    other = dataclasses.replace(training, seconds=123.0)
+    save(other, out, force=True)
+    assert (out / "results.json").read_text() != before
+    assert [p.name for p in tmp_path.iterdir()] == ["r"]
+
+
+def test_force_does_not_delete_what_is_no_report(tmp_path):
+    out = tmp_path / "work"
+    out.mkdir()
+    (out / "thesis.tex").write_text("years of work")
+    (out / "results.json").write_text("{}")
+    (out / "report.html").write_text("")
+    with pytest.raises(InputError, match=r"thesis\.tex.*not even --force"):
+        check_out(out, force=True)
+    assert (out / "thesis.tex").read_text() == "years of work"
+
+
+def test_a_file_or_the_current_folder_is_refused(tmp_path, monkeypatch):
+    file = tmp_path / "file"
+    file.write_text("")
+    for force in (False, True):
+        with pytest.raises(InputError, match="is a file"):
+            check_out(file, force=force)
+        with pytest.raises(InputError, match="not a folder"):
+            check_out(file / "below", force=force)
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    with pytest.raises(InputError, match="current folder"):
+        check_out(Path(), force=True)
+    with pytest.raises(InputError, match="current folder or one above"):
+        check_out(tmp_path, force=True)
+
+
+def test_checking_creates_nothing_and_an_empty_folder_is_welcome(training, tmp_path):
+    check_out(tmp_path / "a" / "b", force=False)
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "empty").mkdir()
+    save(training, tmp_path / "empty", force=False)
+    assert (tmp_path / "empty" / "report.html").is_file()
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, OSError])
+@pytest.mark.parametrize("earlier", [False, True])
+def test_a_failed_write_leaves_what_was_there_before(
+    training, tmp_path, monkeypatch, error, earlier
+):
+    out = tmp_path / "r"
+    if earlier:
+        save(training, out, force=False)
+    before = {p.name: p.read_text() for p in out.iterdir()} if earlier else None
+    original = Path.write_text
+
+    def full(path, *args, **kwargs):
+        if path.name == "report.html":
+            raise error(28, "No space left on device")
+        return original(path, *args, **kwargs)
+
+    monkeypatch.setattr(Path, "write_text", full)
+    with pytest.raises(KeyboardInterrupt if error is KeyboardInterrupt else InputError):
+        save(dataclasses.replace(training, seconds=9.0), out, force=True)
+    assert [p.name for p in tmp_path.iterdir()] == (["r"] if earlier else [])
+    if earlier:
+        assert {p.name: p.read_text() for p in out.iterdir()} == before
+
+
+def test_an_interrupt_while_renaming_brings_the_earlier_report_back(
+    training, tmp_path, monkeypatch
+):
+    out = tmp_path / "r"
+    save(training, out, force=False)
+    before = (out / "results.json").read_text()
+    original = Path.replace
+
+    def interrupted(path, target):
+        if path.suffix == ".part":
+            raise KeyboardInterrupt
+        return original(path, target)
+
+    monkeypatch.setattr(Path, "replace", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        save(dataclasses.replace(training, seconds=9.0), out, force=True)
+    assert (out / "results.json").read_text() == before
+    assert [p.name for p in tmp_path.iterdir()] == ["r"]
