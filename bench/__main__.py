@@ -1,4 +1,4 @@
-"""Run every benchmark and print one table; `--json` prints the figures as JSON, `--quick` skips accuracy."""
+"""Run every benchmark; `--json` prints figures as JSON, `--quick` leaves accuracy out."""
 
 from __future__ import annotations
 

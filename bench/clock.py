@@ -11,7 +11,7 @@ import numpy as np
 
 
 def median_seconds(function: Callable[[], object], *, repeats: int = 7) -> float:
-    """Return the median wall time of `function`, which must wait for its result, after one warm-up."""
+    """Return the median wall time of `function`, which waits for its result, after one warm-up."""
     function()
     times = []
     for _ in range(repeats):

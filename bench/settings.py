@@ -1,4 +1,4 @@
-"""Evidence for the public settings: clip and horizon on synthetic problems, never on a target data set.
+"""Evidence for the public settings, on synthetic problems and never on a target data set.
 
 The rule under test: clip the coefficient at its value at w = 0 (half of the Lipschitz constant for
 the logistic loss), and let radius = sqrt(d) / R set the horizon. Each row moves one of the two.

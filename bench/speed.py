@@ -6,13 +6,16 @@ import resource
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import jax
+import numpy as np
 
 from bench.adult import AGENTS, ROUNDS, Bench, adult, bench_of, numpy_loop
 from bench.clock import alternating, matrix_rate, median_seconds, read_bandwidth
-from tacit.door import Live
-from tacit.program import stack
+from tacit.door import Live, Private
+from tacit.privacy import compose, epsilon_of
+from tacit.program import Program, stack
 from tacit.runtime import simulate, sweep
 
 NOTHING: frozenset[str] = frozenset()
@@ -22,8 +25,8 @@ def one_run(name: str) -> dict[str, float]:
     """Return the figures of one run in single precision: against NumPy and the memory bound."""
     bench = adult(name, "float32")
 
-    def ours() -> object:
-        return jax.block_until_ready(simulate(*_parts(bench), keep=NOTHING))
+    def ours() -> None:
+        _wait(simulate(*_parts(bench), keep=NOTHING))
 
     mine, theirs = alternating([ours, lambda: numpy_loop(bench)])
     features = bench.shards.stacked.features
@@ -46,8 +49,8 @@ def forty_runs(name: str) -> dict[str, float]:
     doors = Live(first.door.oracles, first.door.mechanism, keys)
     one, forty = alternating(
         [
-            lambda: jax.block_until_ready(simulate(*_parts(first), keep=NOTHING)),
-            lambda: jax.block_until_ready(sweep(programs, doors, first.private, keep=NOTHING)),
+            lambda: _wait(simulate(*_parts(first), keep=NOTHING)),
+            lambda: _wait(sweep(programs, doors, first.private, keep=NOTHING)),
         ],
         repeats=5,
     )
@@ -64,7 +67,8 @@ def forty_runs(name: str) -> dict[str, float]:
 
 def cold_start() -> dict[str, float]:
     """Return wall seconds and peak memory of `tacit train adult` in a fresh process."""
-    command = [sys.executable, "-m", "tacit", "train", "adult", "--agents", str(AGENTS)]
+    tacit = str(Path(sys.executable).with_name("tacit"))
+    command = [tacit, "train", "adult", "--agents", str(AGENTS)]
     command += ["--epsilon", "1", "--delta", "1e-6", "--quiet", "--json"]
     began = time.perf_counter()
     subprocess.run(command, check=True, capture_output=True)
@@ -75,14 +79,14 @@ def cold_start() -> dict[str, float]:
 
 def accounting() -> dict[str, float]:
     """Return the milliseconds of composing 5,000 different scales and inverting the curve."""
-    import numpy as np
-
-    from tacit.privacy import compose, epsilon_of
-
     ratios = np.linspace(1e-3, 2e-2, 5000)
     seconds = median_seconds(lambda: epsilon_of(1e-6, compose(ratios)), repeats=21)
     return {"milliseconds_for_5000_scales": 1000 * seconds}
 
 
-def _parts(bench: Bench) -> tuple[object, object, object]:
+def _wait(result: tuple[jax.Array, object]) -> None:
+    result[0].block_until_ready()
+
+
+def _parts(bench: Bench) -> tuple[Program, Live, Private]:
     return bench.plan.program, bench.door, bench.private

@@ -47,7 +47,7 @@ def test_each_planted_fault_is_seen_by_the_layers_that_should_see_it(algorithm, 
 
 
 def test_the_observer_of_sums_learns_what_is_certified_and_no_less():
-    """Three agents, one colluder: two honest noises in the sum of three, so the outsider sees less."""
+    """The noise of three agents adds up in the sum, and the attack on the sum sees that much."""
     claimed = audit("noisy-gradient", mu=1.5, runs=2000, seed=2, observer=Sum(colluders=0))
     assert claimed.verdict == "consistent"
     assert 1.1 < claimed.likelihood.mu < 1.5
@@ -141,7 +141,7 @@ def test_honest_residuals_pass_as_often_as_promised(mechanism, law):
         (lambda u: u + 0.6, "mean"),
         (lambda u: np.broadcast_to(u[:1], u.shape), "rounds"),
         (lambda u: np.broadcast_to(u[:, :, :1], u.shape), "agents"),
-        (lambda u: np.sign(u), "distribution"),
+        (np.sign, "distribution"),
         (lambda u: np.concatenate([u[:5], u[:5][::-1]]), "repeats"),
         (lambda u: u * 0, "variance"),
     ],

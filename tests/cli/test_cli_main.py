@@ -339,6 +339,13 @@ def attacked():
     return tacit.audit.audit("noisy-gradient", mu=1.5, runs=100, seed=0, fault="halved-noise")
 
 
+def test_account_says_infinity_where_hardly_any_noise_is_added(tacit_):
+    command = [*ACCOUNT, "--multiplier", "1e-200"]
+    values = tacit_(*command, "--json").json
+    assert (values["epsilon"], values["mu"]) == ("infinity", "infinity")
+    assert "epsilon     infinity" in tacit_(*command).out
+
+
 def test_audit_reports_what_every_layer_saw(tacit_, attacked, monkeypatch):
     asked = []
     monkeypatch.setattr(tacit.audit, "audit", lambda *a, **k: asked.append((a, k)) or attacked)

@@ -60,7 +60,7 @@ def zoo_shards(problem):
 
 @pytest.mark.parametrize("name", sorted(ZOO))
 def test_without_noise_dp_admm_reaches_the_optimum(name):
-    """Its rate is linear for strongly convex problems: 1e-8 relative, against a certified optimum."""
+    """Its rate is linear under strong convexity: 1e-8 relative to a certified optimum."""
     problem = ZOO[name]
     shards = zoo_shards(problem)
     truth = minimise(problem, shards, tol=1e-10)

@@ -129,7 +129,7 @@ def test_an_oracle_that_forgets_to_clip_is_caught_by_the_same_search():
 
 
 def test_targets_outside_the_losss_domain_cannot_break_the_bound():
-    """The Lipschitz constant is enforced, not believed: a target of 1000 under the logistic loss."""
+    """The Lipschitz constant is enforced, not believed: here a logistic target of 1000."""
     draw = np.random.default_rng(0)
     loss, oracle = Logistic(), Gradient(Logistic(), math.inf)
     first = shards_of(loss, draw)

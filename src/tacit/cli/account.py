@@ -103,12 +103,16 @@ def _spent(event: Event, rounds: int, delta: float, relation: str) -> dict[str, 
 def _sentence(values: dict[str, Any]) -> str:
     rate = values["sampling_rate"]
     batches = "" if rate is None else f" on Poisson batches of rate {rate:g}"
-    mu = "none (the law is not exactly Gaussian)" if values["mu"] is None else f"{values['mu']:.5g}"
+    mu = "none (the law is not exactly Gaussian)" if values["mu"] is None else _text(values["mu"])
     return (
         f"{values['rounds']} {values['mechanism']} answers{batches}\n"
         f"multiplier  {values['multiplier']:.6g} (noise scale / sensitivity)\n"
-        f"epsilon     {values['epsilon']:.6g}\n"
+        f"epsilon     {_text(values['epsilon'])}\n"
         f"delta       {values['delta']:g}\n"
         f"mu          {mu}\n"
         f"relation    {values['relation']}"
     )
+
+
+def _text(value: float | str) -> str:
+    return value if isinstance(value, str) else f"{value:.6g}"

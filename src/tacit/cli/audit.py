@@ -27,21 +27,24 @@ def audit(
     json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
     """Attack an algorithm, as planned or with a planted fault, on data that saturates its bound."""
+    report = interruptible(lambda: _attacked(algorithm, fault, mu=mu, runs=runs, seed=seed))
+    if json:
+        from tacit.report import strict  # noqa: PLC0415 - start-up
+
+        emit(strict(report.to_dict()))
+    else:
+        typer.echo(_sentences(report))
+
+
+def _attacked(algorithm: str, fault: str | None, *, mu: float, runs: int, seed: int) -> AuditReport:
     import tacit.audit as layers  # noqa: PLC0415 - start-up
-    from tacit.report import strict  # noqa: PLC0415 - start-up
 
     one_of("ALGORITHM", algorithm, layers.ALGORITHMS)
     planted = None if fault is None else layers.fault_named(fault)
     checks.positive("mu", mu)
     checks.at_least("runs", runs, 1)
     check_seed("seed", seed)
-    report = interruptible(
-        lambda: layers.audit(algorithm, mu=mu, runs=runs, seed=seed, fault=planted)
-    )
-    if json:
-        emit(strict(report.to_dict()))
-    else:
-        typer.echo(_sentences(report))
+    return layers.audit(algorithm, mu=mu, runs=runs, seed=seed, fault=planted)
 
 
 def _sentences(report: AuditReport) -> str:

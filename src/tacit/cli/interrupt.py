@@ -16,8 +16,9 @@ _WORKER = "tacit computation"
 def interruptible(work: Callable[[], _T]) -> _T:
     """Return `work()`, computed on another thread while this one waits for signals.
 
-    A compiled program does not look at signals until it has ended; waiting for it does. What
-    `work` raises is raised here.
+    A compiled program does not look at signals until it has ended, and a signal that arrives in
+    a callback of the garbage collector is lost; waiting hears them all. What `work` raises is
+    raised here.
     """
     future: Future[_T] = Future()
 

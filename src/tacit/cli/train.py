@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -49,22 +49,16 @@ def train(  # noqa: PLR0913, PLR0917 - one parameter per option
     json: Annotated[bool, typer.Option("--json", help="One JSON object, nothing else.")] = False,
 ) -> None:
     """Train a classifier on a data set under a total privacy budget."""
-    from tacit.experiments import Request  # noqa: PLC0415 - start-up
-
-    request = Request(
-        agents=agents, epsilon=epsilon, delta=delta, observer=observer, relation=relation,
-        algorithm=algorithm, rounds=rounds, seed=seed, split_seed=split_seed,
-    )  # fmt: skip
-    check_request(request)
-    training = _trained(
-        data,
-        request,
-        out=out,
-        force=force,
-        reference=reference,
-        shown=not (json or quiet),
-        head=not json,
-    )
+    asked = {
+        "agents": agents, "epsilon": epsilon, "delta": delta, "observer": observer,
+        "relation": relation, "algorithm": algorithm, "rounds": rounds, "seed": seed,
+        "split_seed": split_seed,
+    }  # fmt: skip
+    dataset, request = interruptible(lambda: _prepared(data, asked, out=out, force=force))
+    if not json:
+        typer.echo(_heading(dataset, request))
+    shown = sys.stderr.isatty() and not (json or quiet)
+    training = _trained(dataset, request, reference=reference, shown=shown)
     _deliver(training, out=out, force=force, json=json)
 
 
@@ -97,33 +91,38 @@ def check_seed(name: str, seed: int) -> None:
         raise InputError(f"{name} is {seed}; it must be a whole number from 0 to 2^63 - 1")
 
 
-def _trained(  # noqa: PLR0913 - options that go together
-    data: str,
-    request: Request,
-    *,
-    out: Path | None,
-    force: bool,
-    reference: bool,
-    shown: bool,
-    head: bool,
-) -> Training:
-    """Load, check what needs the data, and train; Ctrl-C is heard all the while."""
+def _prepared(
+    data: str, asked: dict[str, Any], *, out: Path | None, force: bool
+) -> tuple[Dataset, Request]:
+    """Return the data and the request, after every check that comes before training."""
     from tacit.datasets import load  # noqa: PLC0415 - start-up
-    from tacit.experiments import training  # noqa: PLC0415 - start-up
+    from tacit.experiments import Request  # noqa: PLC0415 - start-up
     from tacit.report import check_out  # noqa: PLC0415 - start-up
 
+    request = Request(**asked)
+    check_request(request)
     if out is not None:
         check_out(out, force=force)
     dataset = load(data)
     _check_shares(dataset, request.agents)
-    rounds = request.rounds or training.DEFAULT_ROUNDS
-    if head:
-        typer.echo(_heading(dataset, request, rounds))
+    return dataset, request
+
+
+def _trained(dataset: Dataset, request: Request, *, reference: bool, shown: bool) -> Training:
+    from tacit.experiments import training  # noqa: PLC0415 - start-up
+
     wanted = reference or small(dataset)
-    with bar(rounds, shown=shown and sys.stderr.isatty()) as report:
+    # the bar stays on this thread: when Ctrl-C ends it, it gives the terminal's cursor back
+    with bar(_rounds(request), shown=shown) as report:
         return interruptible(
             lambda: training.train(dataset, request, reference=wanted, report=report)
         )
+
+
+def _rounds(request: Request) -> int:
+    from tacit.experiments.training import DEFAULT_ROUNDS  # noqa: PLC0415 - start-up
+
+    return request.rounds or DEFAULT_ROUNDS
 
 
 def _check_shares(dataset: Dataset, agents: int) -> None:
@@ -140,11 +139,11 @@ def small(dataset: Dataset) -> bool:
     return dataset.train_rows * columns <= _REFERENCE_CELLS
 
 
-def _heading(dataset: Dataset, request: Request, rounds: int) -> str:
+def _heading(dataset: Dataset, request: Request) -> str:
     agents = "1 agent" if request.agents == 1 else f"{request.agents} agents"
     return (
         f"Training on {dataset.title}: {dataset.train_rows:,} records, {agents}\n"
-        f"{request.algorithm}, {rounds} rounds; observer {request.observer}, relation "
+        f"{request.algorithm}, {_rounds(request)} rounds; observer {request.observer}, relation "
         f"{request.relation}, split seed {request.split_seed}"
     )
 
