@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import jax
 import numpy as np
 
-from tacit.algorithms import DPADMM, NoisyGradient, StarAlgorithm
+from tacit.algorithms import DPADMM, algorithm_named
 from tacit.datasets import load, split
 from tacit.door import Live, Private
 from tacit.oracles import Gradient
@@ -58,7 +58,7 @@ def bench_of(name: str, shards: Shards, precision: Precision, *, epsilon: float)
     """Return the bench of an algorithm on packed shards."""
     made = plan(
         public_facts(PROBLEM, shards, clip=CLIP),
-        _algorithm(name),
+        algorithm_named(name, PROBLEM),
         (Gradient(PROBLEM.loss, CLIP),),
         Terms(epsilon, 1e-5, Adjacency(ReplaceOne(), "record"), Messages()),
         rounds=ROUNDS,
@@ -66,12 +66,6 @@ def bench_of(name: str, shards: Shards, precision: Precision, *, epsilon: float)
     )
     door = Live(made.program.oracles, made.program.mechanism, jax.random.key(0))
     return Bench(made, shards, behind_the_door(made, shards), door)
-
-
-def _algorithm(name: str) -> StarAlgorithm:
-    if name == "dp-admm":
-        return DPADMM(PROBLEM, rho=0.1, radius=None, step_rule="smooth", regulariser_at="agents")
-    return NoisyGradient(PROBLEM)
 
 
 def numpy_loop(bench: Bench) -> np.ndarray:
@@ -125,7 +119,7 @@ def _loop_admm(
         for i in range(agents):
             dual[i] = dual[i] - rho * (iterate[i] - w)
             inverse = 1 / step[t, i]
-            slope = _answer(x[i], y[i], iterate[i], scale[t, i], draw) + weight * iterate[i]
+            slope = _answer(x[i], y[i], iterate[i], scale[t, i], draw)
             iterate[i] = (inverse * iterate[i] + rho * w + dual[i] - slope) / (rho + inverse)
-        w = iterate.mean(0) - dual.mean(0) / rho
+        w = (iterate.mean(0) - dual.mean(0) / rho) / (1 + weight / rho)
     return w

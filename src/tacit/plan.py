@@ -12,14 +12,13 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 
 from tacit import checks
 from tacit.algorithms import Noise, StarAlgorithm
 from tacit.credit import credits_summation
+from tacit.describe import compact, describe
 from tacit.errors import InputError, PrivacyError
 from tacit.oracles import Oracle, Size
 from tacit.privacy import (
@@ -85,8 +84,8 @@ class Plan:
             "rounds": self.rounds,
             "precision": self.precision,
             "multiplier": self.multiplier,
-            "schedules": {name: _compact(v) for name, v in self.schedules.items()},
-            "scales": _compact(self.ledger.scale),
+            "schedules": {name: compact(v) for name, v in self.schedules.items()},
+            "scales": compact(self.ledger.scale),
             "sensitivity": [bound.derivation for bound in self.bounds],
             "certificate": self.certificate.to_dict(),
         }
@@ -279,19 +278,3 @@ def _named_as_asked(certificate: Certificate, asked: Observer, used: Observer) -
         "summation; this is the value for an observer of every message"
     )
     return dataclasses.replace(certificate, observer=asked.name, trust=trust)
-
-
-def describe(module: Any) -> Any:
-    """Return a module as nested JSON-safe values: its class name and its fields."""
-    if isinstance(module, eqx.Module):
-        fields = {f.name: describe(getattr(module, f.name)) for f in dataclasses.fields(module)}
-        return {"class": type(module).__name__, **fields}
-    if isinstance(module, (np.ndarray, np.generic, jax.Array)):
-        return np.asarray(module).tolist()
-    return module
-
-
-def _compact(values: HostArray) -> Any:
-    """Return nested lists, with one number for an array that is constant."""
-    first = values.flat[0]
-    return float(first) if np.all(values == first) else values.tolist()

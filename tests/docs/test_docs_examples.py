@@ -14,7 +14,11 @@ BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 def programs():
     """Return one entry per section with Python in it: (its name, its blocks in their lines)."""
     found = []
-    for path in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))):
+    for path in (
+        ROOT / "README.md",
+        ROOT / "CONTRIBUTING.md",
+        *sorted((ROOT / "docs").glob("*.md")),
+    ):
         text = path.read_text()
         for part in re.split(r"^(?=## )", text, flags=re.MULTILINE):
             before = text[: text.index(part)].count("\n")

@@ -17,7 +17,7 @@ LAYERS = [
     ("problems", "network", "privacy"),
     ("oracles",),
     ("algorithms",),
-    ("program", "credit", "plan", "transcript", "door", "protocol"),
+    ("describe", "program", "credit", "plan", "transcript", "door", "protocol"),
     ("runtime",),
     ("audit",),
     ("applications", "datasets"),

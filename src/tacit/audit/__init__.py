@@ -1,6 +1,6 @@
 """Attacks on our own runs. For the data custodian: what it returns is not a release."""
 
-from tacit.audit.audit import ALGORITHMS, AuditReport, audit, named, null_attacks
+from tacit.audit.audit import AuditReport, audit, null_attacks
 from tacit.audit.canary import Canary, canary, opened
 from tacit.audit.faults import Fault, fault_named, plant
 from tacit.audit.likelihood import LowerBound, log_likelihood_ratio, lower_bound
@@ -8,7 +8,6 @@ from tacit.audit.replay import ReplayReport, replay
 from tacit.audit.residuals import ResidualReport, residual_report
 
 __all__ = [
-    "ALGORITHMS",
     "AuditReport",
     "Canary",
     "Fault",
@@ -20,7 +19,6 @@ __all__ = [
     "fault_named",
     "log_likelihood_ratio",
     "lower_bound",
-    "named",
     "null_attacks",
     "opened",
     "plant",

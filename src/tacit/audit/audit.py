@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Float
 
 from tacit import checks
-from tacit.algorithms import DPADMM, NoisyGradient, StarAlgorithm
+from tacit.algorithms import StarAlgorithm, algorithm_named
 from tacit.audit.canary import Canary, canary, opened
 from tacit.audit.faults import BothAnswers, Fault, Subject, plant
 from tacit.audit.likelihood import LowerBound, log_likelihood_ratio, lower_bound
@@ -22,13 +22,12 @@ from tacit.door import Live, Pair, Rival
 from tacit.errors import InputError
 from tacit.plan import Plan, Terms, plan
 from tacit.privacy import Adjacency, Messages, Observer, ReplaceOne, epsilon_of
-from tacit.problems import Problem, Shards
+from tacit.problems import Shards
 from tacit.program import Program
 from tacit.runtime import simulate
 from tacit.transcript import Trace
 from tacit.typing import Array, HostArray, Key
 
-ALGORITHMS = ("dp-admm", "noisy-gradient")
 LEVEL = 1e-3
 CONFIDENCE = 0.95
 Outcome = Literal["consistent", "violated"]
@@ -103,7 +102,7 @@ def audit(
     Parameters
     ----------
     algorithm
-        One of `ALGORITHMS`.
+        One of `tacit.algorithms.ALGORITHMS`.
     mu
         What the plan is made to spend; between 1 and 2 the attack is sharpest.
     runs
@@ -119,7 +118,7 @@ def audit(
     checks.positive("mu", mu)
     checks.at_least("runs", runs, 1)
     pair = canary(agents=3, records=4, features=5, seed=seed)
-    made = _plan(named(algorithm, pair.problem), pair, mu, observer or Messages())
+    made = _plan(algorithm_named(algorithm, pair.problem), pair, mu, observer or Messages())
     keys = jax.random.split(jax.random.key(seed), 3)
     record = _recorded(made, pair, keys[0], fault)
     return AuditReport(
@@ -140,19 +139,10 @@ def null_attacks(
     The two sides then follow one law, so a bound above 0 is a false alarm of the attack itself.
     """
     pair = canary(agents=3, records=4, features=5, seed=seed)
-    made = _plan(named(algorithm, pair.problem), pair, mu, Messages())
+    made = _plan(algorithm_named(algorithm, pair.problem), pair, mu, Messages())
     keys = jax.random.split(jax.random.key(seed), 2 * attacks * runs)
     ratios = _ratios(made, pair, pair.first, keys, None).reshape(attacks, 2, runs)
     return [lower_bound(first, second, confidence=CONFIDENCE) for first, second in ratios]
-
-
-def named(algorithm: str, problem: Problem) -> StarAlgorithm:
-    """Return the algorithm of that name with its public settings."""
-    if algorithm == "dp-admm":
-        return DPADMM(problem, rho=0.1, radius=None, step_rule="smooth", regulariser_at="server")
-    if algorithm == "noisy-gradient":
-        return NoisyGradient(problem)
-    raise InputError(f"unknown algorithm {algorithm!r}; choose from {', '.join(ALGORITHMS)}")
 
 
 def _plan(algorithm: StarAlgorithm, pair: Canary, mu: float, observer: Observer) -> Plan:

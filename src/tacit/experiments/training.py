@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tacit import checks
-from tacit.algorithms import DPADMM, NoisyGradient, StarAlgorithm
+from tacit.algorithms import algorithm_named
 from tacit.datasets import Dataset, Split, split
 from tacit.errors import InputError
 from tacit.oracles import Gradient
@@ -34,9 +34,8 @@ from tacit.problems import (
     random_partition,
 )
 from tacit.runtime import Run, run
-from tacit.typing import Array, HostArray
+from tacit.typing import Array, HostArray, Precision
 
-ALGORITHMS = ("noisy-gradient", "dp-admm")
 DEFAULT_ROUNDS = 200
 WEIGHT = 1e-6
 
@@ -153,7 +152,9 @@ def problem_for(dataset: Dataset) -> Problem:
     return Problem(loss, L2(WEIGHT), WholeSpace())
 
 
-def share_out(dataset: Dataset, parts: Split, request: Request) -> Shards:
+def share_out(
+    dataset: Dataset, parts: Split, request: Request, *, precision: Precision = "float32"
+) -> Shards:
     """Return the training rows dealt at random to the agents, clipped to the record norm."""
     rows = random_partition(len(parts.train_targets), request.agents, seed=request.split_seed)
     return pack(
@@ -161,7 +162,7 @@ def share_out(dataset: Dataset, parts: Split, request: Request) -> Shards:
         parts.train_targets,
         rows,
         record_norm=dataset.record_norm,
-        precision="float32",
+        precision=precision,
         enforce="clip",
     )
 
@@ -192,15 +193,6 @@ def terms_for(request: Request) -> Terms:
     return Terms(request.epsilon, request.delta, adjacency, observer_named(request.observer))
 
 
-def algorithm_named(name: str, problem: Problem) -> StarAlgorithm:
-    """Return the algorithm of that name, with its public settings."""
-    if name == "noisy-gradient":
-        return NoisyGradient(problem)
-    if name == "dp-admm":
-        return DPADMM(problem, rho=0.1, radius=None, step_rule="smooth", regulariser_at="agents")
-    raise InputError(f"unknown algorithm {name!r}; choose from {', '.join(ALGORITHMS)}")
-
-
 def delta_warning(delta: float, records: int) -> tuple[str, ...]:
     """Return a warning if delta exceeds 1 / (10 x records), else nothing.
 
@@ -220,15 +212,7 @@ def delta_warning(delta: float, records: int) -> tuple[str, ...]:
 
 def optimum(dataset: Dataset, problem: Problem, parts: Split, request: Request) -> Metrics:
     """Return the metrics of the non-private optimum on the same split and the same shares."""
-    rows = random_partition(len(parts.train_targets), request.agents, seed=request.split_seed)
-    shards = pack(
-        parts.train_features,
-        parts.train_targets,
-        rows,
-        record_norm=dataset.record_norm,
-        precision="float64",
-        enforce="clip",
-    )
+    shards = share_out(dataset, parts, request, precision="float64")
     solution = minimise(problem, shards, tol=1e-6)
     return measure(problem, shards, parts, np.asarray(solution.w))
 

@@ -11,8 +11,7 @@ import jax.numpy as jnp
 from tacit.door import Door
 from tacit.program import Program, agent_turns, server_turns
 from tacit.protocol import agent_round
-from tacit.runtime.simulate import Keep, _kept
-from tacit.runtime.star import first_carry, mean_over_agents
+from tacit.runtime.star import Keep, first_carry, kept_parts, mean_over_agents
 from tacit.transcript import Trace
 from tacit.typing import Array, PyTree
 
@@ -47,7 +46,7 @@ def serial(
             messages.append(message)
         wire = _stack(messages, axis=0)
         public = program.algorithm.combine(public, mean_over_agents(wire), _at(server, t))
-        traces.append(_kept(program, public, _stack(records, axis=1), wire, keep))
+        traces.append(kept_parts(program, public, _stack(records, axis=1), wire, keep))
         if report is not None:
             report(t + 1)
     return program.algorithm.model(public), _stack(traces, axis=0)

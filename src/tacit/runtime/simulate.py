@@ -8,13 +8,11 @@ from typing import Any
 
 import jax
 
-from tacit.door import Door, Record
+from tacit.door import Door
 from tacit.program import Program, agent_turns, server_turns
-from tacit.runtime.star import first_carry, star_round
+from tacit.runtime.star import Keep, first_carry, kept_parts, star_round
 from tacit.transcript import Trace
 from tacit.typing import Array, PyTree
-
-Keep = frozenset[str]
 
 
 @partial(jax.jit, static_argnames=("keep", "report"))
@@ -76,19 +74,8 @@ def _simulate(
         carry, (records, messages) = star_round(program, door, private, carry, *turns)
         if report is not None:
             jax.debug.callback(report, turns[1].round + 1)
-        return carry, _kept(program, carry[1], records, messages, keep)
+        return carry, kept_parts(program, carry[1], records, messages, keep)
 
     turns = (agent_turns(program), server_turns(program))
     (_, public), trace = jax.lax.scan(body, first_carry(program), turns)
     return program.algorithm.model(public), trace
-
-
-def _kept(program: Program, public: PyTree, records: PyTree, messages: PyTree, keep: Keep) -> Trace:
-    if isinstance(records, Record) and "answers" not in keep:
-        records = records._replace(answer=None)
-    return Trace(
-        models=program.algorithm.model(public) if "models" in keep else None,
-        records=records,
-        messages=messages if "messages" in keep else None,
-        publics=public if "publics" in keep else None,
-    )

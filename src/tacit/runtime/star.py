@@ -8,10 +8,13 @@ import jax
 import jax.numpy as jnp
 
 from tacit.algorithms import Turn
-from tacit.door import Door
+from tacit.door import Door, Record
 from tacit.program import Program
 from tacit.protocol import agent_round
+from tacit.transcript import Trace
 from tacit.typing import PyTree
+
+Keep = frozenset[str]
 
 
 def star_round(
@@ -44,3 +47,17 @@ def first_carry(program: Program) -> PyTree:
 def mean_over_agents(messages: PyTree) -> PyTree:
     """Return the mean of every leaf over its first axis."""
     return jax.tree.map(lambda x: jnp.mean(x, axis=0), messages)
+
+
+def kept_parts(
+    program: Program, public: PyTree, records: PyTree, messages: PyTree, keep: Keep
+) -> Trace:
+    """Return the parts of one round that were asked for; see `transcript.KEPT`."""
+    if isinstance(records, Record) and "answers" not in keep:
+        records = records._replace(answer=None)
+    return Trace(
+        models=program.algorithm.model(public) if "models" in keep else None,
+        records=records,
+        messages=messages if "messages" in keep else None,
+        publics=public if "publics" in keep else None,
+    )

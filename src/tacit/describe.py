@@ -1,0 +1,28 @@
+"""Modules and arrays as plain values, for plans that are written down."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import equinox as eqx
+import jax
+import numpy as np
+
+from tacit.typing import HostArray
+
+
+def describe(module: Any) -> Any:
+    """Return a module as nested JSON-safe values: its class name and its fields."""
+    if isinstance(module, eqx.Module):
+        fields = {f.name: describe(getattr(module, f.name)) for f in dataclasses.fields(module)}
+        return {"class": type(module).__name__, **fields}
+    if isinstance(module, (np.ndarray, np.generic, jax.Array)):
+        return np.asarray(module).tolist()
+    return module
+
+
+def compact(values: HostArray) -> Any:
+    """Return nested lists, with one number for an array that is constant."""
+    first = values.flat[0]
+    return float(first) if np.all(values == first) else values.tolist()
