@@ -38,8 +38,9 @@ def audit(
 
 def _attacked(algorithm: str, fault: str | None, *, mu: float, runs: int, seed: int) -> AuditReport:
     import tacit.audit as layers  # noqa: PLC0415 - start-up
+    from tacit.algorithms import ALGORITHMS  # noqa: PLC0415 - start-up
 
-    one_of("ALGORITHM", algorithm, layers.ALGORITHMS)
+    one_of("ALGORITHM", algorithm, ALGORITHMS)
     planted = None if fault is None else layers.fault_named(fault)
     checks.positive("mu", mu)
     checks.at_least("runs", runs, 1)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from tacit import checks
 from tacit.errors import InputError
 from tacit.privacy import gaussian
-from tacit.privacy.events import Event, Exact, GaussianAnswer, Sampled
+from tacit.privacy.events import Event, Exact, GaussianAnswer, LaplaceAnswer, Sampled
 from tacit.privacy.losses import numerical_epsilon
 from tacit.privacy.relations import Relation
 
@@ -29,7 +29,8 @@ def account(events: Sequence[tuple[Event, int]], *, delta: float, relation: Rela
 
     Plain Gaussian answers: mu = sqrt(sum count/multiplier^2), then the exact Gaussian curve.
     An exact answer: epsilon is infinite. Anything else: an upper bound by privacy-loss
-    distributions. Nothing asked: epsilon is 0.
+    distributions, and for Laplace answers never more than sum count/multiplier (basic composition).
+    Nothing asked: epsilon is 0.
 
     Parameters
     ----------
@@ -68,7 +69,15 @@ def account(events: Sequence[tuple[Event, int]], *, delta: float, relation: Rela
     if len(plain) == len(counts):
         mu = math.sqrt(math.fsum(n / e.multiplier / e.multiplier for e, n in plain))
         return Spending(gaussian.epsilon_of(delta, mu), delta, mu)
-    return Spending(numerical_epsilon(counts, delta, relation), delta, None)
+    numerical = numerical_epsilon(counts, delta, relation)
+    return Spending(min(numerical, _pure_epsilon(counts)), delta, None)
+
+
+def _pure_epsilon(counts: Counter[Event]) -> float:
+    """Return the basic composition of Laplace answers, epsilon = sum count/multiplier, delta 0."""
+    if not all(isinstance(event, LaplaceAnswer) for event in counts):
+        return math.inf
+    return math.fsum(n / e.multiplier for e, n in counts.items() if isinstance(e, LaplaceAnswer))
 
 
 def merged(events: Sequence[tuple[Event, int]]) -> Counter[Event]:

@@ -41,8 +41,11 @@ def gaussian_multiplier(epsilon: float, delta: float, rounds: int) -> float:
     checks.positive("epsilon", epsilon, allow_infinity=True)
     rounds = checks.at_least("rounds", rounds, 1)
     mu = gaussian.mu_of(float(epsilon), delta)
-    # one part in 1e14 covers the rounding of the square root and the quotient
-    return math.sqrt(rounds) / mu * (1 + 1e-14)
+    margin = 1e-14  # covers the rounding of the square root and the quotient
+    # where epsilon is tiny its curve is steep, and rounding of mu costs more than that
+    while gaussian.epsilon_of(delta, mu * (1 - margin) * (1 + 1e-15)) > epsilon:
+        margin *= 10
+    return math.sqrt(rounds) / mu * (1 + margin)
 
 
 def multiplier_for(

@@ -28,7 +28,8 @@ def save(training: Training, out: Path, *, force: bool) -> None:
     """Write results.json, plan.json and report.html into the folder `out`.
 
     All is written beside `out` first and then renamed, so an interrupted or failed call leaves
-    what was there before: nothing, or with `force` the earlier report.
+    what was there before. With `force` only these three files are replaced; whatever else the
+    folder holds stays.
 
     Raises
     ------
@@ -44,7 +45,7 @@ def save(training: Training, out: Path, *, force: bool) -> None:
             part.mkdir()
             for name, text in texts.items():
                 (part / name).write_text(text, encoding="utf-8")
-            _swap(part, target)
+            _move(part, target)
 
 
 def check_out(out: Path, *, force: bool) -> None:
@@ -53,35 +54,20 @@ def check_out(out: Path, *, force: bool) -> None:
     Raises
     ------
     InputError
-        If `out` is a file, the current folder or one above it, not writable, or not empty; with
-        `force`, an earlier report may be there, but nothing else.
+        If `out` is a file, cannot be written to, or is not empty and `force` is not given.
     """
     with _one_line("used", out):
         target = out.resolve()
-        found = sorted(entry.name for entry in target.iterdir()) if target.is_dir() else []
-        exists, above = target.exists(), next(p for p in (target, *target.parents) if p.exists())
-    if exists and not target.is_dir():
+        found = target.is_dir() and any(target.iterdir())
+        place = next(p for p in (target, *target.parents) if p.exists())
+    if target.exists() and not target.is_dir():
         raise InputError(f"{out} is a file; name a new folder (--force does not replace files)")
-    if target in (Path.cwd(), *Path.cwd().parents):
-        raise InputError(f"{out} is the current folder or one above it; name a new folder")
-    if found:
-        _check_found(out, found, force)
-    place = above if above != target else target.parent
+    if found and not force:
+        raise InputError(
+            f"{out} is not empty; pass --force to write the report into it, or name a new folder"
+        )
     if not (place.is_dir() and os.access(place, os.W_OK | os.X_OK)):
         raise InputError(f"{out} cannot be made: {place} is not a folder that can be written to")
-
-
-def _check_found(out: Path, found: list[str], force: bool) -> None:
-    strangers = [name for name in found if name not in FILES]
-    if strangers or "results.json" not in found:
-        raise InputError(
-            f"{out} is not empty and is no report of tacit (it holds {(strangers or found)[0]}), "
-            "so not even --force replaces it; name a new folder"
-        )
-    if not force:
-        raise InputError(
-            f"{out} is not empty; pass --force to replace the report in it, or name a new folder"
-        )
 
 
 def _texts(training: Training, out: Path) -> dict[str, str]:
@@ -98,18 +84,13 @@ def _json(values: Any) -> str:
     return json.dumps(values, indent=1, allow_nan=False) + "\n"
 
 
-def _swap(part: Path, target: Path) -> None:
-    """Rename `part` to `target`; what was there is deleted last, and comes back if that fails."""
-    old = part.with_suffix(".old")
-    try:
-        if target.exists():
-            target.replace(old)
+def _move(part: Path, target: Path) -> None:
+    """Rename the finished folder to `target`, or its files one by one if that exists."""
+    if not target.exists():
         part.replace(target)
-    except BaseException:
-        if old.exists():
-            old.replace(target)
-        raise
-    shutil.rmtree(old, ignore_errors=True)
+        return
+    for name in FILES:
+        (part / name).replace(target / name)
 
 
 @contextmanager

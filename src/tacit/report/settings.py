@@ -8,7 +8,7 @@ import numpy as np
 
 from tacit.algorithms import StarAlgorithm
 from tacit.experiments import Training
-from tacit.plan import describe
+from tacit.describe import describe
 
 _NAMES = {
     "step_size": "step size",
