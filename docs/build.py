@@ -86,8 +86,7 @@ def _article(name: str) -> tuple[str, str]:
         extensions=["tables", "fenced_code", "toc"], extension_configs=options
     )
     body = reader.convert((ROOT / name).read_text(encoding="utf-8"))
-    here = (ROOT / name).parent
-    body = re.sub(r'href="([^"]+)"', lambda match: _target(here, match[1]), body)
+    body = re.sub(r'href="([^"]+)"', lambda match: _target(name, match[1]), body)
     contents: str = vars(reader)["toc"]
     return contents, f'<article id="{slug}">{body}</article>'
 
@@ -100,17 +99,16 @@ def _anchor(slug: str, heading: str, separator: str) -> str:
     return f"{slug}-" + re.sub(r"[^a-z0-9]+", separator, heading.lower()).strip(separator)
 
 
-def _target(here: Path, link: str) -> str:
-    """Return the `href` of a link: inside the page for our own documents, as it was otherwise."""
+def _target(name: str, link: str) -> str:
+    """Return the `href` of a link in one document: inside the page where it leads to another."""
     path, _, part = link.partition("#")
     if "://" in link:
         return f'href="{link}"'
-    known = {(ROOT / name).resolve(): _slug(name) for name in PAGES}
-    file = (here / path).resolve()
-    if path and file not in known:
+    known = {(ROOT / page).resolve(): _slug(page) for page in PAGES}
+    file = ((ROOT / name).parent / path).resolve() if path else ROOT / name
+    if file not in known:
         return f'href="../../{file.relative_to(ROOT)}"'
-    slug = known.get(file, "")
-    return f'href="#{slug}-{part}"' if part and path else f'href="#{part or slug}"'
+    return f'href="#{known[file]}-{part}"' if part else f'href="#{known[file]}"'
 
 
 def _link(name: str) -> str:

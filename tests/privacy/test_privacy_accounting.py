@@ -192,10 +192,15 @@ def test_nothing_costs_nothing_and_an_exact_answer_costs_everything():
 
 
 def test_unresolvable_numbers_give_infinity_and_no_overflow():
-    assert epsilon(LaplaceAnswer(30.0), 100_000, ZERO, 1e-12) == math.inf
-    assert epsilon(LaplaceAnswer(1e-6), 10, ZERO) == math.inf
+    assert epsilon(Sampled(LaplaceAnswer(30.0), 0.5), 100_000, ZERO, 1e-12) == math.inf
     assert epsilon(Sampled(GaussianAnswer(1e-3), 0.01), 10, ZERO) == math.inf
     assert epsilon(LaplaceAnswer(0.002), 1, ZERO) == pytest.approx(500, rel=1e-3)
+
+
+def test_laplace_answers_never_cost_more_than_basic_composition():
+    assert epsilon(LaplaceAnswer(30.0), 100_000, ZERO, 1e-12) == pytest.approx(100_000 / 30)
+    assert epsilon(LaplaceAnswer(1e-6), 10, ZERO) == pytest.approx(1e7)
+    assert epsilon(LaplaceAnswer(30.0), 100, ZERO) < 100 / 30
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, 0.0, -1.0])

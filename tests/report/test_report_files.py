@@ -17,6 +17,7 @@ from tacit.errors import InputError
 from tacit.experiments import Request, Training, train
 from tacit.report import check_out, results, save, strict, write_report
 from tacit.report.html import page
+from tacit.report.save import FILES
 
 
 def trained(**changes):

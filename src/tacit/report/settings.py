@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from tacit.algorithms import StarAlgorithm
-from tacit.experiments import Training
 from tacit.describe import describe
+from tacit.experiments import Training
 
 _NAMES = {
     "step_size": "step size",
