@@ -13,7 +13,7 @@ $(READY): pyproject.toml constraints.txt
 	touch $(READY)
 
 demo: $(READY)            ## a hundred agents train on UCI Adult under a total budget of epsilon 1
-	$(BIN)/tacit train adult --agents 100 --epsilon 1 --delta 1e-5 --out demo --force
+	$(BIN)/tacit train adult --agents 100 --epsilon 1 --delta 1e-6 --out demo --force
 
 test: $(READY)            ## the test suite, on all cores, with branch coverage
 	$(BIN)/python -m pytest --numprocesses auto --doctest-modules --cov --cov-report=term:skip-covered --durations=10

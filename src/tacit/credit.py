@@ -5,9 +5,9 @@ add up in it only if, given what the observer already knows, message_i is an aff
 public coefficients that are the same for all agents, of one fresh answer that was asked at public
 state. Traced here:
 
-1. the query does not depend on the agent's state; 2. the message does not depend on the agent's
-state; 3. its derivative in the answer depends on neither the answer nor the state nor the agent's
-identity.
+1. the query does not depend on the agent's state;
+2. the message does not depend on the agent's state;
+3. its derivative in the answer depends on neither the answer nor the state nor the identity.
 
 Dependence is followed conservatively: any tainted input taints every output of an operation. What
 cannot be shown is not credited; the run is then certified at the value for the observer of all

@@ -125,14 +125,16 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
     PrivacyError
         If the predicted ledger would cost more than the budget.
 
-    Notes ----- **Guarantee.** With multiplier z = scale / sensitivity equal for all questions of an
-    agent, n questions of Gaussian noise compose to mu = sqrt(n) / z exactly; z is chosen so that
-    the (epsilon, delta) curve of that mu passes through the budget. The certificate is computed
-    again from the finished ledger, not from z.
+    Notes
+    -----
+    **Guarantee.** With multiplier z = scale / sensitivity equal for all questions of an agent, n
+    questions of Gaussian noise compose to mu = sqrt(n) / z exactly; z is chosen so that the
+    (epsilon, delta) curve of that mu passes through the budget. The certificate is computed again
+    from the finished ledger, not from z.
 
     For the observer of sums, the noises of honest agents add: with k colluders, h = max(1, A - k)
-    honest agents and the largest sensitivity D, each adds scale z D / sqrt(h). This is used only if
-    `credits_summation` shows it; otherwise the plan falls back to the observer of all messages,
+    honest agents and the largest sensitivity D, each adds scale z D / sqrt(h). This is used only
+    if `credits_summation` shows it; otherwise the plan falls back to the observer of all messages,
     which is always valid.
     """
     rounds = checks.at_least("rounds", rounds, 1)

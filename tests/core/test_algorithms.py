@@ -71,6 +71,25 @@ def test_without_noise_dp_admm_reaches_the_optimum(name):
     np.testing.assert_allclose(done.model, truth.w, atol=1e-4)
 
 
+class WrongProx(DPADMM):
+    """Planted: the aggregator's prox takes twice its step."""
+
+    def combine(self, public, mean_message, turn):
+        centre = mean_message.iterate - mean_message.dual / self.rho
+        return self.problem.prox(centre, 2 / self.rho)
+
+
+def test_an_algorithm_with_a_wrong_step_does_not_pass_as_converged():
+    """Law 7's fault."""
+    problem = ZOO["lasso"]
+    shards = zoo_shards(problem)
+    truth = minimise(problem, shards, tol=1e-10)
+    admm = WrongProx(problem, rho=0.3, radius=None, step_rule="smooth", regulariser_at="server")
+    done = noiseless(admm, problem, shards, 4000)
+    gap = float(problem.objective(jnp.asarray(done.model), shards)) - truth.value
+    assert gap > 1e-4 * abs(truth.value)
+
+
 @pytest.mark.parametrize("name", sorted(ZOO))
 def test_without_noise_the_noisy_gradient_keeps_its_proven_rate(name):
     """F(x_k) - F* <= 2 L |x_0 - x*|^2 / (k + 1)^2 in every round, and 1e-8 in the end."""

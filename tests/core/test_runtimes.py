@@ -53,6 +53,23 @@ def test_the_same_plan_and_seed_give_the_same_bits(name, shards):
     assert np.array_equal(first, second)
 
 
+def test_a_door_with_hidden_state_is_told_apart(shards):
+    """Law 9's fault: a door that draws its key afresh does not repeat its bits."""
+    made = make_plan("noisy-gradient", shards)
+    private = behind_the_door(made, shards)
+
+    runs = []
+    for _ in range(2):
+
+        class Hidden(Live):  # a new class each time, so that it is traced again
+            def __call__(self, private, query, turn):
+                return Live(self.oracles, self.mechanism, fresh_key())(private, query, turn)
+
+        door = Hidden(made.program.oracles, made.program.mechanism, jax.random.key(0))
+        runs.append(np.asarray(simulate(made.program, door, private, keep=frozenset())[0]))
+    assert not np.array_equal(*runs)
+
+
 def test_without_a_seed_no_two_runs_are_alike_and_none_is_stamped(shards):
     made = make_plan("noisy-gradient", shards)
     first, second = (run(made, shards, runtime="simulate") for _ in range(2))
@@ -89,6 +106,25 @@ def test_permuted_agents_give_the_permuted_run(name):
     )
     np.testing.assert_allclose(other.records.answer, trace.records.answer[:, :, order], atol=1e-12)
     np.testing.assert_allclose(other_model, model, atol=1e-12)
+
+
+def test_a_runtime_with_other_noise_keys_is_told_apart(shards):
+    """Law 10's fault: keys that do not depend on the round agree in the first round only."""
+
+    class Forgets(Live):
+        def __call__(self, private, query, turn):
+            return super().__call__(
+                private, query, turn._replace(participation=turn.participation * 0)
+            )
+
+    made = make_plan("dp-admm", shards)
+    private, parts = behind_the_door(made, shards), (made.program.oracles, made.program.mechanism)
+    key, keep = jax.random.key(0), frozenset({"models"})
+    _, ours = simulate(made.program, Live(*parts, key), private, keep=keep)
+    _, theirs = serial(made.program, Forgets(*parts, key), private, keep=keep)
+    gap = np.max(np.abs(np.asarray(ours.models) - np.asarray(theirs.models)), axis=1)
+    assert gap[0] < 1e-10
+    assert gap[-1] > 1e-3
 
 
 def test_a_sweep_equals_its_single_runs(shards):

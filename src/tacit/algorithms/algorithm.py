@@ -1,9 +1,9 @@
 """What every method is: it asks, is told, and sends. It never sees data.
 
-    receive(state, inbox, turn) -> state                  once a round, first: dual updates live
-    here ask(state, inbox, turn) -> query                      public tell(state, inbox, turn,
-    answer) -> state             post-processing of a noised answer send(state, inbox, turn) ->
-    (state, message)          once a round, last
+    receive(state, inbox, turn) -> state            once a round, first: dual updates live here
+    ask(state, inbox, turn) -> query                public
+    tell(state, inbox, turn, answer) -> state       post-processing of a noised answer
+    send(state, inbox, turn) -> (state, message)    once a round, last
 
 Nothing here carries an agent axis: a runtime maps these functions over agents, or loops over them.
 Arrays that change from run to run (schedules, scales) come in through `Turn`; so do all random

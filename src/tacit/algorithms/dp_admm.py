@@ -39,10 +39,9 @@ class DPADMM(StarAlgorithm):
     With g the answer (the gradient of f_i at the agent's own last iterate w_i, plus noise), eta the
     step size, rho the ADMM parameter, dual gamma_i and public value w, a round is (10a) to (10d):
 
-        w_i     <- (w_i / eta + rho w + gamma_i - g - r'(w_i)) / (rho + 1/eta)      (12a) with the
-        noise in g w       <- mean(w_i) - mean(gamma_i) / rho                                  (10c)
-        gamma_i <- gamma_i - rho (w_i - w)                                          (10d), on
-        receipt of w
+        w_i     <- (w_i / eta + rho w + gamma_i - g - r'(w_i)) / (rho + 1/eta)      (12a)
+        w       <- mean(w_i) - mean(gamma_i) / rho                                  (10c)
+        gamma_i <- gamma_i - rho (w_i - w)          on receipt of w                 (10d)
 
     The paper adds noise of standard deviation sigma_k to w_i; that equals noise of constant
     standard deviation s = sigma_k (rho + 1/eta) on g, by (14). Both step rules are functions of s:

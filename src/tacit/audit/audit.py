@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
@@ -22,7 +23,7 @@ from tacit.door import Live, Pair, Rival
 from tacit.errors import InputError
 from tacit.plan import Plan, Terms, plan
 from tacit.privacy import Adjacency, Messages, Observer, ReplaceOne, epsilon_of
-from tacit.problems import Shards
+from tacit.problems import Problem, Shards
 from tacit.program import Program
 from tacit.runtime import simulate
 from tacit.transcript import Trace
@@ -31,6 +32,7 @@ from tacit.typing import Array, HostArray, Key
 LEVEL = 1e-3
 CONFIDENCE = 0.95
 Outcome = Literal["consistent", "violated"]
+Maker = Callable[[Problem], StarAlgorithm]
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,7 @@ class AuditReport:
 
 
 def audit(
-    algorithm: str,
+    algorithm: str | Maker,
     *,
     mu: float,
     runs: int,
@@ -102,7 +104,7 @@ def audit(
     Parameters
     ----------
     algorithm
-        One of `tacit.algorithms.ALGORITHMS`.
+        One of `tacit.algorithms.ALGORITHMS`, or a function from a problem to an algorithm of yours.
     mu
         What the plan is made to spend; between 1 and 2 the attack is sharpest.
     runs
@@ -112,17 +114,19 @@ def audit(
     observer
         Who attacks; every message, if not given.
 
-    Notes ----- The attacker knows both data sets, every other record and all settings, and sees
-    what the observer sees. The decision threshold is fixed before the runs; confidence is 95 %.
+    Notes
+    -----
+    The attacker knows both data sets, every other record and all settings, and sees what the
+    observer sees. The decision threshold is fixed before the runs; confidence is 95 %.
     """
     checks.positive("mu", mu)
     checks.at_least("runs", runs, 1)
     pair = canary(agents=3, records=4, features=5, seed=seed)
-    made = _plan(algorithm_named(algorithm, pair.problem), pair, mu, observer or Messages())
+    made = _plan(_make(algorithm, pair.problem), pair, mu, observer or Messages())
     keys = jax.random.split(jax.random.key(seed), 3)
     record = _recorded(made, pair, keys[0], fault)
     return AuditReport(
-        algorithm=algorithm,
+        algorithm=algorithm if isinstance(algorithm, str) else algorithm.__name__,
         fault=fault,
         claimed_mu=_claim(made),
         likelihood=_attack(made, pair, keys[1:], runs, fault),
@@ -132,17 +136,21 @@ def audit(
 
 
 def null_attacks(
-    algorithm: str, *, mu: float, runs: int, attacks: int, seed: int
+    algorithm: str | Maker, *, mu: float, runs: int, attacks: int, seed: int
 ) -> list[LowerBound]:
     """Return the bounds of `attacks` attacks in which both sides are runs on D, scored for (D, D').
 
     The two sides then follow one law, so a bound above 0 is a false alarm of the attack itself.
     """
     pair = canary(agents=3, records=4, features=5, seed=seed)
-    made = _plan(algorithm_named(algorithm, pair.problem), pair, mu, Messages())
+    made = _plan(_make(algorithm, pair.problem), pair, mu, Messages())
     keys = jax.random.split(jax.random.key(seed), 2 * attacks * runs)
     ratios = _ratios(made, pair, pair.first, keys, None).reshape(attacks, 2, runs)
     return [lower_bound(first, second, confidence=CONFIDENCE) for first, second in ratios]
+
+
+def _make(algorithm: str | Maker, problem: Problem) -> StarAlgorithm:
+    return algorithm_named(algorithm, problem) if isinstance(algorithm, str) else algorithm(problem)
 
 
 def _plan(algorithm: StarAlgorithm, pair: Canary, mu: float, observer: Observer) -> Plan:

@@ -25,6 +25,8 @@ class Loss(eqx.Module):
 
     Shapes: margins `(M,)` when `outputs` is None, else `(M, K)` with K = `outputs`; targets `(M,)`.
     Every method keeps the floating type of the margins and stays finite at extreme ones.
+    A parameter that `lipschitz` depends on must be a static field: oracles read that bound while
+    they are traced.
     """
 
     @property
