@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 from jaxtyping import Float, Int
 from typing_extensions import override
 
@@ -70,12 +71,17 @@ def noise_key(key: Key, turn: Turn) -> Key:
 def exact_answer(
     oracles: tuple[Oracle, ...], private: Private, query: PyTree, kind: Array
 ) -> Array:
-    """Return the un-noised answer of oracle number `kind`."""
+    """Return the un-noised answer of oracle number `kind`; zeros where nothing is asked (-1).
+
+    **Guarantee.** A turn without a question has no ledger entry and no noise, so its answer must
+    not depend on the shard: it is a constant.
+    """
     if len(oracles) == 1:
-        return oracles[0].exact(private.shard, private.records, query)
-    branches = [oracle.exact for oracle in oracles]
-    answer: Array = jax.lax.switch(kind, branches, private.shard, private.records, query)
-    return answer
+        answer = oracles[0].exact(private.shard, private.records, query)
+    else:
+        branches = [oracle.exact for oracle in oracles]
+        answer = jax.lax.switch(kind, branches, private.shard, private.records, query)
+    return jnp.where(kind >= 0, answer, jnp.zeros_like(answer))
 
 
 class Live(Door):

@@ -138,7 +138,7 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
     which is always valid.
     """
     rounds = checks.at_least("rounds", rounds, 1)
-    kinds = np.asarray(algorithm.questions(rounds), dtype=np.int32)
+    kinds = _questions(algorithm, rounds, len(oracles))
     law = NoNoise() if np.isinf(terms.epsilon) else (mechanism or Gaussian())
     _refuse_unbounded(spec, law)
     multiplier = _multiplier(terms, law, asked=int(np.sum(kinds >= 0)))
@@ -182,6 +182,22 @@ class _Draft:
     bounds: tuple[SensitivityBound, ...]
     ledger: Ledger
     program: Program
+
+
+def _questions(algorithm: StarAlgorithm, rounds: int, oracles: int) -> HostArray:
+    """Return the kinds of all questions, each of them one of the oracles or -1."""
+    kinds = np.asarray(algorithm.questions(rounds))
+    if kinds.ndim != 2 or len(kinds) != rounds or kinds.shape[1] < 1:
+        raise InputError(
+            f"{type(algorithm).__name__}.questions returned shape {kinds.shape}; "
+            f"it must be ({rounds}, questions per round)"
+        )
+    if not (np.issubdtype(kinds.dtype, np.integer) and -1 <= kinds.min() <= kinds.max() < oracles):
+        raise InputError(
+            f"{type(algorithm).__name__} asks kinds {sorted(set(kinds.ravel().tolist()))}; "
+            f"there are {oracles} oracles, so a kind is a whole number from -1 to {oracles - 1}"
+        )
+    return kinds.astype(np.int32)
 
 
 def _refuse_unbounded(spec: Spec, mechanism: Mechanism) -> None:
