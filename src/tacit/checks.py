@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from tacit.errors import InputError
 
@@ -20,7 +21,7 @@ def positive(name: str, value: float, *, allow_infinity: bool = False) -> float:
     >>> positive("epsilon", 2)
     2.0
     """
-    value = float(value)
+    value = _number(name, value)
     if not value > 0:
         raise InputError(f"{name} is {value:g}; it must be above 0")
     if math.isinf(value) and not allow_infinity:
@@ -30,7 +31,7 @@ def positive(name: str, value: float, *, allow_infinity: bool = False) -> float:
 
 def not_negative(name: str, value: float, *, allow_infinity: bool = False) -> float:
     """Return `value` as a float if it is zero or more, else raise `InputError`."""
-    value = float(value)
+    value = _number(name, value)
     if not value >= 0:
         raise InputError(f"{name} is {value:g}; it must be 0 or more")
     if math.isinf(value) and not allow_infinity:
@@ -40,7 +41,7 @@ def not_negative(name: str, value: float, *, allow_infinity: bool = False) -> fl
 
 def delta(value: float) -> float:
     """Return `value` as a float if 0 < value < 1, else raise `InputError`."""
-    value = float(value)
+    value = _number("delta", value)
     if not 0 < value < 1:
         raise InputError(f"delta is {value:g}; it must be above 0 and below 1, for example 1e-5")
     return value
@@ -48,7 +49,7 @@ def delta(value: float) -> float:
 
 def fraction(name: str, value: float) -> float:
     """Return `value` as a float if 0 < value <= 1, else raise `InputError`."""
-    value = float(value)
+    value = _number(name, value)
     if not 0 < value <= 1:
         raise InputError(f"{name} is {value:g}; it must be above 0 and at most 1")
     return value
@@ -56,8 +57,16 @@ def fraction(name: str, value: float) -> float:
 
 def at_least(name: str, value: int, least: int) -> int:
     """Return `value` as an int if it is a whole number of at least `least`, else raise."""
-    if isinstance(value, bool) or int(value) != value:
+    number = _number(name, value)
+    if isinstance(value, bool) or not math.isfinite(number) or int(value) != value:
         raise InputError(f"{name} is {value}; it must be a whole number")
     if not value >= least:
         raise InputError(f"{name} is {value}; it must be at least {least}")
     return int(value)
+
+
+def _number(name: str, value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InputError(f"{name} is {value!r}; it must be a number") from error

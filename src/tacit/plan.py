@@ -41,6 +41,9 @@ from tacit.program import Program, cast
 from tacit.spec import Spec
 from tacit.typing import HostArray, Precision
 
+MOST_ANSWERS = 10**8
+MOST_EPSILON = 1e6
+
 
 @dataclass(frozen=True)
 class Terms:
@@ -56,6 +59,10 @@ class Terms:
 
     def __post_init__(self) -> None:
         checks.positive("epsilon", self.epsilon, allow_infinity=True)
+        if MOST_EPSILON < self.epsilon < np.inf:
+            raise InputError(
+                f"epsilon {self.epsilon:g} protects nothing; give inf for a run without noise"
+            )
         checks.delta(self.delta)
 
 
@@ -138,6 +145,7 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
     which is always valid.
     """
     rounds = checks.at_least("rounds", rounds, 1)
+    check_size(rounds, spec.agents)
     kinds = _questions(algorithm, rounds, len(oracles))
     law = NoNoise() if np.isinf(terms.epsilon) else (mechanism or Gaussian())
     _refuse_unbounded(spec, law)
@@ -150,7 +158,7 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
 
     draft = build(terms.observer)
     observer = terms.observer
-    if isinstance(observer, Sum) and not credits_summation(draft.program):
+    if isinstance(observer, Sum) and not _adds_up(draft.program):
         observer = Messages()
         draft = build(observer)
     certificate = certify(
@@ -182,6 +190,20 @@ class _Draft:
     bounds: tuple[SensitivityBound, ...]
     ledger: Ledger
     program: Program
+
+
+def check_size(rounds: int, agents: int) -> None:
+    """Raise `InputError` if a run would give more answers than a ledger can hold in memory."""
+    if rounds * agents > MOST_ANSWERS:
+        raise InputError(
+            f"{rounds} rounds of {agents} agents are more than {MOST_ANSWERS:.0e} answers; "
+            "ask for fewer rounds"
+        )
+
+
+def _adds_up(program: Program) -> bool:
+    """Whether the sum of honest agents' noises has a law that is accounted for."""
+    return isinstance(program.mechanism, Gaussian | NoNoise) and credits_summation(program)
 
 
 def _questions(algorithm: StarAlgorithm, rounds: int, oracles: int) -> HostArray:

@@ -53,10 +53,28 @@ def test_the_observer_of_sums_learns_what_is_certified_and_no_less():
     assert 1.1 < claimed.likelihood.mu < 1.5
 
 
-def test_messages_read_one_by_one_break_a_certificate_for_sums():
-    """The planted leak: noise shared between agents, but every link is read."""
-    summed = audit("noisy-gradient", mu=1.5, runs=1000, seed=3, observer=Sum(colluders=0))
+@pytest.mark.parametrize("colluders", [1, 2])
+def test_colluders_bring_the_attack_on_the_sum_back_to_the_claim(colluders):
+    report = audit("noisy-gradient", mu=1.5, runs=2000, seed=2, observer=Sum(colluders=colluders))
+    assert report.verdict == "consistent"
+    assert 1.1 < report.likelihood.mu < 1.5
+
+
+def test_single_messages_of_a_plan_for_sums_reveal_sqrt_agents_times_as_much():
+    summed = audit("noisy-gradient", mu=1.5, runs=10, seed=3, observer=Sum(colluders=0))
     assert summed.replay.realised_mu == pytest.approx(1.5 * np.sqrt(3), rel=1e-9)
+
+
+def test_too_few_runs_say_how_much_they_could_have_shown():
+    report = audit("noisy-gradient", mu=1.5, runs=5, seed=0)
+    assert report.likelihood.reachable < 1.5
+    assert report.to_dict()["mu_reachable"] == report.likelihood.reachable
+
+
+@pytest.mark.parametrize(("mu", "runs"), [(1e200, 10), (1e-9, 10), (1.5, 10**12), (1.5, 0)])
+def test_impossible_audits_name_the_limit(mu, runs):
+    with pytest.raises(InputError, match=r"mu is|runs"):
+        audit("noisy-gradient", mu=mu, runs=runs, seed=0)
 
 
 def test_the_null_attack_raises_no_more_false_alarms_than_it_may():
@@ -144,6 +162,10 @@ def test_honest_residuals_pass_as_often_as_promised(mechanism, law):
         (np.sign, "distribution"),
         (lambda u: np.concatenate([u[:5], u[:5][::-1]]), "repeats"),
         (lambda u: u * 0, "variance"),
+        (lambda u: np.concatenate([u[:, :, :2], -u[:, :, :1]], axis=2), "agents"),
+        (lambda u: u * np.array([0.5, 1, 1])[:, None], "variance of an agent"),
+        (lambda u: u * np.r_[0.25, np.ones(9)][:, None, None, None], "variance of a round"),
+        (lambda u: np.concatenate([u[:5], -u[:5]]), "rounds"),
     ],
     ids=[
         "halved",
@@ -154,6 +176,10 @@ def test_honest_residuals_pass_as_often_as_promised(mechanism, law):
         "two-valued",
         "played-back",
         "dropped",
+        "cancelling",
+        "one-agent",
+        "one-round",
+        "antithetic",
     ],
 )
 def test_spoiled_noise_is_caught_by_the_test_made_for_it(spoil, test):

@@ -4,6 +4,7 @@ import dataclasses
 import json
 import math
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -105,6 +106,56 @@ class SendsClippedAnswers(NoisyGradient):
         return state, jnp.clip(state, -1, 1)
 
 
+def sends(change):
+    """Return an algorithm whose message is `change` of the answer."""
+
+    class Sends(NoisyGradient):
+        @override
+        def send(self, state, inbox, turn):
+            return state, change(state)
+
+    return Sends
+
+
+NOT_AFFINE = [
+    jnp.sign,
+    jnp.round,
+    jnp.tanh,
+    lambda answer: jnp.where(answer > 0, 1.0, -1.0),
+    lambda answer: jnp.tanh(jax.lax.stop_gradient(answer)),
+    lambda answer: answer.astype(jnp.bfloat16).astype(answer.dtype),
+    lambda answer: answer * answer,
+    lambda answer: 1 / answer,
+    lambda answer: jnp.linalg.norm(answer) * jnp.ones_like(answer),
+    jnp.sort,
+]
+
+
+@pytest.mark.parametrize("change", NOT_AFFINE)
+def test_messages_that_are_not_affine_are_not_credited_even_where_their_derivative_vanishes(
+    change, shards
+):
+    problem = Problem(Logistic(), NoRegulariser(), WholeSpace())
+    program = make_plan("noisy-gradient", shards).program
+    assert not credits_summation(dataclasses.replace(program, algorithm=sends(change)(problem)))
+
+
+AFFINE = [
+    lambda answer: -answer / 4 + 1,
+    lambda answer: answer[::-1].reshape(1, -1),
+    lambda answer: jnp.concatenate([answer, jnp.zeros(2)]),
+    lambda answer: jnp.eye(3) @ answer,
+    jax.jit(lambda answer: 2 * answer),
+]
+
+
+@pytest.mark.parametrize("change", AFFINE)
+def test_affine_messages_are_credited(change, shards):
+    problem = Problem(Logistic(), NoRegulariser(), WholeSpace())
+    program = make_plan("noisy-gradient", shards).program
+    assert credits_summation(dataclasses.replace(program, algorithm=sends(change)(problem)))
+
+
 class WeighsByIdentity(NoisyGradient):
     """Planted: agents weigh their answers differently."""
 
@@ -199,6 +250,46 @@ def test_laplace_answers_are_calibrated_by_the_accountant(shards):
     assert made.certificate.epsilon == pytest.approx(2.0, rel=1e-3)
     sensitivity = 2 * 0.5 * math.sqrt(3) / 12  # 2 c / m in L1, by sqrt(d)
     np.testing.assert_allclose(made.ledger.sensitivity, sensitivity, rtol=1e-12)
+
+
+def test_laplace_answers_under_summation_are_certified_for_every_message(shards):
+    problem = Problem(Logistic(), NoRegulariser(), WholeSpace())
+    made = plan(
+        public_facts(problem, shards, clip=0.5),
+        make_algorithm("noisy-gradient", problem),
+        (Gradient(problem.loss, 0.5),),
+        make_terms(2.0, observer=Sum()),
+        rounds=4,
+        precision="float64",
+        mechanism=Laplace(),
+    )
+    assert made.certificate.observer == "sum"
+    assert made.certificate.epsilon <= 2.0
+
+
+def test_a_model_shape_that_the_loss_does_not_have_is_refused(shards):
+    problem = Problem(Logistic(), NoRegulariser(), WholeSpace())
+    facts = dataclasses.replace(public_facts(problem, shards, clip=1.0), shape=(3, 12))
+    with pytest.raises(InputError, match="shape"):
+        plan(
+            facts,
+            make_algorithm("noisy-gradient", problem),
+            (Gradient(problem.loss, 1.0),),
+            make_terms(),
+            rounds=2,
+            precision="float64",
+        )
+
+
+@pytest.mark.parametrize("epsilon", [1e7, 1e300])
+def test_an_epsilon_that_protects_nothing_must_be_called_infinite(epsilon):
+    with pytest.raises(InputError, match="inf"):
+        make_terms(epsilon)
+
+
+def test_more_answers_than_memory_holds_are_refused(shards):
+    with pytest.raises(InputError, match="fewer rounds"):
+        make_plan("noisy-gradient", shards, rounds=10**11)
 
 
 def test_a_plan_is_json_and_its_digest_names_it(shards):

@@ -1,6 +1,7 @@
 """Laws 3, 9 and 10: one ledger, one set of bits, two runtimes that agree."""
 
 import dataclasses
+import math
 
 import jax
 import jax.numpy as jnp
@@ -8,11 +9,19 @@ import numpy as np
 import pytest
 
 from conftest import make_plan, make_shards, make_terms
-from tacit.door import Live, Record
+from tacit.door import Live, Record, noise_key
 from tacit.errors import InputError, PrivacyError
 from tacit.privacy import Ledger, Sum
-from tacit.problems import MultinomialLogistic, NoRegulariser, Problem, Shards, WholeSpace, pack
-from tacit.program import stack
+from tacit.problems import (
+    MultinomialLogistic,
+    NoRegulariser,
+    Problem,
+    Shards,
+    Squared,
+    WholeSpace,
+    pack,
+)
+from tacit.program import agent_turns, stack
 from tacit.runtime import behind_the_door, fresh_key, run, serial, simulate, sweep
 from tacit.transcript import KEPT, observed_ledger
 
@@ -170,11 +179,50 @@ def test_noise_scales_are_never_rounded_down():
     assert np.max(used / made.ledger.scale) < 1 + 2e-7
 
 
+def keys_of(program):
+    turns = jax.tree.map(jnp.ravel, agent_turns(program))
+    keys = jax.vmap(noise_key, in_axes=(None, 0))(jax.random.key(0), turns)
+    return np.asarray(jax.random.key_data(keys))
+
+
 def test_no_two_answers_share_a_noise_key(shards):
-    made = make_plan("noisy-gradient", shards, rounds=5)
-    done = run(made, shards, runtime="simulate", keep=frozenset({"answers"}))
-    answers = np.asarray(done.trace.records.answer).ravel()
-    assert len(np.unique(answers)) == answers.size
+    program = make_plan("noisy-gradient", shards, rounds=50).program
+    keys = keys_of(program)
+    assert len(keys) == 50 * 4
+    assert len(np.unique(keys, axis=0)) == len(keys)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "words"),
+    [
+        (lambda s: dataclasses.replace(s, features=s.features * 100), "norm"),
+        (lambda s: dataclasses.replace(s, features=s.features.at[0, 0, 0].set(jnp.nan)), "norm"),
+        (lambda s: dataclasses.replace(s, mask=s.mask * 50), "mask"),
+        (lambda s: jax.tree.map(lambda x: x[:3], s), "blocks"),
+    ],
+)
+def test_records_that_break_their_promise_are_refused_at_the_door(spoil, words, shards):
+    broken = Shards(spoil(shards.stacked), shards.counts, shards.record_norm)
+    with pytest.raises(PrivacyError, match=words):
+        run(make_plan("noisy-gradient", shards), broken, runtime="simulate")
+
+
+def test_a_program_with_other_oracles_or_questions_is_refused(shards):
+    made = make_plan("noisy-gradient", shards)
+    program = made.program
+    for changed in (
+        dataclasses.replace(program, oracles=(*program.oracles, *program.oracles)),
+        dataclasses.replace(program, kinds=program.kinds - 1),
+    ):
+        with pytest.raises(PrivacyError, match="planned"):
+            run(dataclasses.replace(made, program=changed), shards, runtime="simulate")
+    loose = (dataclasses.replace(program.oracles[0], loss=Squared(), clip=math.inf),)
+    with pytest.raises(InputError, match="same clip"):
+        run(
+            dataclasses.replace(made, program=dataclasses.replace(program, oracles=loose)),
+            shards,
+            runtime="simulate",
+        )
 
 
 def test_a_door_that_forgets_an_answer_is_caught(shards):

@@ -74,13 +74,13 @@ def boundary(draw, features, radius):
 
 @pytest.mark.parametrize(("loss", "clip"), LOSSES)
 @settings(max_examples=25, deadline=None)
-@given(seed=st.integers(0, 2**31), size=st.sampled_from([0.0, 1.0, 1e3]))
+@given(seed=st.integers(0, 2**31), size=st.sampled_from([0.0, 1.0, 1e3, 1e308, math.inf, math.nan]))
 def test_no_neighbour_moves_the_gradient_beyond_its_bound(loss, clip, seed, size):
     draw = np.random.default_rng(seed)
     oracle, first = Gradient(loss, clip), shards_of(loss, draw)
     limit, shape = bound(oracle, loss, clip, first, ReplaceOne())
     wide, _ = bound(oracle, loss, clip, first, ReplaceOne(), norm="l1")
-    x = jnp.asarray(draw.standard_normal(shape) * size)
+    x = jnp.asarray(draw.standard_normal(shape)) * size
     second = replace_record(first, 0, 1, boundary(draw, 2, 1.5), target(loss, draw))
     assert moved(oracle, first, second, x) <= limit * (1 + 1e-9)
     assert moved(oracle, first, second, x, norm=1) <= wide * (1 + 1e-9)
@@ -126,6 +126,16 @@ def test_an_oracle_that_forgets_to_clip_is_caught_by_the_same_search():
         Gradient(loss, clip), loss, clip, shards_of(loss, np.random.default_rng(0), 2), ReplaceOne()
     )
     assert worst(Gradient(loss, math.inf), loss, ReplaceOne(), rounds=5) > 2 * limit
+
+
+@pytest.mark.parametrize("extreme", [math.inf, -math.inf, math.nan, 3.3e38])
+@pytest.mark.parametrize(("loss", "clip"), LOSSES)
+def test_no_query_lets_a_record_turn_the_answer_into_nan(loss, clip, extreme):
+    draw = np.random.default_rng(0)
+    shards = shards_of(loss, draw)
+    shape = Problem(loss, NoRegulariser(), WholeSpace()).model_shape(2)
+    x = jnp.asarray(draw.standard_normal(shape)).at[0].set(extreme)
+    assert np.all(np.isfinite(answer(Gradient(loss, clip), shards, x)))
 
 
 def test_targets_outside_the_losss_domain_cannot_break_the_bound():

@@ -31,6 +31,7 @@ from tacit.typing import Array, HostArray, Key
 
 LEVEL = 1e-3
 CONFIDENCE = 0.95
+LEAST_MU, MOST_MU, MOST_RUNS = 1e-3, 100.0, 1_000_000
 Outcome = Literal["consistent", "violated"]
 Maker = Callable[[Problem], StarAlgorithm]
 
@@ -81,6 +82,7 @@ class AuditReport:
             "realised_mu": self.replay.realised_mu,
             "mu_lower_bound": self.likelihood.mu,
             "confidence": self.likelihood.confidence,
+            "mu_reachable": self.likelihood.reachable,
             "runs": self.likelihood.runs,
             **self.layers,
             "worst_change_over_bound": self.replay.worst_ratio,
@@ -110,7 +112,8 @@ def audit(
     runs
         Runs on each of the two data sets, for the likelihood ratio.
     fault
-        A fault to plant; the report must then say `violated`.
+        A fault to plant; the report must then say `violated`. The question is the library's own
+        gradient: what is audited is the algorithm, the door and the accounting.
     observer
         Who attacks; every message, if not given.
 
@@ -119,8 +122,10 @@ def audit(
     The attacker knows both data sets, every other record and all settings, and sees what the
     observer sees. The decision threshold is fixed before the runs; confidence is 95 %.
     """
-    checks.positive("mu", mu)
-    checks.at_least("runs", runs, 1)
+    if not LEAST_MU <= checks.positive("mu", mu) <= MOST_MU:
+        raise InputError(f"mu is {mu:g}; it must be between {LEAST_MU:g} and {MOST_MU:g}")
+    if checks.at_least("runs", runs, 1) > MOST_RUNS:
+        raise InputError(f"{runs} runs are more than memory holds; ask for at most {MOST_RUNS:,}")
     pair = canary(agents=3, records=4, features=5, seed=seed)
     made = _plan(_make(algorithm, pair.problem), pair, mu, observer or Messages())
     keys = jax.random.split(jax.random.key(seed), 3)

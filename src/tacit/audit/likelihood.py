@@ -26,6 +26,12 @@ class LowerBound:
     false_negatives: int
     runs: int
 
+    @property
+    def reachable(self) -> float:
+        """The largest bound that so many runs can prove, by an attacker who never errs."""
+        none = _upper(0, self.runs, 1 - self.confidence)
+        return float(norm.ppf(1 - none) - norm.ppf(none))
+
 
 def log_likelihood_ratio(
     record: RivalRecord, mechanism: Mechanism, observer: Observer
@@ -33,7 +39,10 @@ def log_likelihood_ratio(
     """Return log p(view | first) - log p(view | second) of one run.
 
     Messages: the sum over all answers of log q(y - m) - log q(y - m'). Sum: the observer sees the
-    sum of the agents' answers, whose Gaussian noise has variance sum_i scale_i^2.
+    sum of the agents' answers and takes away what it knows, the other agents' exact answers and
+    the noise of the last k agents, the colluders; Gaussian noise of variance sum scale_i^2 over
+    the honest ones is left. (Where summation is credited, messages are affine in answers, so the
+    sum of messages says the same.) The two data sets must differ at agent 0.
 
     Parameters
     ----------
@@ -43,8 +52,9 @@ def log_likelihood_ratio(
     if isinstance(observer, Messages):
         scale = _like(record.scale, record.first)
         return mechanism.log_ratio(record.first / scale, record.second / scale, jnp.ones(()))
-    scale = jnp.sqrt(jnp.sum(record.scale**2, axis=2))
-    first, second = jnp.sum(record.first, axis=2), jnp.sum(record.second, axis=2)
+    honest = max(1, record.scale.shape[2] - observer.colluders)
+    scale = jnp.sqrt(jnp.sum(record.scale[:, :, :honest] ** 2, axis=2))
+    first, second = (jnp.sum(part[:, :, :honest], axis=2) for part in (record.first, record.second))
     scale = _like(scale, first)
     return mechanism.log_ratio(first / scale, second / scale, jnp.ones(()))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -39,9 +39,11 @@ def residual_report(
 ) -> ResidualReport:
     """Return the tests of u = (answer - exact) / scale against independent draws of the stated law.
 
-    Tests: mean, variance, distribution (Kolmogorov-Smirnov), correlation from round to round and
-    from agent to agent, and repeated values. False alarms are at most `level` in all (Bonferroni;
-    the first two and the correlations are normal approximations).
+    Tests: mean; size (sum |u|^p against its exact law) of all residuals, of every agent's and of
+    every round's; distribution (Kolmogorov-Smirnov); correlation at every lag of rounds and of
+    every pair of agents; repeated values, up to sign. Tests that are made many times count by their
+    least p-value times their number, so false alarms are at most `level` in all (Bonferroni; mean
+    and correlations are normal approximations).
 
     Parameters
     ----------
@@ -56,54 +58,85 @@ def residual_report(
         raise InputError("an answer was given without noise; its residual cannot be tested")
     u = ((answers - exact) / wide).reshape(*scale.shape, -1)
     flat = u.ravel()
-    n, variance = flat.size, law.variance
-    rounds = u.reshape(-1, *u.shape[2:])
+    by_round, by_agent = u.reshape(len(u), -1), np.moveaxis(u, 2, 0).reshape(u.shape[2], -1)
     p_values = {
-        "mean": _two_sided(np.mean(flat) * np.sqrt(n / variance)),
-        "variance": _two_sided((np.mean(flat**2) / variance - 1) * np.sqrt(n / (law.kurtosis - 1))),
+        "mean": _two_sided(np.sum(flat) / np.sqrt(flat.size * law.variance)),
+        "variance": law.size(flat),
+        "variance of an agent": _least([law.size(own) for own in by_agent]),
+        "variance of a round": _least([law.size(own) for own in by_round]),
         "distribution": float(stats.kstest(flat, law.cdf).pvalue),
-        "rounds": _correlation(list(pairwise(rounds)), variance),
-        "agents": _correlation(list(pairwise(np.moveaxis(u, 2, 0))), variance),
-        "repeats": _repeats(flat),
+        "rounds": _least(_at_lags(by_round, law.variance)),
+        "agents": _least(_of_pairs(by_agent, law.variance)),
+        "repeats": _repeats(np.abs(flat)),
     }
     return ResidualReport(p_values, level)
 
 
 class _Law(NamedTuple):
-    """The law of a whitened residual: its distribution function and two moments."""
+    """The law of a whitened residual: distribution function, variance, and the test of its size."""
 
     cdf: Callable[..., Any]
     variance: float
-    kurtosis: float
+    size: Callable[[HostArray], float]
 
 
 def _law(mechanism: Mechanism) -> _Law:
     if isinstance(mechanism, Gaussian):
-        return _Law(stats.norm.cdf, 1.0, 3.0)
+        return _Law(stats.norm.cdf, 1.0, _gaussian_size)
     if isinstance(mechanism, Laplace):
-        return _Law(stats.laplace.cdf, 2.0, 6.0)
+        return _Law(stats.laplace.cdf, 2.0, _laplace_size)
     raise InputError(f"{type(mechanism).__name__} has no law to test against")
+
+
+def _gaussian_size(u: HostArray) -> float:
+    """P-value of sum u^2, chi-squared with as many degrees of freedom as residuals."""
+    total = float(np.sum(u**2))
+    return _both_sides(stats.chi2.cdf(total, u.size), stats.chi2.sf(total, u.size))
+
+
+def _laplace_size(u: HostArray) -> float:
+    """P-value of sum |u|, gamma with as many degrees as residuals."""
+    total = float(np.sum(np.abs(u)))
+    return _both_sides(stats.gamma.cdf(total, u.size), stats.gamma.sf(total, u.size))
+
+
+def _both_sides(below: float, above: float) -> float:
+    return float(min(1.0, 2 * min(below, above)))
+
+
+def _least(p_values: list[float]) -> float:
+    """Return the p-value of the least of several: times their number, at most 1."""
+    return min(1.0, len(p_values) * min(p_values)) if p_values else 1.0
+
+
+def _at_lags(by_round: HostArray, variance: float) -> list[float]:
+    """P-values of sum u_t u_(t+lag) over all t, for every lag."""
+    return [
+        _correlation(by_round[lag:], by_round[:-lag], variance) for lag in range(1, len(by_round))
+    ]
+
+
+def _of_pairs(by_agent: HostArray, variance: float) -> list[float]:
+    """P-values of sum u_i u_j for every pair of agents."""
+    return [_correlation(u, v, variance) for u, v in combinations(by_agent, 2)]
+
+
+def _correlation(u: HostArray, v: HostArray, variance: float) -> float:
+    """P-value of sum u v over n independent pairs: mean 0, variance n variance^2."""
+    return _two_sided(float(np.sum(u * v)) / (np.sqrt(u.size) * variance))
 
 
 def _two_sided(z: float) -> float:
     return float(2 * stats.norm.sf(abs(z)))
 
 
-def _correlation(pairs: list[tuple[HostArray, HostArray]], variance: float) -> float:
-    """P-value of sum u v over n neighbouring pairs: mean 0, variance n variance^2."""
-    products = np.concatenate([(u * v).ravel() for u, v in pairs]) if pairs else np.zeros(0)
-    if products.size == 0:
-        return 1.0
-    return _two_sided(np.sum(products) / (np.sqrt(products.size) * variance))
-
-
-def _repeats(flat: HostArray) -> float:
+def _repeats(sizes: HostArray) -> float:
     """P-value of the number of neighbours closer than a gap that independent draws rarely make.
 
-    Two independent draws of density p fall within g of one another with probability at most 2 g max
-    p <= 2 g, so n of them make at most n^2 g such pairs on average: below 1e-4 for the g used here,
-    which rounding in double precision does not reach.
+    |u| has a density of at most 1 under both laws, so two independent draws fall within g of one
+    another with probability at most 2 g, and n of them make at most n^2 g such pairs on average:
+    1e-4 for the g used here, which rounding in double precision does not reach.
     """
-    gap = 1e-4 / flat.size**2
-    close = int(np.sum(np.diff(np.sort(flat)) < gap))
-    return float(stats.poisson.sf(close - 1, flat.size**2 * gap)) if close else 1.0
+    gap = 1e-4 / sizes.size**2
+    close = int(np.sum(np.diff(np.sort(sizes)) < gap))
+    return float(stats.poisson.sf(close - 1, sizes.size**2 * gap)) if close else 1.0

@@ -59,6 +59,9 @@ def account(  # noqa: PLR0913, PLR0917 - one parameter per option
         typer.echo(_sentence(values))
 
 
+_MOST_EPSILON = 1e6
+
+
 def _event(mechanism: str, rate: float | None) -> Callable[[float], Event]:
     from tacit.privacy import GaussianAnswer, LaplaceAnswer, Sampled  # noqa: PLC0415 - start-up
 
@@ -83,6 +86,8 @@ def _needed(
     )
 
     total = checks.positive("epsilon", math.nan if epsilon is None else epsilon)
+    if total > _MOST_EPSILON:
+        raise InputError(f"epsilon {total:g} protects nothing; ask for at most {_MOST_EPSILON:g}")
     if event is GaussianAnswer:
         return gaussian_multiplier(total, delta, rounds)
     return multiplier_for(

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tacit import checks
 from tacit.cli.interrupt import interruptible
 from tacit.cli.output import emit, one_of, table
 from tacit.cli.train import check_seed
@@ -42,8 +41,6 @@ def _attacked(algorithm: str, fault: str | None, *, mu: float, runs: int, seed: 
 
     one_of("ALGORITHM", algorithm, ALGORITHMS)
     planted = None if fault is None else layers.fault_named(fault)
-    checks.positive("mu", mu)
-    checks.at_least("runs", runs, 1)
     check_seed("seed", seed)
     return layers.audit(algorithm, mu=mu, runs=runs, seed=seed, fault=planted)
 
@@ -57,7 +54,19 @@ def _sentences(report: AuditReport) -> str:
     return (
         f"Audit of {report.algorithm}, {fault}, {report.likelihood.runs} runs on each of two "
         f"neighbouring data sets\nClaimed mu {report.claimed_mu:.4g}; realised by this pair "
-        f"{report.replay.realised_mu:.4g}\n\n{_layers(report)}\n\nVerdict: {verdict}"
+        f"{report.replay.realised_mu:.4g}\n\n{_layers(report)}\n\n{_reach(report)}"
+        f"Verdict: {verdict}"
+    )
+
+
+def _reach(report: AuditReport) -> str:
+    """Return a warning if so few runs could not have shown a violation."""
+    reachable = report.likelihood.reachable
+    if reachable > report.claimed_mu:
+        return ""
+    return (
+        f"Note: {report.likelihood.runs} runs can prove a mu of at most {reachable:.3g}, so the "
+        "likelihood layer could not have seen a violation; ask for more runs\n\n"
     )
 
 

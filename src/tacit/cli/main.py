@@ -36,6 +36,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (InputError, PrivacyError) as error:
         error_line(str(error))
         return BAD_INPUT if isinstance(error, InputError) else BROKEN_LAW
+    except MemoryError:
+        error_line("this needs more memory than there is; ask for fewer rounds, runs or agents")
+        return BAD_INPUT
     if code == INTERRUPTED:
         error_line("interrupted; nothing was written", kind="")
         interrupt.leave_if_busy(INTERRUPTED)

@@ -71,6 +71,8 @@ def check_request(request: Request) -> None:
         With the fix.
     """
     from tacit.experiments import ALGORITHMS  # noqa: PLC0415 - start-up
+    from tacit.experiments.training import terms_for  # noqa: PLC0415 - start-up
+    from tacit.plan import check_size  # noqa: PLC0415 - start-up
 
     one_of("--algorithm", request.algorithm, ALGORITHMS)
     one_of("--observer", request.observer, _OBSERVERS)
@@ -78,8 +80,8 @@ def check_request(request: Request) -> None:
     checks.at_least("agents", request.agents, 1)
     if request.rounds is not None:
         checks.at_least("rounds", request.rounds, 1)
-    checks.positive("epsilon", request.epsilon, allow_infinity=True)
-    checks.delta(request.delta)
+        check_size(request.rounds, request.agents)
+    terms_for(request)
     check_seed("split-seed", request.split_seed)
     if request.seed is not None:
         check_seed("seed", request.seed)

@@ -66,6 +66,7 @@ class Gradient(Oracle):
         values: dict[str, HostArray],
     ) -> SensitivityBound:
         del values  # the same in every round
+        _check_shape(spec, self.loss)
         own = spec.record_norm * self.coefficient_bound
         if spec.gradient_bound != own:
             raise InputError(
@@ -74,4 +75,14 @@ class Gradient(Oracle):
             )
         return mean_gradient_bound(
             spec, adjacency, norm=norm, rounds=size.rounds, questions=size.questions
+        )
+
+
+def _check_shape(spec: Spec, loss: Loss) -> None:
+    """Raise unless the model has one column per margin: else a target would reach other records."""
+    needed = spec.shape[:1] if loss.outputs is None else (spec.shape[0], loss.outputs)
+    if spec.shape != needed:
+        raise InputError(
+            f"the model has shape {spec.shape}; {type(loss).__name__} needs {needed}: "
+            "take the public facts from the same problem"
         )

@@ -41,6 +41,10 @@ class LaplaceAnswer:
         object.__setattr__(self, "multiplier", checks.positive("multiplier", self.multiplier))
 
 
+# below this the accountant's grid would have to resolve losses finer than rounding
+LEAST_RATE = 1e-9
+
+
 @dataclass(frozen=True)
 class Sampled:
     """A noised answer on a Poisson batch: every record takes part independently with `rate`.
@@ -53,7 +57,7 @@ class Sampled:
     Raises
     ------
     InputError
-        If the rate is not in (0, 1], or the event inside is not one noised answer.
+        If the rate is not in [1e-9, 1], or the event inside is not one noised answer.
     """
 
     event: GaussianAnswer | LaplaceAnswer
@@ -65,6 +69,8 @@ class Sampled:
                 f"a sampled event holds {self.event!r}; it must be GaussianAnswer or LaplaceAnswer"
             )
         object.__setattr__(self, "rate", checks.fraction("rate", self.rate))
+        if self.rate < LEAST_RATE:
+            raise InputError(f"rate is {self.rate:g}; it must be at least {LEAST_RATE:g}")
 
 
 @dataclass(frozen=True)

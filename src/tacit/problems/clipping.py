@@ -16,13 +16,15 @@ def clip_coefficient(
     """Return every record's coefficient c scaled into the ball |c|_2 <= bound.
 
     A scalar, shape `(M,)`, is clipped to [-bound, bound]; a vector, shape `(M, K)`, becomes
-    c min(1, bound / |c|_2). An infinite bound leaves everything as it is.
+    c min(1, bound / |c|_2). A coefficient that is not a number, or a vector with an infinite
+    entry, becomes 0. An infinite bound leaves all others as they are.
 
     **Guarantee.** The true norm of what is returned is at most `bound`, rounding included: the
     bound is rounded down to the type of the coefficient, and a vector is scaled to
     bound (1 - (K + 4) eps), which covers the error of its computed norm, at most (K/2 + 1) eps,
     and of the quotient and the product. Hence a record of norm R moves a sum of gradients
-    x c' by at most R bound when it is zeroed and 2 R bound when it is replaced.
+    x c' by at most R bound when it is zeroed and 2 R bound when it is replaced. That holds at every
+    query, one that overflows included: without it a record could turn a sum into NaN.
 
     Raises
     ------
@@ -40,8 +42,11 @@ def clip_coefficient(
         )
     limit = _rounded_down(bound, coefficient)
     if coefficient.ndim == 1:
-        return jnp.clip(coefficient, -limit, limit)
+        clipped = jnp.clip(coefficient, -limit, limit)
+        return jnp.where(jnp.isnan(clipped), jnp.zeros_like(clipped), clipped)
     margin = (coefficient.shape[-1] + 4) * float(np.finfo(coefficient.dtype).eps)
+    usable = jnp.all(jnp.isfinite(coefficient), axis=-1, keepdims=True)
+    coefficient = jnp.where(usable, coefficient, jnp.zeros_like(coefficient))
     norms = jnp.linalg.norm(coefficient, axis=-1, keepdims=True)
     return coefficient * jnp.where(norms > limit * (1 - margin), limit * (1 - margin) / norms, 1)
 

@@ -82,8 +82,8 @@ class Problem(eqx.Module):
     def check_targets(self, shards: Shards) -> None:
         """Raise `InputError` if a record's target is not one that the loss is defined for.
 
-        The Lipschitz constant of a margin loss holds for targets -1 and 1 only, so this is part
-        of the privacy statement and not a courtesy.
+        The Lipschitz constant of a margin loss holds for targets -1 and 1 only. Privacy does not
+        rest on it: the gradient oracle enforces that constant whatever the targets are.
         """
         real = np.asarray(shards.stacked.mask) > 0
         self.loss.check_targets(np.asarray(shards.stacked.targets)[real])

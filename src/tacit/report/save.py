@@ -60,6 +60,8 @@ def check_out(out: Path, *, force: bool) -> None:
         target = out.resolve()
         found = target.is_dir() and any(target.iterdir())
         place = next(p for p in (target, *target.parents) if p.exists())
+    if not target.name:
+        raise InputError(f"{out} is the root of the file system; name a new folder")
     if target.exists() and not target.is_dir():
         raise InputError(f"{out} is a file; name a new folder (--force does not replace files)")
     if found and not force:

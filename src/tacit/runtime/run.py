@@ -14,10 +14,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from tacit.door import Live, Private
-from tacit.errors import InputError
+from tacit.errors import InputError, PrivacyError
+from tacit.oracles import Size
 from tacit.plan import Plan
 from tacit.privacy import Certificate, Ledger
-from tacit.problems import Shards
+from tacit.problems import Shards, check_norms
 from tacit.runtime.serial import serial
 from tacit.runtime.simulate import simulate
 from tacit.transcript import KEPT, Trace, observed_ledger
@@ -61,7 +62,7 @@ def run(
     keep: frozenset[str] = frozenset(),
     report: Callable[[Any], None] | None = None,
 ) -> Run:
-    """Run `plan` on `shards` and return what may be released.
+    """Run `plan` on `shards` and return the released model, with its certificate.
 
     Parameters
     ----------
@@ -72,17 +73,21 @@ def run(
         noise can be drawn again by whoever knows it, so the run is stamped "reproduction, not
         private".
     keep
-        Parts of the trace to keep, of `transcript.KEPT`.
+        Parts of the trace to keep, of `transcript.KEPT`. Single answers and messages are for the
+        data custodian's audit: a certificate for the observer `sum` does not cover them.
 
     Raises
     ------
     InputError
         If the shards are not those the plan was made for (counts, dimension, record norm).
     PrivacyError
-        If the observed ledger differs from the planned one. Nothing is returned then.
+        If a record breaks the norm that the shards promise, the program asks for more than was
+        planned, or the observed ledger differs from the planned one. Nothing is returned then.
     """
     if not keep <= set(KEPT):
         raise InputError(f"cannot keep {sorted(keep - set(KEPT))}; choose from {', '.join(KEPT)}")
+    check_shards(shards)
+    check_bounds(plan)
     private = behind_the_door(plan, shards)
     program = plan.program
     door = Live(
@@ -120,6 +125,36 @@ def behind_the_door(plan: Plan, shards: Shards) -> Private:
             f"{spec.shape[0]} in {plan.precision}"
         )
     return Private(shards.stacked, jnp.asarray(shards.counts, program.template.dtype))
+
+
+def check_shards(shards: Shards) -> None:
+    """Raise `PrivacyError` unless the records are what the sensitivity bounds take them for.
+
+    Every row, masked or not, has norm at most R (and is a number), every mask is 0 or 1, and there
+    is one block of rows per public count.
+    """
+    check_norms(shards.stacked, shards.record_norm)
+    mask = np.asarray(shards.stacked.mask)
+    if not np.all((mask == 0) | (mask == 1)):
+        raise PrivacyError("a mask is neither 0 nor 1, so a record would be weighted; pack again")
+    if len(mask) != len(shards.counts):
+        raise PrivacyError(
+            f"there are {len(mask)} blocks of records for {len(shards.counts)} counts; pack again"
+        )
+
+
+def check_bounds(plan: Plan) -> None:
+    """Raise `PrivacyError` unless the program's oracles have the bounds that were planned."""
+    kinds = plan.ledger.kind[0]
+    oracles, size = plan.program.oracles, Size(*kinds.shape)
+    same = len(oracles) == len(plan.bounds)
+    for oracle, bound in zip(oracles, plan.bounds, strict=False):
+        fresh = oracle.bound(
+            plan.spec, bound.adjacency, norm=bound.norm, size=size, values=plan.schedules
+        )
+        same = same and bool(np.all(fresh.value <= bound.value))
+    if not same or not np.array_equal(np.asarray(plan.program.kinds), kinds):
+        raise PrivacyError("the program's questions are not the planned ones; plan again")
 
 
 def fresh_key() -> Key:
