@@ -282,8 +282,10 @@ def test_a_data_set_writes_a_model_that_can_be_shown(tacit_, tmp_path, refused):
         "--out", tmp_path / "out",
     )  # fmt: skip
     assert done.code == 0
-    shown = tacit_("show", tmp_path / "out" / "model.json")
+    shown = tacit_("show", tmp_path / "out" / "model.json", "--largest", 30)
     assert "worst radius" in shown.out
+    model = json.loads((tmp_path / "out" / "model.json").read_text())
+    assert np.linalg.norm([term["coefficient"] for term in model["terms"]]) <= 1 + 1e-6
     write(tmp_path / "t.csv", ["x"], [["1"]])
     assert "bundled" in refused("predict", tmp_path / "out" / "model.json", tmp_path / "t.csv")
 
@@ -367,6 +369,7 @@ def test_bad_files_are_one_line_and_nothing_is_written(refused, small, name):
         ("t.csv", ["--test", "nowhere.csv"], "nowhere.csv"),
         ("t.csv", ["--reference"], "--oracle-metrics"),
         ("none.csv", [], "cannot be read"),
+        ("x" * 300 + ".csv", [], "cannot be read"),
     ],
 )
 def test_bad_options_are_one_line_and_nothing_is_written(refused, small, data, options, words):
@@ -514,6 +517,33 @@ def test_generated_bad_input_never_shows_a_traceback_or_writes(small, capsys, ba
     assert captured.err.startswith("tacit: error: ")
     assert captured.err.count("\n") == 1
     assert sorted(small.rglob("*")) == before
+
+
+@settings(
+    max_examples=100,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(data=st.data(), garbage=GARBAGE)
+def test_the_other_commands_never_show_a_traceback_either(model, tmp_path, capsys, data, garbage):
+    text = model.read_text()
+    cut = data.draw(st.integers(0, len(text) - 2))
+    width = data.draw(st.integers(0, 5))
+    damaged = text[:cut] + data.draw(st.text('0a"{]-.', max_size=3)) + text[cut + width :]
+    (tmp_path / "m.json").write_text(damaged)
+    (tmp_path / "t.csv").write_bytes(garbage)
+    for arguments in (
+        ["show", tmp_path / "m.json"],
+        ["predict", tmp_path / "m.json", tmp_path / "t.csv"],
+        ["predict", model, tmp_path / "t.csv"],
+        ["bounds", tmp_path / "t.csv", "--target", "ill"],
+    ):
+        code = main([str(argument) for argument in arguments])
+        captured = capsys.readouterr()
+        assert code in (0, 2)
+        assert (code == 0) == (captured.out != "")
+        assert captured.err.count("\n") == 1 or (code == 0 and not captured.err)
 
 
 def test_the_check_of_generated_input_passes_good_input(small, capsys):

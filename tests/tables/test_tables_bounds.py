@@ -1,5 +1,7 @@
 """Bounds files: what they say, what they refuse, and what is filled in from a table."""
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -33,7 +35,7 @@ values = ["Aa", "B", 7]
 """
 
 names = st.text(min_size=1, max_size=8)
-numbers = st.floats(-1e300, 1e300)
+numbers = st.floats(-1e100, 1e100)
 texts = st.text(max_size=8).map(str.strip)
 
 
@@ -41,7 +43,8 @@ texts = st.text(max_size=8).map(str.strip)
 def facts(draw, least=1):
     if draw(st.booleans()):
         low, high = sorted(draw(st.lists(numbers, min_size=2, max_size=2, unique=True)))
-        return Numeric(low, high) if high - low < np.inf else Numeric(0.0, 1.0)
+        wide = high - low > max(1e-9 * max(-low, high), 1e-100)
+        return Numeric(low, high) if wide else Numeric(0.0, 1.0)
     return Categories(tuple(draw(st.lists(texts, min_size=least, max_size=4, unique=True))))
 
 
@@ -82,6 +85,8 @@ def test_what_is_written_is_read_again(tmp_path_factory, bounds):
         ("min = 0\n", "min = 500\n", "'age'.*min must be below max"),
         ("min = 0\n", "min = nan\n", "'age'.*min must be below max"),
         ("min = 0\n", "min = -inf\n", "'age'.*finite"),
+        ("min = 0\n", "min = -1e101\n", "'age'.*finite"),
+        ("min = 0\n", "min = 119.9999999999\n", "'age'.*widen the range"),
         ("min = 0\n", 'min = "0"\n', "'age'.*without quotes"),
         ("min = 0\n", "min = true\n", "'age'.*without quotes"),
         ("min = 0\n", f"min = {'9' * 400}\n", "'age'.*finite"),
@@ -106,6 +111,13 @@ def test_a_bad_file_is_refused_with_the_column_and_the_fix(tmp_path, old, new, w
         read_bounds(tmp_path / "b.toml")
     assert "b.toml" in str(caught.value)
     assert "\n" not in str(caught.value).rstrip()
+
+
+def test_the_file_in_the_readme_is_a_good_one(tmp_path):
+    readme = (Path(__file__).parents[2] / "README.md").read_text()
+    (tmp_path / "b.toml").write_text(readme.split("```toml\n")[1].split("```")[0])
+    made = read_bounds(tmp_path / "b.toml")
+    assert (made.target_name, made.origin, set(made.columns)) == ("ill", "public", {"age", "sex"})
 
 
 def test_a_file_that_is_not_there_or_not_text_is_refused(tmp_path):

@@ -147,7 +147,7 @@ def test_agents_come_by_name_with_the_columns_of_the_first(tmp_path):
     (tmp_path / "b.csv").write_text("y,x\n1,2\n")
     (tmp_path / "a.csv").write_text("x,y\n3,4\n")
     (tmp_path / "notes.txt").write_text("no table")
-    first, second = read_agents(tmp_path)
+    first, second = read_agents(tmp_path).values()
     assert first.to_dict(orient="list") == {"x": ["3"], "y": ["4"]}
     assert second.to_dict(orient="list") == {"x": ["2"], "y": ["1"]}
     (tmp_path / "c.csv").write_text("x,z\n3,4\n")

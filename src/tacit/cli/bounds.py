@@ -28,13 +28,11 @@ def bounds(
     from tacit.datasets.tables import (  # noqa: PLC0415 - start-up
         bounds_from,
         bounds_text,
-        read_agents,
-        read_table,
+        read_tables,
     )
     from tacit.datasets.tables.bounds import bounds_to_dict  # noqa: PLC0415 - start-up
 
-    frames = read_agents(data) if data.is_dir() else [read_table(data)]
-    frame = pd.concat(frames, ignore_index=True)
+    frame = pd.concat(list(read_tables(data).values()), ignore_index=True)
     ignored = (*(ignore or ()), *(() if agent_column is None else (agent_column,)))
     if target in ignored:
         raise InputError(f"the target {target!r} cannot be ignored or be the agent column")

@@ -23,7 +23,7 @@ def predict(
     from tacit import applications  # noqa: PLC0415 - start-up
     from tacit.datasets.tables import read_table  # noqa: PLC0415 - start-up
 
-    if out is not None and out.exists() and not (force and out.is_file()):
+    if out is not None and os.path.exists(out) and not (force and out.is_file()):
         raise InputError(f"{out} exists; name a new file, or pass --force to replace a file")
     predicted = applications.predict(applications.load_model(model), read_table(data))
     text = predicted.to_csv(index=False)

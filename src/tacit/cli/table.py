@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,7 +33,7 @@ def is_table(data: str) -> bool:
     if data in names():
         return False
     path = Path(data)
-    return len(path.parts) != 1 or path.suffix in {".csv", ".parquet"} or path.exists()
+    return len(path.parts) != 1 or path.suffix in {".csv", ".parquet"} or os.path.exists(path)
 
 
 def load_data(data: str, options: TableOptions) -> Dataset | Table:

@@ -3,7 +3,7 @@
 from tacit.datasets.tables.bounds import Bounds, Categories, Numeric, bounds_text, read_bounds
 from tacit.datasets.tables.encode import Encoded, encode, encoded_names, encoded_norm
 from tacit.datasets.tables.fill import bounds_from
-from tacit.datasets.tables.read import read_agents, read_table
+from tacit.datasets.tables.read import read_agents, read_table, read_tables
 from tacit.datasets.tables.table import Source, Table, load_table
 
 __all__ = [
@@ -22,4 +22,5 @@ __all__ = [
     "read_agents",
     "read_bounds",
     "read_table",
+    "read_tables",
 ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -32,17 +31,24 @@ class Numeric:
     Raises
     ------
     InputError
-        Unless both are finite, `minimum` < `maximum`, and the difference is finite too.
+        Unless `minimum` < `maximum`, both are at most 1e100 in size, and they differ by more than
+        a billionth of it: coefficients per unit would lose their digits otherwise.
     """
 
     minimum: float
     maximum: float
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.width) and self.minimum < self.maximum):
+        size = max(abs(self.minimum), abs(self.maximum))
+        if not (size <= 1e100 and self.minimum < self.maximum):
             raise InputError(
                 f"min is {self.minimum:g} and max is {self.maximum:g}; min must be below max, and "
-                "both finite"
+                "both finite (at most 1e100 in size)"
+            )
+        if not self.width > max(1e-9 * size, 1e-100):
+            raise InputError(
+                f"min is {self.minimum:g} and max is above it by {self.width:g} only; subtract a "
+                "public constant from the column, or widen the range"
             )
 
     @property

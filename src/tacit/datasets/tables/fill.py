@@ -60,6 +60,11 @@ def _target(cells: pd.Series, name: str) -> Numeric | Categories:
     numbers = _numbers(cells, name)
     values = sorted(set(cells))
     if numbers is None:
+        if len(values) > MOST_VALUES:
+            raise InputError(
+                f"the target {name!r} has {len(values)} different labels; there may be at most "
+                f"{MOST_VALUES}"
+            )
         return Categories(tuple(values))
     if len(values) > MOST_LABELS:
         return _range(numbers)

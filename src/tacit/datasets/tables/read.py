@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import os
 from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -35,8 +36,14 @@ def read_table(path: Path) -> pd.DataFrame:
     return frame
 
 
-def read_agents(folder: Path) -> list[pd.DataFrame]:
-    """Return one table per agent: the CSV and Parquet files of `folder`, by name.
+def read_tables(path: Path) -> dict[Path, pd.DataFrame]:
+    """Return the one table at `path`, or one per agent if it is a folder; see `read_agents`."""
+    # not Path.is_dir, which raises for names that are too long
+    return read_agents(path) if os.path.isdir(path) else {path: read_table(path)}
+
+
+def read_agents(folder: Path) -> dict[Path, pd.DataFrame]:
+    """Return one table per agent: the CSV and Parquet files of `folder`, by name of the file.
 
     Raises
     ------
@@ -59,7 +66,7 @@ def read_agents(folder: Path) -> list[pd.DataFrame]:
                 f"{file.name} and {files[0].name} have different columns: {min(other)!r} is in one "
                 "only; all agents need the same columns"
             )
-    return [frame[list(first.columns)] for frame in frames]
+    return {f: frame[list(first.columns)] for f, frame in zip(files, frames, strict=True)}
 
 
 def _csv(path: Path) -> pd.DataFrame:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,8 +13,8 @@ from jaxtyping import Float, Int, Num
 
 from tacit.datasets.dataset import Task
 from tacit.datasets.tables.bounds import Bounds, Categories, Numeric, read_bounds
-from tacit.datasets.tables.encode import encode, encoded_names, encoded_norm
-from tacit.datasets.tables.read import read_agents, read_table
+from tacit.datasets.tables.encode import Encoded, encode, encoded_names, encoded_norm
+from tacit.datasets.tables.read import read_table, read_tables
 from tacit.errors import InputError
 from tacit.problems import partition_by
 from tacit.typing import HostArray
@@ -117,30 +119,24 @@ def load_table(source: Source) -> Table:
         If a file cannot be read, no bounds are given, or file and bounds do not fit together.
     """
     bounds = _bounds(source)
-    frames = _frames(source.path)
-    frame = pd.concat(frames, ignore_index=True)
-    owners = _owners(source, frames, frame)
-    if source.agent_column is not None:
-        frame = frame.drop(columns=source.agent_column)
-    train = encode(frame, bounds, with_target=True)
-    assert train.targets is not None
-    _check_classes(train.targets, bounds)
-    features, targets = train.features, train.targets
+    frames = read_tables(source.path)
+    owners = _owners(source, list(frames.values()))
+    coded = [_encoded(file, frame, source, bounds) for file, frame in frames.items()]
+    train_rows = sum(len(part.features) for part in coded)
+    clipped = sum(part.clipped for part in coded)
+    _check_classes(_stacked([part.targets for part in coded]), bounds)
     if source.test is not None:
-        test = encode(_test_frame(source, source.test), bounds, with_target=True)
-        assert test.targets is not None
-        features = np.concatenate([features, test.features])
-        targets = np.concatenate([targets, test.targets])
+        coded.append(_encoded(source.test, read_table(source.test), source, bounds))
     return Table(
         name=str(source.path),
         title=f"{source.path.name}: {source.target}",
         source=str(source.path),
         bounds=bounds,
-        features=features,
-        targets=targets,
-        train_rows=len(frame),
+        features=_stacked([part.features for part in coded]),
+        targets=_stacked([part.targets for part in coded]),
+        train_rows=train_rows,
         owners=owners,
-        clipped=train.clipped,
+        clipped=clipped,
         conditions=_conditions(source, bounds),
     )
 
@@ -167,32 +163,40 @@ def _bounds(source: Source) -> Bounds:
     return bounds
 
 
-def _frames(path: Path) -> list[pd.DataFrame]:
-    return read_agents(path) if path.is_dir() else [read_table(path)]
+def _encoded(file: Path, frame: pd.DataFrame, source: Source, bounds: Bounds) -> Encoded:
+    used = frame.drop(columns=[name for name in frame if name == source.agent_column])
+    try:
+        return encode(used, bounds, with_target=True)
+    except InputError as error:
+        raise InputError(f"{file}: {error}") from error
 
 
-def _owners(
-    source: Source, frames: list[pd.DataFrame], frame: pd.DataFrame
-) -> tuple[HostArray, ...] | None:
+def _stacked(parts: Sequence[HostArray | None]) -> HostArray:
+    return np.concatenate([part for part in parts if part is not None])
+
+
+def _owners(source: Source, frames: list[pd.DataFrame]) -> tuple[HostArray, ...] | None:
+    folder = os.path.isdir(source.path)
     if source.agent_column is None:
-        if not source.path.is_dir():
+        if not folder:
             return None
         ends = np.cumsum([len(one) for one in frames])
         return tuple(np.split(np.arange(ends[-1]), ends[:-1]))
-    if source.path.is_dir():
+    if folder:
         raise InputError(
             "a folder has one file per agent, so there is no agent column; leave --agent-column out"
         )
-    if source.agent_column not in frame.columns:
+    if source.agent_column not in frames[0].columns:
         raise InputError(
             f"the table has no column {source.agent_column!r}; name one of its columns"
         )
-    return tuple(partition_by(frame[source.agent_column].to_numpy(str)))
-
-
-def _test_frame(source: Source, path: Path) -> pd.DataFrame:
-    frame = read_table(path)
-    return frame.drop(columns=[c for c in frame.columns if c == source.agent_column])
+    names = frames[0][source.agent_column].to_numpy(str)
+    if (names == "").any():
+        row = int(np.flatnonzero(names == "")[0]) + 1
+        raise InputError(
+            f"column {source.agent_column!r}, row {row} is empty; say whose record it is"
+        )
+    return tuple(partition_by(names))
 
 
 def _check_classes(targets: HostArray, bounds: Bounds) -> None:
