@@ -257,12 +257,14 @@ def test_bounds_of_a_folder_and_with_an_agent_column(tacit_, small):
         ["--loss", "hinge:0.5", "--regulariser", "l1:0.01"],
         ["--loss", "logistic", "--regulariser", "elastic:0.01,0.1", "--constraint", "box:0.5"],
         ["--regulariser", "none", "--constraint", "ball:0.5", "--algorithm", "dp-admm"],
-        ["--constraint", "simplex", "--clip", "0.3"],
+        ["--constraint", "simplex", "--loss", "hinge:1", "--clip", "0.3"],
     ],
 )
 def test_loss_regulariser_and_constraint_reach_the_run(tacit_, small, options):
     done = tacit_(*command(small, "t.csv", *options, "--out", small / "out"))
     assert done.code == 0
+    page = (small / "out" / "report.html").read_text()
+    assert all(f"<td>{value}</td>" in page for value in options[1:4:2])
     model = json.loads((small / "out" / "model.json").read_text())
     # back to the encoded columns: age per range, the levels of town, the constant
     age, a, b = (term["coefficient"][0] for term in model["terms"][1:])
