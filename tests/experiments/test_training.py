@@ -10,7 +10,8 @@ from sklearn.linear_model import LogisticRegression
 from tacit.datasets import load, split
 from tacit.errors import InputError
 from tacit.experiments import Request, train
-from tacit.experiments.training import delta_warning, problem_for, share_out
+from tacit.experiments.material import material, share_out
+from tacit.experiments.training import delta_warning
 
 REQUEST = Request(
     agents=100,
@@ -101,11 +102,8 @@ def test_the_test_error_is_that_of_the_model_counted_by_hand():
 def test_the_split_seed_moves_the_shares_and_the_noise_seed_does_not():
     dataset = load("breast_cancer")
     request = dataclasses.replace(REQUEST, agents=5)
-    problem_for(dataset)
     first, second, other = (
-        share_out(
-            dataset, split(dataset, seed=s), dataclasses.replace(request, split_seed=s, seed=n)
-        )
+        share_out(material(dataset, dataclasses.replace(request, split_seed=s, seed=n)))
         for s, n in ((0, 1), (0, 2), (1, 1))
     )
     assert np.array_equal(first.stacked.features, second.stacked.features)

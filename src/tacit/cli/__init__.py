@@ -1,4 +1,4 @@
-"""The command line: `tacit train`, `account`, `audit`, `claims`."""
+"""The command line: `tacit train`, `bounds`, `predict`, `show`, `account`, `audit`, `claims`."""
 
 from tacit.cli.main import main
 

@@ -13,8 +13,11 @@ import tacit
 from tacit.cli import interrupt
 from tacit.cli.account import account
 from tacit.cli.audit import audit
+from tacit.cli.bounds import bounds
 from tacit.cli.claims import claims
 from tacit.cli.output import error_line
+from tacit.cli.predict import predict
+from tacit.cli.show import show
 from tacit.cli.train import train
 from tacit.errors import InputError, PrivacyError
 
@@ -54,11 +57,12 @@ def application() -> typer.Typer:
         rich_markup_mode=None,
     )
     app.callback()(_top)
-    for command in (train, account, audit, claims):
+    for command in _COMMANDS:
         app.command()(command)
     return app
 
 
+_COMMANDS = (train, bounds, predict, show, account, audit, claims)
 _DESCRIPTION = "Differentially private distributed convex optimisation."
 
 
@@ -78,5 +82,5 @@ def _top(
 
 
 def _help(given: Sequence[str]) -> str:
-    commands = ("train", "account", "audit", "claims")
-    return f"tacit {given[0]} --help" if given[0] in commands else "tacit --help"
+    names = [command.__name__ for command in _COMMANDS]
+    return f"tacit {given[0]} --help" if given[0] in names else "tacit --help"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,11 +14,19 @@ from tacit import checks
 from tacit.cli.interrupt import interruptible
 from tacit.cli.output import emit, error_line, one_of
 from tacit.cli.progress import bar
+from tacit.cli.table import (
+    DEFAULT_AGENTS,
+    TableOptions,
+    check_oracle,
+    load_data,
+    shares,
+)
 from tacit.errors import InputError
 
 if TYPE_CHECKING:
     from tacit.datasets import Dataset
-    from tacit.experiments import Request, Training
+    from tacit.datasets.tables import Table
+    from tacit.experiments import Metrics, Request, Training
 
 _OBSERVERS = ("messages", "sum")
 _RELATIONS = ("replace_one", "zero_out")
@@ -25,11 +35,39 @@ _REFERENCE_CELLS = 10_000_000
 
 def train(  # noqa: PLR0913, PLR0917 - one parameter per option
     data: Annotated[
-        str, typer.Argument(help="adult, breast_cancer, digits, mnist, fashion_mnist.")
+        str,
+        typer.Argument(
+            help="adult, breast_cancer, digits, mnist, fashion_mnist; or a CSV or Parquet file, or "
+            "a folder with one file per agent."
+        ),
     ],
     epsilon: Annotated[float, typer.Option(help="Total budget; inf for a run without noise.")],
     delta: Annotated[float, typer.Option(help="Total budget; at most 1/(10 x records).")],
-    agents: Annotated[int, typer.Option(help="Among how many the records are dealt.")] = 10,
+    target: Annotated[str | None, typer.Option(help="Tables: the column to predict.")] = None,
+    bounds: Annotated[
+        Path | None, typer.Option(help="Tables: TOML file of public facts; see tacit bounds.")
+    ] = None,
+    agent_column: Annotated[
+        str | None, typer.Option(help="Tables: the column that says whose record a row is.")
+    ] = None,
+    test: Annotated[
+        Path | None, typer.Option(help="Tables: a file of test records, which are public.")
+    ] = None,
+    agents: Annotated[
+        int | None, typer.Option(help="Among how many the records are dealt; 10 if not given.")
+    ] = None,
+    loss: Annotated[
+        str | None,
+        typer.Option(help="logistic, hinge:H, multinomial or squared; by the target if not given."),
+    ] = None,
+    regulariser: Annotated[
+        str, typer.Option(help="none, l1:W, l2:W or elastic:W1,W2.")
+    ] = "l2:1e-6",
+    constraint: Annotated[str, typer.Option(help="none, box:B, ball:R or simplex.")] = "none",
+    clip: Annotated[
+        float | None,
+        typer.Option(help="Bound on a record's coefficient; by the loss if not given."),
+    ] = None,
     observer: Annotated[
         str, typer.Option(help="messages: every link is read; sum: secure aggregation.")
     ] = "messages",
@@ -45,21 +83,40 @@ def train(  # noqa: PLR0913, PLR0917 - one parameter per option
     reference: Annotated[
         bool, typer.Option("--reference", help="Non-private optimum for large data too.")
     ] = False,
+    oracle_metrics: Annotated[
+        bool,
+        typer.Option("--oracle-metrics", help="Tables: metrics on private records, in a file."),
+    ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.")] = False,
     json: Annotated[bool, typer.Option("--json", help="One JSON object, nothing else.")] = False,
 ) -> None:
-    """Train a classifier on a data set under a total privacy budget."""
+    """Train on a data set or on a table of your own under a total privacy budget."""
     asked = {
         "agents": agents, "epsilon": epsilon, "delta": delta, "observer": observer,
         "relation": relation, "algorithm": algorithm, "rounds": rounds, "seed": seed,
-        "split_seed": split_seed,
+        "split_seed": split_seed, "loss": loss, "regulariser": regulariser,
+        "constraint": constraint, "clip": clip,
     }  # fmt: skip
-    dataset, request = interruptible(lambda: _prepared(data, asked, out=out, force=force))
+    options = TableOptions(target=target, bounds=bounds, agent_column=agent_column, test=test)
+    delivery = Delivery(out, force, oracle_metrics, json)
+    dataset, request = interruptible(
+        lambda: _prepared(data, options, asked, delivery, reference=reference)
+    )
     if not json:
         typer.echo(_heading(dataset, request))
     shown = sys.stderr.isatty() and not (json or quiet)
     training = _trained(dataset, request, reference=reference, shown=shown)
-    _deliver(training, out=out, force=force, json=json)
+    _deliver(training, delivery)
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """What is to become of the results."""
+
+    out: Path | None
+    force: bool
+    oracle_metrics: bool
+    json: bool
 
 
 def check_request(request: Request) -> None:
@@ -83,6 +140,8 @@ def check_request(request: Request) -> None:
         check_size(request.rounds, request.agents)
     terms_for(request)
     check_seed("split-seed", request.split_seed)
+    if request.clip is not None:
+        checks.positive("clip", request.clip)
     if request.seed is not None:
         check_seed("seed", request.seed)
 
@@ -94,26 +153,43 @@ def check_seed(name: str, seed: int) -> None:
 
 
 def _prepared(
-    data: str, asked: dict[str, Any], *, out: Path | None, force: bool
-) -> tuple[Dataset, Request]:
+    data: str,
+    options: TableOptions,
+    asked: dict[str, Any],
+    delivery: Delivery,
+    *,
+    reference: bool,
+) -> tuple[Dataset | Table, Request]:
     """Return the data and the request, after every check that comes before training."""
-    from tacit.datasets import load  # noqa: PLC0415 - start-up
     from tacit.experiments import Request  # noqa: PLC0415 - start-up
     from tacit.report import check_out  # noqa: PLC0415 - start-up
 
-    request = Request(**asked)
+    wanted = asked["agents"]
+    request = Request(**{**asked, "agents": DEFAULT_AGENTS if wanted is None else wanted})
     check_request(request)
-    if out is not None:
-        check_out(out, force=force)
-    dataset = load(data)
-    _check_shares(dataset, request.agents)
+    if delivery.out is not None:
+        check_out(delivery.out, force=delivery.force)
+    dataset = load_data(data, options)
+    check_oracle(
+        dataset, oracle_metrics=delivery.oracle_metrics, reference=reference, out=delivery.out
+    )
+    request = dataclasses.replace(request, agents=shares(dataset, wanted))
+    _check_problem(dataset, request)
     return dataset, request
 
 
-def _trained(dataset: Dataset, request: Request, *, reference: bool, shown: bool) -> Training:
+def _check_problem(dataset: Dataset | Table, request: Request) -> None:
+    from tacit.experiments.material import problem_for  # noqa: PLC0415 - start-up
+
+    problem_for(dataset, request)
+
+
+def _trained(
+    dataset: Dataset | Table, request: Request, *, reference: bool, shown: bool
+) -> Training:
     from tacit.experiments import training  # noqa: PLC0415 - start-up
 
-    wanted = reference or small(dataset)
+    wanted = reference or (dataset.public and small(dataset))
     # the bar stays on this thread: when Ctrl-C ends it, it gives the terminal's cursor back
     with bar(_rounds(request), shown=shown) as report:
         return interruptible(
@@ -122,26 +198,18 @@ def _trained(dataset: Dataset, request: Request, *, reference: bool, shown: bool
 
 
 def _rounds(request: Request) -> int:
-    from tacit.experiments.training import DEFAULT_ROUNDS  # noqa: PLC0415 - start-up
+    from tacit.experiments.request import DEFAULT_ROUNDS  # noqa: PLC0415 - start-up
 
     return request.rounds or DEFAULT_ROUNDS
 
 
-def _check_shares(dataset: Dataset, agents: int) -> None:
-    if agents > dataset.train_rows:
-        raise InputError(
-            f"{agents} agents cannot share {dataset.train_rows} training records; "
-            f"ask for at most {dataset.train_rows}"
-        )
-
-
-def small(dataset: Dataset) -> bool:
+def small(dataset: Dataset | Table) -> bool:
     """Whether the training part has at most 10 million cells, so that its optimum costs seconds."""
     columns = len(dataset.feature_names)
     return dataset.train_rows * columns <= _REFERENCE_CELLS
 
 
-def _heading(dataset: Dataset, request: Request) -> str:
+def _heading(dataset: Dataset | Table, request: Request) -> str:
     agents = "1 agent" if request.agents == 1 else f"{request.agents} agents"
     return (
         f"Training on {dataset.title}: {dataset.train_rows:,} records, {agents}\n"
@@ -150,14 +218,19 @@ def _heading(dataset: Dataset, request: Request) -> str:
     )
 
 
-def _deliver(training: Training, *, out: Path | None, force: bool, json: bool) -> None:
-    from tacit.report import results, save  # noqa: PLC0415 - start-up
+def _deliver(training: Training, delivery: Delivery) -> None:
+    from tacit.report import ORACLE, results, save  # noqa: PLC0415 - start-up
 
+    out, oracle = delivery.out, delivery.oracle_metrics
     for warning in training.warnings:
         error_line(warning, kind="warning: ")
     if out is not None:
-        save(training, out, force=force)
-    if json:
+        save(training, out, force=delivery.force, oracle=oracle)
+    if oracle:
+        error_line(
+            f"{ORACLE} is computed from private records; do not publish it", kind="warning: "
+        )
+    if delivery.json:
         emit(results(training, out))
     else:
         typer.echo(_sentences(training, out))
@@ -172,13 +245,22 @@ def _sentences(training: Training, out: Path | None) -> str:
 
 
 def _measured(training: Training) -> list[str]:
+    from tacit.report import error_name  # noqa: PLC0415 - start-up
+
+    if not training.shows_test:
+        return ["Test error not shown: the records are private; --test FILE names public ones"]
+    error = f"Test {error_name(training)} {_error(training, training.metrics)}"
     if not training.dataset.public:
-        return ["Test error not shown: the data is not public"]
-    error = f"Test error {training.metrics.test_error:.2%}"
+        return [f"{error} (on the records that --test declares public)"]
     if training.nonprivate is None:
         return [f"{error} (non-private optimum not computed; --reference does)"]
-    return [f"{error} (non-private optimum {training.nonprivate.test_error:.2%})"]
+    return [f"{error} (non-private optimum {_error(training, training.nonprivate)})"]
+
+
+def _error(training: Training, metrics: Metrics) -> str:
+    number = training.dataset.task == "regression"
+    return f"{metrics.test_error:.4g}" if number else f"{metrics.test_error:.2%}"
 
 
 def _where(out: Path) -> str:
-    return f"Report: {out / 'report.html'}"
+    return f"Report: {out / 'report.html'}\nModel: {out / 'model.json'}"

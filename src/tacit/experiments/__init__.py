@@ -1,6 +1,9 @@
-"""Whole experiments: from a data set and a request to a measured, certified run."""
+"""Whole experiments: from records and a request to a measured, certified run."""
 
 from tacit.algorithms import ALGORITHMS
-from tacit.experiments.training import Metrics, Request, Training, train
+from tacit.experiments.metrics import Metrics
+from tacit.experiments.release import released
+from tacit.experiments.request import Request
+from tacit.experiments.training import Training, train
 
-__all__ = ["ALGORITHMS", "Metrics", "Request", "Training", "train"]
+__all__ = ["ALGORITHMS", "Metrics", "Request", "Training", "released", "train"]

@@ -1,4 +1,4 @@
-"""One private training run on a data set, end to end: split, share out, plan, run, measure."""
+"""One private training run, end to end: share out, plan, run, measure."""
 
 from __future__ import annotations
 
@@ -9,69 +9,21 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from tacit import checks
 from tacit.algorithms import algorithm_named
-from tacit.datasets import Dataset, Split, split
-from tacit.errors import InputError
+from tacit.datasets import Dataset
+from tacit.datasets.tables import Table
+from tacit.experiments.material import material, share_out
+from tacit.experiments.metrics import Metrics, curves_on_test, measure, optimum
+from tacit.experiments.request import DEFAULT_ROUNDS, Request, terms_for
 from tacit.oracles import Gradient
-from tacit.plan import Plan, Terms, plan
-from tacit.privacy import Adjacency, Certificate, observer_named, relation_named
-from tacit.problems import (
-    L2,
-    Logistic,
-    Loss,
-    MultinomialLogistic,
-    Problem,
-    Shards,
-    WholeSpace,
-    minimise,
-    pack,
-    public_facts,
-    random_partition,
-)
-from tacit.runtime import Run, run
-from tacit.typing import Array, HostArray, Precision
-
-DEFAULT_ROUNDS = 200
-WEIGHT = 1e-6
-
-
-@dataclass(frozen=True, kw_only=True)
-class Request:
-    """What a user asks for; everything in it is public.
-
-    Attributes
-    ----------
-    rounds
-        None for `DEFAULT_ROUNDS`.
-    seed
-        Of the noise; None for the operating system's entropy.
-    split_seed
-        Of the split into training and test data and of the sharing out among agents.
-    """
-
-    agents: int
-    epsilon: float
-    delta: float
-    observer: str
-    relation: str
-    algorithm: str
-    rounds: int | None = None
-    seed: int | None = None
-    split_seed: int = 0
-
-
-@dataclass(frozen=True)
-class Metrics:
-    """Errors and losses of one model; `train_loss` looks at private data (an oracle metric)."""
-
-    test_error: float
-    test_loss: float
-    train_loss: float
+from tacit.plan import Plan, plan
+from tacit.privacy import Certificate
+from tacit.problems import Problem, Shards, public_facts
+from tacit.runtime import run
+from tacit.typing import HostArray
 
 
 @dataclass(frozen=True)
@@ -81,15 +33,16 @@ class Training:
     Attributes
     ----------
     curves
-        `test_error` and `test_loss` of the released model after every round, `(T,)` each.
+        `test_error` and `test_loss` of the released model after every round, `(T,)` each; empty
+        where there are no test records.
     nonprivate
-        The optimum of the same split without privacy; None if it was not asked for.
+        The optimum of the same records without privacy; None if it was not asked for.
     seconds
         Wall time of planning, running and measuring; the non-private optimum is not counted.
     """
 
     request: Request
-    dataset: Dataset
+    dataset: Dataset | Table
     plan: Plan
     certificate: Certificate
     model: HostArray
@@ -99,20 +52,31 @@ class Training:
     seconds: float
     warnings: tuple[str, ...]
 
+    @property
+    def conditional(self) -> bool:
+        """Whether the certificate rests on ranges or lists that were taken from the records."""
+        return bool(bounds_warning(self.dataset))
+
+    @property
+    def shows_test(self) -> bool:
+        """Whether test metrics may be shown: the test records are published or declared public."""
+        declared = self.dataset.public or isinstance(self.dataset, Table)
+        return declared and not math.isnan(self.metrics.test_error)
+
 
 def train(
-    dataset: Dataset,
+    dataset: Dataset | Table,
     request: Request,
     *,
     reference: bool,
     report: Callable[[Any], None] | None = None,
 ) -> Training:
-    """Return the training that `request` describes, on `dataset`.
+    """Return the training that `request` describes, on a data set or a user's table.
 
     Parameters
     ----------
     reference
-        Whether to compute the non-private optimum of the same split too.
+        Whether to compute the non-private optimum of the same records too.
     report
         Called with the number of finished rounds.
 
@@ -121,12 +85,11 @@ def train(
     InputError
         If the request cannot be met; the message names the fix.
     """
-    warnings = delta_warning(request.delta, dataset.train_rows)
-    parts = split(dataset, seed=request.split_seed)
+    warnings = (*delta_warning(request.delta, dataset.train_rows), *bounds_warning(dataset))
+    subject = material(dataset, request)
     began = time.perf_counter()
-    problem = problem_for(dataset)
-    shards = share_out(dataset, parts, request)
-    made = plan_for(problem, shards, request)
+    shards = share_out(subject)
+    made = plan_for(subject.problem, shards, request)
     done = run(
         made,
         shards,
@@ -135,48 +98,25 @@ def train(
         keep=frozenset({"models"}),
         report=report,
     )
-    metrics, curves = _measure(problem, shards, parts, done)
+    metrics = measure(subject, shards, done.model)
+    curves = curves_on_test(subject, np.asarray(done.trace.models))
     seconds = time.perf_counter() - began
-    nonprivate = optimum(dataset, problem, parts, request) if reference else None
+    nonprivate = optimum(subject) if reference else None
+    certificate = dataclasses.replace(done.certificate, conditions=dataset.conditions)
     return Training(
-        request, dataset, made, _conditional(done.certificate, dataset), done.model, metrics,
-        curves, nonprivate, seconds, warnings,
+        request, dataset, made, certificate, done.model, metrics, curves, nonprivate, seconds,
+        warnings,
     )  # fmt: skip
-
-
-def problem_for(dataset: Dataset) -> Problem:
-    """Return logistic (two classes) or multinomial logistic regression with (1e-6 / 2) |w|^2."""
-    if dataset.classes is None:
-        raise InputError(f"{dataset.name} has numbers as targets; this command trains classifiers")
-    loss: Loss = Logistic() if dataset.task == "binary" else MultinomialLogistic(dataset.classes)
-    return Problem(loss, L2(WEIGHT), WholeSpace())
-
-
-def share_out(
-    dataset: Dataset, parts: Split, request: Request, *, precision: Precision = "float32"
-) -> Shards:
-    """Return the training rows dealt at random to the agents, clipped to the record norm."""
-    rows = random_partition(len(parts.train_targets), request.agents, seed=request.split_seed)
-    return pack(
-        parts.train_features,
-        parts.train_targets,
-        rows,
-        record_norm=dataset.record_norm,
-        precision=precision,
-        enforce="clip",
-    )
 
 
 def plan_for(problem: Problem, shards: Shards, request: Request) -> Plan:
     """Return the plan of a request, with settings from public facts alone.
 
-    The coefficient is clipped at its norm at the starting point w = 0 (1/2 for the logistic loss):
-    the first gradient is exact, and the noise is as small as that allows. Without privacy nothing
-    is clipped.
+    Without privacy nothing is clipped, unless the request says so; see `coefficient_clip`.
     """
     algorithm = algorithm_named(request.algorithm, problem)
     rounds = DEFAULT_ROUNDS if request.rounds is None else request.rounds
-    clip = math.inf if math.isinf(request.epsilon) else (problem.loss.start_coefficient or math.inf)
+    clip = coefficient_clip(problem, request)
     return plan(
         public_facts(problem, shards, clip=clip),
         algorithm,
@@ -187,10 +127,31 @@ def plan_for(problem: Problem, shards: Shards, request: Request) -> Plan:
     )
 
 
-def terms_for(request: Request) -> Terms:
-    """Return the privacy terms of a request; the unit is one record."""
-    adjacency = Adjacency(relation_named(request.relation), "record")
-    return Terms(request.epsilon, request.delta, adjacency, observer_named(request.observer))
+def coefficient_clip(problem: Problem, request: Request) -> float:
+    """Return the public bound on the coefficient of a record.
+
+    By default it is the largest norm that the coefficient can have at the starting point w = 0:
+    1/2 for the logistic loss, and 1 for the squared loss, since targets lie in [-1, 1] (half the
+    range of the target). The first gradient is then exact, and the noise is as small as that
+    allows. A squared loss whose coefficient z - y is clipped at c has the gradient of the Huber
+    loss with threshold c.
+    """
+    if request.clip is not None:
+        return checks.positive("clip", request.clip)
+    if math.isinf(request.epsilon):
+        return math.inf
+    start = problem.loss.start_coefficient
+    return 1.0 if start is None else start
+
+
+def bounds_warning(dataset: Dataset | Table) -> tuple[str, ...]:
+    """Return a warning if the bounds of a table were filled in from its records, else nothing."""
+    if isinstance(dataset, Dataset) or dataset.bounds.origin == "public":
+        return ()
+    return (
+        "the certificate is conditional: the bounds file was filled in from the records; put "
+        'public ranges and lists in their place and write source = "public"',
+    )
 
 
 def delta_warning(delta: float, records: int) -> tuple[str, ...]:
@@ -208,52 +169,3 @@ def delta_warning(delta: float, records: int) -> tuple[str, ...]:
         f"delta {delta:g} is above 1/(10 x {records} records) = {least:.2g}: such a mechanism "
         f"may publish whole records; choose delta at most {least:.2g}",
     )
-
-
-def optimum(dataset: Dataset, problem: Problem, parts: Split, request: Request) -> Metrics:
-    """Return the metrics of the non-private optimum on the same split and the same shares."""
-    shards = share_out(dataset, parts, request, precision="float64")
-    solution = minimise(problem, shards, tol=1e-6)
-    return measure(problem, shards, parts, np.asarray(solution.w))
-
-
-def measure(problem: Problem, shards: Shards, parts: Split, model: HostArray) -> Metrics:
-    """Return the metrics of one model; test rows are clipped like training rows."""
-    error, loss = _on_test(problem, shards, parts, model[None])
-    weights = jnp.asarray(model, shards.stacked.features.dtype)
-    return Metrics(float(error[0]), float(loss[0]), float(problem.objective(weights, shards)))
-
-
-def _measure(
-    problem: Problem, shards: Shards, parts: Split, done: Run
-) -> tuple[Metrics, dict[str, HostArray]]:
-    models = np.asarray(done.trace.models)
-    errors, losses = _on_test(problem, shards, parts, models)
-    return measure(problem, shards, parts, done.model), {"test_error": errors, "test_loss": losses}
-
-
-def _on_test(
-    problem: Problem, shards: Shards, parts: Split, models: HostArray
-) -> tuple[HostArray, HostArray]:
-    """Return test error and test loss of each of T models, `(T,)` each."""
-    rows = pack(
-        parts.test_features,
-        parts.test_targets,
-        [np.arange(len(parts.test_targets))],
-        record_norm=shards.record_norm,
-        precision="float64",
-        enforce="clip",
-    ).shard(0)
-    stacked = jnp.asarray(models, jnp.float64)
-
-    def one(model: Array) -> tuple[Array, Array]:
-        margins = rows.features @ model
-        error = jnp.mean(problem.loss.error(margins, rows.targets))
-        return error, jnp.mean(problem.loss.value(margins, rows.targets))
-
-    errors, losses = jax.jit(lambda all_models: jax.lax.map(one, all_models))(stacked)
-    return np.asarray(errors), np.asarray(losses)
-
-
-def _conditional(certificate: Certificate, dataset: Dataset) -> Certificate:
-    return dataclasses.replace(certificate, conditions=dataset.conditions)

@@ -16,6 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from tacit.experiments import Training
+from tacit.report.errors import error_name
 from tacit.typing import HostArray
 
 _STYLE: Mapping[Any, Any] = MappingProxyType(
@@ -40,13 +41,16 @@ def curves_svg(training: Training) -> str:
     The non-private optimum, where it was computed, is a dashed line. The text refers to nothing
     outside itself.
     """
-    best = training.nonprivate
+    best = training.nonprivate if training.dataset.public else None
     with matplotlib.rc_context(dict(_STYLE)):
         figure = Figure(figsize=(8.2, 3.1), layout="constrained")
         FigureCanvasSVG(figure)
         left, right = figure.subplots(1, 2)
-        errors = 100 * training.curves["test_error"]
-        _draw(left, "test error, %", errors, None if best is None else 100 * best.test_error)
+        number = training.dataset.task == "regression"
+        factor, unit = (1, "units of the target") if number else (100, "%")
+        errors = factor * training.curves["test_error"]
+        title = f"test {error_name(training)}, {unit}"
+        _draw(left, title, errors, None if best is None else factor * best.test_error)
         losses = training.curves["test_loss"]
         _draw(right, "test loss", losses, None if best is None else best.test_loss)
         buffer = io.StringIO()

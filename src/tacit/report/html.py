@@ -8,6 +8,7 @@ from html import escape
 
 import tacit
 from tacit.experiments import Training
+from tacit.report.errors import error_name, error_text, percent
 from tacit.report.figures import curves_svg
 from tacit.report.settings import settings
 from tacit.report.style import CSS
@@ -47,17 +48,6 @@ def page(training: Training) -> str:
     )
 
 
-def percent(fraction: float) -> str:
-    """Return a fraction as text in per cent.
-
-    Examples
-    --------
-    >>> percent(0.15149)
-    '15.15 %'
-    """
-    return f"{100 * fraction:.2f} %"
-
-
 def budget(training: Training) -> str:
     """Return the certified total as text; epsilon is never rounded down."""
     epsilon, delta = training.certificate.epsilon, training.certificate.delta
@@ -71,18 +61,25 @@ def _story(training: Training) -> str:
     noise = "without noise" if math.isinf(training.certificate.epsilon) else "with noise"
     agents = "1 agent" if request.agents == 1 else f"{request.agents} agents"
     text = (
-        f"{agents} trained one classifier together on {dataset.train_rows:,} records, in "
+        f"{agents} trained one {_kind(training)} together on {dataset.train_rows:,} records, in "
         f"{training.plan.rounds} rounds of {request.algorithm}: no agent showed its records, each "
         f"answered questions about them {noise}."
     )
-    if not dataset.public:
+    if not training.shows_test:
         return text + " The data is not public, so how well the model does is not shown."
     text += (
-        f" The released model errs on {percent(training.metrics.test_error)} of the test records"
+        f" On the test records the {error_name(training)} of the released model is "
+        f"{error_text(training, training.metrics.test_error)}"
     )
-    if best is None:
+    if best is None or not dataset.public:
         return text + "."
-    return text + f"; the optimum without privacy errs on {percent(best.test_error)}."
+    return (
+        text + f"; that of the optimum without privacy is {error_text(training, best.test_error)}."
+    )
+
+
+def _kind(training: Training) -> str:
+    return "regression" if training.dataset.task == "regression" else "classifier"
 
 
 def _stamps(training: Training) -> str:
@@ -139,16 +136,18 @@ def _attacker(training: Training) -> str:
 
 
 def _metrics(training: Training) -> str:
-    if not training.dataset.public:
+    if not training.shows_test:
         return ""
-    measured, best = training.metrics, training.nonprivate
+    public = training.dataset.public
+    measured, best = training.metrics, training.nonprivate if public else None
     columns = [measured] if best is None else [measured, best]
     heads = ["released model", "non-private optimum"][: len(columns)]
     rows = [
-        ("test error", [percent(m.test_error) for m in columns]),
+        (f"test {error_name(training)}", [error_text(training, m.test_error) for m in columns]),
         ("test loss", [f"{m.test_loss:.4f}" for m in columns]),
-        ("training objective", [f"{m.train_loss:.4f}" for m in columns]),
     ]
+    if public:
+        rows.append(("training objective", [f"{m.train_loss:.4f}" for m in columns]))
     head = "".join(f'<th class="number">{name}</th>' for name in heads)
     body = "".join(
         f"<tr><th>{name}</th>" + "".join(f'<td class="number">{v}</td>' for v in values) + "</tr>"
@@ -156,10 +155,16 @@ def _metrics(training: Training) -> str:
     )
     note = (
         '<p class="small">Oracle metrics: computed from the records themselves, without noise and '
-        "outside the certificate. They are shown because this data set is published.</p>"
+        f"outside the certificate. They are shown because {_why_shown(training)}.</p>"
     )
     table = f"<table><thead><tr><th></th>{head}</tr></thead><tbody>{body}</tbody></table>"
     return _section("How well it does", table + note + curves_svg(training))
+
+
+def _why_shown(training: Training) -> str:
+    if training.dataset.public:
+        return "this data set is published"
+    return "the test records are public, as the user declares"
 
 
 def _data(training: Training) -> list[tuple[str, str]]:

@@ -7,13 +7,15 @@ from typing import Any
 
 import tacit
 from tacit.experiments import Training
+from tacit.report.errors import error_name
 from tacit.report.strict import strict
 
 
 def results(training: Training, out: Path | None) -> dict[str, Any]:
     """Return the results of a training as strictly valid JSON values.
 
-    Errors are fractions in [0, 1], `seconds` is wall time, an infinite epsilon is the text
+    Errors are fractions in [0, 1]; of numbers, the root of the mean squared error in the units of
+    the target (`error` says which). `seconds` is wall time, an infinite epsilon is the text
     "infinity". `epsilon`, `delta` and `mu` are the certified totals of the whole run.
 
     Parameters
@@ -24,7 +26,8 @@ def results(training: Training, out: Path | None) -> dict[str, Any]:
     Notes
     -----
     **Guarantee.** Metrics are un-noised looks at records (oracle metrics) and lie outside the
-    certificate. They are given for published data only; for any other they are None.
+    certificate. They are given for published data only; of a user's table only those on test
+    records that the user declares public. All others are None; see `oracle_metrics`.
     """
     certificate, dataset = training.certificate, training.dataset
     values = {
@@ -34,6 +37,8 @@ def results(training: Training, out: Path | None) -> dict[str, Any]:
         "records": dataset.train_rows,
         "rounds": training.plan.rounds,
         **{name: getattr(certificate, name) for name in _CERTIFIED},
+        "conditional": training.conditional,
+        "error": error_name(training),
         **_metrics(training),
         "seconds": training.seconds,
         "out": None if out is None else str(out),
@@ -48,7 +53,7 @@ def results(training: Training, out: Path | None) -> dict[str, Any]:
 
 def curves(training: Training) -> dict[str, list[float]]:
     """Return test error and test loss after every round; nothing where the data is not public."""
-    if not training.dataset.public:
+    if not training.shows_test:
         return {}
     values: dict[str, list[float]] = strict(training.curves)
     return values
@@ -58,6 +63,9 @@ _CERTIFIED = (
     "epsilon", "delta", "mu", "relation", "unit", "record", "observer", "trust", "reproduction",
     "attacker_tpr", "conditions",
 )  # fmt: skip
+
+
+_TEST = ("test_error", "test_loss")
 
 
 def _metrics(training: Training) -> dict[str, float | None]:
@@ -70,4 +78,8 @@ def _metrics(training: Training) -> dict[str, float | None]:
         "nonprivate_test_error": None if best is None else best.test_error,
         "nonprivate_test_loss": None if best is None else best.test_loss,
     }
-    return values if training.dataset.public else dict.fromkeys(values)
+    shown = _TEST if training.shows_test else ()
+    return {
+        name: value if training.dataset.public or name in shown else None
+        for name, value in values.items()
+    }

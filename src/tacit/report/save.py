@@ -10,13 +10,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tacit.applications import model_text
 from tacit.errors import InputError
-from tacit.experiments import Training
+from tacit.experiments import Training, released
 from tacit.report.html import page
+from tacit.report.oracle import oracle_metrics
 from tacit.report.results import curves, results
 from tacit.report.strict import strict
 
-FILES = ("results.json", "plan.json", "report.html")
+FILES = ("results.json", "plan.json", "model.json", "report.html")
+ORACLE = "oracle_metrics.json"
 
 
 def write_report(training: Training, folder: Path) -> None:
@@ -24,12 +27,17 @@ def write_report(training: Training, folder: Path) -> None:
     save(training, folder, force=False)
 
 
-def save(training: Training, out: Path, *, force: bool) -> None:
-    """Write results.json, plan.json and report.html into the folder `out`.
+def save(training: Training, out: Path, *, force: bool, oracle: bool = False) -> None:
+    """Write results.json, plan.json, model.json and report.html into the folder `out`.
 
     All is written beside `out` first and then renamed, so an interrupted or failed call leaves
-    what was there before. With `force` only these three files are replaced; whatever else the
-    folder holds stays.
+    what was there before. With `force` only these files are replaced, and an oracle_metrics.json of
+    an earlier report goes; whatever else the folder holds stays.
+
+    Parameters
+    ----------
+    oracle
+        Whether to write oracle_metrics.json too: metrics on private records, not for publication.
 
     Raises
     ------
@@ -38,6 +46,8 @@ def save(training: Training, out: Path, *, force: bool) -> None:
     """
     check_out(out, force=force)
     texts = _texts(training, out)
+    if oracle:
+        texts[ORACLE] = _json(oracle_metrics(training))
     target = out.resolve()
     with _one_line("written", out):
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -78,6 +88,7 @@ def _texts(training: Training, out: Path) -> dict[str, str]:
     return {
         "results.json": _json({**values, "curves": curves(training)}),
         "plan.json": _json(strict(plan)),
+        "model.json": model_text(released(training)),
         "report.html": page(training),
     }
 
@@ -91,8 +102,9 @@ def _move(part: Path, target: Path) -> None:
     if not target.exists():
         part.replace(target)
         return
-    for name in FILES:
-        (part / name).replace(target / name)
+    (target / ORACLE).unlink(missing_ok=True)
+    for file in sorted(part.iterdir()):
+        file.replace(target / file.name)
 
 
 @contextmanager

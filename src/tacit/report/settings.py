@@ -9,6 +9,7 @@ import numpy as np
 from tacit.algorithms import StarAlgorithm
 from tacit.describe import describe
 from tacit.experiments import Training
+from tacit.experiments.options import DEFAULT_LOSS
 
 _NAMES = {
     "step_size": "step size",
@@ -25,6 +26,9 @@ def settings(training: Training) -> list[tuple[str, str]]:
     counts = plan.spec.counts
     rows = [
         ("algorithm", request.algorithm),
+        ("loss", request.loss or DEFAULT_LOSS[training.dataset.task]),
+        ("regulariser", request.regulariser),
+        ("constraint", request.constraint),
         ("agents", f"{len(counts)}, with {spread(counts)} records each"),
         ("rounds", str(plan.rounds)),
         ("model coordinates", str(plan.spec.dimension)),

@@ -1,0 +1,55 @@
+"""`tacit predict`: a model on new rows."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tacit.cli.output import emit
+from tacit.errors import InputError
+
+
+def predict(
+    model: Annotated[Path, typer.Argument(help="The model.json of a training.")],
+    data: Annotated[Path, typer.Argument(help="A CSV or Parquet file with the same columns.")],
+    out: Annotated[Path | None, typer.Option(help="A new CSV file.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace an earlier file.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+) -> None:
+    """Predict the target of every row, as CSV on standard output; logistic ones with odds."""
+    from tacit import applications  # noqa: PLC0415 - start-up
+    from tacit.datasets.tables import read_table  # noqa: PLC0415 - start-up
+
+    if out is not None and os.path.exists(out) and not (force and out.is_file()):
+        raise InputError(f"{out} exists; name a new file, or pass --force to replace a file")
+    predicted = applications.predict(applications.load_model(model), read_table(data))
+    text = predicted.to_csv(index=False)
+    if out is not None:
+        _write(text, out)
+    if json:
+        emit(
+            {
+                "rows": len(predicted),
+                "out": None if out is None else str(out),
+                "predictions": predicted.to_dict(orient="list"),
+            }
+        )
+    elif out is None:
+        typer.echo(text, nl=False)
+    else:
+        typer.echo(f"Predictions of {len(predicted):,} rows: {out}")
+
+
+def _write(text: str, out: Path) -> None:
+    part = out.with_name(f".{out.name}.{os.getpid()}.part")
+    try:
+        part.write_text(text, encoding="utf-8")
+        part.replace(out)
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise InputError(f"{out} cannot be written ({reason}); name another file") from error
+    finally:
+        part.unlink(missing_ok=True)

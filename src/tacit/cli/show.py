@@ -1,0 +1,89 @@
+"""`tacit show`: what a model promises and what it says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tacit.cli.output import emit, table
+
+if TYPE_CHECKING:
+    from tacit.applications import Model, Term
+    from tacit.datasets.tables import Categories, Numeric
+
+
+def show(
+    model: Annotated[Path, typer.Argument(help="The model.json of a training.")],
+    largest: Annotated[int, typer.Option(min=1, help="How many coefficients are shown.")] = 20,
+    json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+) -> None:
+    """Show a model: its certificate, its largest coefficients, its preprocessing."""
+    from tacit.applications import load_model, model_to_dict  # noqa: PLC0415 - start-up
+
+    loaded = load_model(model)
+    if json:
+        emit(model_to_dict(loaded))
+    else:
+        typer.echo("\n".join(_lines(loaded, largest)))
+
+
+def _lines(model: Model, largest: int) -> list[str]:
+    return [
+        f"{model.task} model of {model.target!r}, {model.loss} loss, trained on {model.data} with "
+        f"tacit {model.tacit_version}",
+        "",
+        "Certificate",
+        *(f"  {line}" for line in model.statement),
+        "",
+        *_coefficients(model, largest),
+        "",
+        *_preprocessing(model),
+    ]
+
+
+def _coefficients(model: Model, largest: int) -> list[str]:
+    def weight(term: Term) -> float:
+        return _reach(model, term) * max(map(abs, term.coefficient))
+
+    # by what a column can change the score, since units differ
+    ranked = sorted(model.terms, key=weight, reverse=True)[:largest]
+    heads = model.labels if model.outputs > 1 and model.labels else ("coefficient",)
+    rows = [["column", *heads]]
+    rows += [[_name(term), *(f"{value:.5g}" for value in term.coefficient)] for term in ranked]
+    what = "per unit of the column, or for the category; the most influential first"
+    return [f"Coefficients ({len(ranked)} of {len(model.terms)}, {what})", table(rows)]
+
+
+def _reach(model: Model, term: Term) -> float:
+    """Return how far the column can move: the width of its range, or 1."""
+    from tacit.datasets.tables import Numeric  # noqa: PLC0415 - start-up
+
+    if model.bounds is None or term.column is None or term.value is not None:
+        return 1.0
+    fact = model.bounds.columns[term.column]
+    return fact.width if isinstance(fact, Numeric) else 1.0
+
+
+def _name(term: Term) -> str:
+    if term.column is None:
+        return "(intercept)"
+    return term.column if term.value is None else f"{term.column}={term.value}"
+
+
+def _preprocessing(model: Model) -> list[str]:
+    if model.bounds is None:
+        return [f"Preprocessing: that of the bundled data set {model.data}"]
+    bounds = model.bounds
+    lines = [f"Preprocessing (source: {bounds.origin})"]
+    facts = {bounds.target_name: bounds.target, **bounds.columns}
+    return [*lines, *(f"  {name}: {_fact(fact)}" for name, fact in facts.items())]
+
+
+def _fact(fact: Numeric | Categories) -> str:
+    from tacit.datasets.tables import Numeric  # noqa: PLC0415 - start-up
+
+    if isinstance(fact, Numeric):
+        return f"clipped to {fact.minimum:g} .. {fact.maximum:g}"
+    return f"one of {', '.join(fact.values)}"

@@ -1,0 +1,26 @@
+"""A user's own table: what is public about its columns, and its cells as numbers."""
+
+from tacit.datasets.tables.bounds import Bounds, Categories, Numeric, bounds_text, read_bounds
+from tacit.datasets.tables.encode import Encoded, encode, encoded_names, encoded_norm
+from tacit.datasets.tables.fill import bounds_from
+from tacit.datasets.tables.read import read_agents, read_table, read_tables
+from tacit.datasets.tables.table import Source, Table, load_table
+
+__all__ = [
+    "Bounds",
+    "Categories",
+    "Encoded",
+    "Numeric",
+    "Source",
+    "Table",
+    "bounds_from",
+    "bounds_text",
+    "encode",
+    "encoded_names",
+    "encoded_norm",
+    "load_table",
+    "read_agents",
+    "read_bounds",
+    "read_table",
+    "read_tables",
+]

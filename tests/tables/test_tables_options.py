@@ -1,0 +1,90 @@
+"""Losses, regularisers and constraints by their texts."""
+
+import math
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from tacit.errors import InputError
+from tacit.experiments.options import constraint_named, loss_named, regulariser_named
+from tacit.oracles import Gradient
+from tacit.problems import (
+    L1,
+    L2,
+    Ball,
+    Box,
+    ElasticNet,
+    HuberHinge,
+    Logistic,
+    MultinomialLogistic,
+    NoRegulariser,
+    Shard,
+    Simplex,
+    Squared,
+    WholeSpace,
+)
+
+
+def test_every_problem_of_the_library_has_a_text():
+    assert loss_named("logistic", "binary", 2) == Logistic()
+    assert loss_named("hinge:0.5", "binary", 2) == HuberHinge(0.5)
+    assert loss_named("multinomial", "multiclass", 4) == MultinomialLogistic(4)
+    assert loss_named("squared", "regression", None) == Squared()
+    assert regulariser_named("none") == NoRegulariser()
+    assert regulariser_named("l1:0.1") == L1(0.1)
+    assert regulariser_named("l2:1e-3") == L2(1e-3)
+    assert regulariser_named("elastic:1,2") == ElasticNet(1.0, 2.0)
+    assert constraint_named("none") == WholeSpace()
+    assert constraint_named("box:2") == Box(-2.0, 2.0)
+    assert constraint_named("ball:3") == Ball(3.0)
+    assert constraint_named("simplex") == Simplex(1.0)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "l3:1", "l1", "l1:", "l1:x", "l1:-1", "l1:nan", "elastic:1", "none:1", "l1:1,2"]
+)
+def test_a_bad_regulariser_is_refused(text):
+    with pytest.raises(InputError, match="regulariser"):
+        regulariser_named(text)
+
+
+@pytest.mark.parametrize("text", ["", "cube", "box", "box:-1", "box:nan", "ball:0", "simplex:2"])
+def test_a_bad_constraint_is_refused(text):
+    with pytest.raises(InputError, match="constraint"):
+        constraint_named(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "task"),
+    [
+        ("logistic", "multiclass"),
+        ("hinge:1", "regression"),
+        ("squared", "binary"),
+        ("multinomial", "binary"),
+        ("hinge", "binary"),
+        ("hinge:0", "binary"),
+        ("hinge:x", "binary"),
+        ("log", "binary"),
+    ],
+)
+def test_a_loss_that_does_not_suit_the_target_is_refused(text, task):
+    with pytest.raises(InputError, match="loss"):
+        loss_named(text, task, 3)
+
+
+def test_a_clipped_squared_loss_has_the_gradient_of_the_huber_loss():
+    draw = np.random.default_rng(0)
+    x, y, w, c = draw.normal(size=(30, 4)), draw.normal(size=30), draw.normal(size=4), 0.7
+    shard = Shard(jnp.asarray(x), jnp.asarray(y), jnp.ones(30))
+    point = type("P", (), {"x": jnp.asarray(w)})()
+    ours = Gradient(Squared(), c).exact(shard, jnp.asarray(30.0), point)
+
+    def huber(v):
+        r = np.abs(x @ v - y)
+        return np.mean(np.where(r <= c, r**2 / 2, c * r - c**2 / 2))
+
+    step = 1e-6
+    slopes = [(huber(w + step * e) - huber(w - step * e)) / (2 * step) for e in np.eye(4)]
+    assert np.asarray(ours) == pytest.approx(slopes, abs=1e-6)
+    assert math.isinf(Squared().lipschitz)
