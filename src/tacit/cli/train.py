@@ -128,7 +128,7 @@ def check_request(request: Request) -> None:
         With the fix.
     """
     from tacit.experiments import ALGORITHMS  # noqa: PLC0415 - start-up
-    from tacit.experiments.training import terms_for  # noqa: PLC0415 - start-up
+    from tacit.experiments.request import terms_for  # noqa: PLC0415 - start-up
     from tacit.plan import check_size  # noqa: PLC0415 - start-up
 
     one_of("--algorithm", request.algorithm, ALGORITHMS)
