@@ -10,7 +10,8 @@ state. Traced here:
 3. its derivative in the answer depends on neither the answer nor the state nor the identity.
 
 Dependence is followed conservatively: any tainted input taints every output of an operation. What
-cannot be shown is not credited; the run is then certified at the value for the observer of all
+cannot be shown is not credited, nor are answers on sampled batches, whose sums no accountant here
+covers; the run is then certified at the value for the observer of all
 messages, which holds for any function of them.
 """
 
@@ -35,9 +36,12 @@ def credits_summation(program: Program) -> bool:
         program.kinds.shape[1] != 1
     ):  # several answers reach one message: not analysed, so not credited
         return False
-    algorithm, answer = program.algorithm, program.template
-    private = (algorithm.start(answer), _own(program))
-    public = (algorithm.first_public(answer), answer)
+    if any(oracle.sampling_rate < 1 for oracle in program.oracles):
+        return False
+    algorithm, template = program.algorithm, program.template
+    answer = jnp.zeros(program.oracles[0].answer_shape(template.shape), template.dtype)
+    private = (algorithm.start(template), _own(program))
+    public = (algorithm.first_public(template), answer)
 
     def query(private: PyTree, public: PyTree) -> PyTree:
         state, turn = private[0], _turn(program, private[1])

@@ -93,7 +93,8 @@ def run(
     model, trace = carried_out(program, door, private, keep=keep, report=report)
     released = np.asarray(model)
     seconds = time.perf_counter() - began
-    ledger = observed_ledger(plan.ledger, trace.records.kind, trace.records.scale)
+    records = trace.records
+    ledger = observed_ledger(plan.ledger, records.kind, records.scale, records.rate)
     plan.ledger.same_as(ledger)
     certificate = plan.certificate
     if seed is not None:  # whoever knows the seed subtracts the noise
