@@ -34,8 +34,13 @@ def train(  # noqa: PLR0913, PLR0917 - one parameter per option
         str, typer.Option(help="messages: every link is read; sum: secure aggregation.")
     ] = "messages",
     relation: Annotated[str, typer.Option(help="replace_one or zero_out.")] = "replace_one",
-    algorithm: Annotated[str, typer.Option(help="noisy-gradient or dp-admm.")] = "noisy-gradient",
+    algorithm: Annotated[
+        str, typer.Option(help="noisy-gradient, dp-admm or dp-sgd.")
+    ] = "noisy-gradient",
     rounds: Annotated[int | None, typer.Option(help="The algorithm's own if not given.")] = None,
+    sampling_rate: Annotated[
+        float | None, typer.Option(help="Of dp-sgd's batches: 0.1 if not given.")
+    ] = None,
     seed: Annotated[
         int | None, typer.Option(help="Of the noise: then the run is a reproduction, not private.")
     ] = None,
@@ -52,7 +57,7 @@ def train(  # noqa: PLR0913, PLR0917 - one parameter per option
     asked = {
         "agents": agents, "epsilon": epsilon, "delta": delta, "observer": observer,
         "relation": relation, "algorithm": algorithm, "rounds": rounds, "seed": seed,
-        "split_seed": split_seed,
+        "split_seed": split_seed, "sampling_rate": sampling_rate,
     }  # fmt: skip
     dataset, request = interruptible(lambda: _prepared(data, asked, out=out, force=force))
     if not json:
@@ -70,7 +75,7 @@ def check_request(request: Request) -> None:
     InputError
         With the fix.
     """
-    from tacit.experiments import ALGORITHMS  # noqa: PLC0415 - start-up
+    from tacit.experiments import ALGORITHMS, training  # noqa: PLC0415 - start-up
 
     one_of("--algorithm", request.algorithm, ALGORITHMS)
     one_of("--observer", request.observer, _OBSERVERS)
@@ -78,6 +83,7 @@ def check_request(request: Request) -> None:
     checks.at_least("agents", request.agents, 1)
     if request.rounds is not None:
         checks.at_least("rounds", request.rounds, 1)
+    training.sampling_rate(request)
     checks.positive("epsilon", request.epsilon, allow_infinity=True)
     checks.delta(request.delta)
     check_seed("split-seed", request.split_seed)

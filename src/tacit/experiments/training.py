@@ -14,10 +14,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from tacit import checks
-from tacit.algorithms import algorithm_named
+from tacit.algorithms import SAMPLED, algorithm_named, oracle_named
 from tacit.datasets import Dataset, Split, split
 from tacit.errors import InputError
-from tacit.oracles import Gradient
 from tacit.plan import Plan, Terms, plan
 from tacit.privacy import Adjacency, Certificate, observer_named, relation_named
 from tacit.problems import (
@@ -37,6 +36,7 @@ from tacit.runtime import Run, run
 from tacit.typing import Array, HostArray, Precision
 
 DEFAULT_ROUNDS = 200
+DEFAULT_RATE = 0.1
 WEIGHT = 1e-6
 
 
@@ -52,6 +52,8 @@ class Request:
         Of the noise; None for the operating system's entropy.
     split_seed
         Of the split into training and test data and of the sharing out among agents.
+    sampling_rate
+        Of Poisson batches, for algorithms that sample; None for `DEFAULT_RATE`.
     """
 
     agents: int
@@ -63,6 +65,7 @@ class Request:
     rounds: int | None = None
     seed: int | None = None
     split_seed: int = 0
+    sampling_rate: float | None = None
 
 
 @dataclass(frozen=True)
@@ -180,11 +183,31 @@ def plan_for(problem: Problem, shards: Shards, request: Request) -> Plan:
     return plan(
         public_facts(problem, shards, clip=clip),
         algorithm,
-        (Gradient(problem.loss, clip),),
+        (oracle_named(request.algorithm, problem.loss, clip=clip, rate=sampling_rate(request)),),
         terms_for(request),
         rounds=checks.at_least("rounds", rounds, 1),
         precision="float32",
     )
+
+
+def sampling_rate(request: Request) -> float | None:
+    """Return the sampling rate of the algorithm's batches; None if it takes none.
+
+    Raises
+    ------
+    InputError
+        If a rate is given to an algorithm that does not sample, or is not in (0, 1].
+    """
+    if request.algorithm in SAMPLED and request.sampling_rate is None:
+        return DEFAULT_RATE
+    if request.sampling_rate is None:
+        return None
+    if request.algorithm not in SAMPLED:
+        raise InputError(
+            f"{request.algorithm} does not sample; leave the sampling rate out or use "
+            f"{', '.join(SAMPLED)}"
+        )
+    return checks.fraction("sampling-rate", request.sampling_rate)
 
 
 def terms_for(request: Request) -> Terms:
