@@ -44,6 +44,10 @@ class MinibatchGradient(Oracle):
     If all records of an agent may change, sampling hides nothing, and for a bounded change no
     accountant is known here: both are refused.
 
+    Batches save computation where they can be gathered, hardly noise: over many rounds
+    amplification makes up for the divisor q and little more. In gradient units the noise of a
+    given budget is about that of the full batch, and the variance of the batch comes on top.
+
     Attributes
     ----------
     loss, clip
