@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import jax
 
-from bench import accuracy, settings, speed
+from bench import accuracy, regression, settings, speed
 
 PARTS: dict[str, Callable[[], object]] = {
     "one run of noisy-gradient, Adult, 100 rounds, float32": lambda: speed.one_run(
@@ -22,6 +22,7 @@ PARTS: dict[str, Callable[[], object]] = {
     "accounting": speed.accounting,
     "test error on Adult, 100 agents, delta 1e-5, replace-one": accuracy.adult_errors,
     "settings on synthetic problems": settings.synthetic_errors,
+    "one question or many: excess risk, no test error": regression.regression_risks,
 }
 
 

@@ -13,7 +13,8 @@ state. Traced here:
    are anything but affine.
 
 Every value is `CLEAN` (public), `AFFINE` (in the answer, with clean coefficients) or `TAINTED`.
-What cannot be shown is not credited; the run is then certified at the value for the observer of all
+What cannot be shown is not credited, nor are answers on sampled batches, whose sums no accountant
+here covers; the run is then certified at the value for the observer of all
 messages, which holds for any function of them.
 """
 
@@ -47,9 +48,12 @@ def credits_summation(program: Program) -> bool:
     """Return whether the observer of sums may be credited with all honest agents' noise."""
     if program.kinds.shape[1] != 1:  # several answers reach one message: not analysed here
         return False
-    algorithm, answer = program.algorithm, program.template
-    private = (algorithm.start(answer), _own(program))
-    public = algorithm.first_public(answer)
+    if any(oracle.sampling_rate < 1 for oracle in program.oracles):
+        return False
+    algorithm, template = program.algorithm, program.template
+    answer = jnp.zeros(program.oracles[0].answer_shape(template.shape), template.dtype)
+    private = (algorithm.start(template), _own(program))
+    public = algorithm.first_public(template)
 
     def query(private: PyTree, public: PyTree) -> PyTree:
         state, turn = private[0], _turn(program, private[1])

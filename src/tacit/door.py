@@ -9,6 +9,7 @@ used on shards that their caller owns, and what they return is not a release.
 from __future__ import annotations
 
 from abc import abstractmethod
+from functools import partial
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -18,6 +19,7 @@ from jaxtyping import Float, Int
 from typing_extensions import override
 
 from tacit.algorithms import Turn
+from tacit.errors import InputError
 from tacit.oracles import Oracle
 from tacit.privacy import Mechanism
 from tacit.problems import Shard
@@ -32,11 +34,15 @@ class Private(NamedTuple):
 
 
 class Record(NamedTuple):
-    """What a door writes down of one answer; `kind` and `scale` make the observed ledger."""
+    """What a door writes down of one answer; all but `answer` makes the observed ledger.
+
+    `rate` is that at which records were sampled; None where no oracle samples.
+    """
 
     kind: Int[Array, "*s"]
     scale: Float[Array, "*s"]
     answer: Float[Array, "*s_shape"] | None
+    rate: Float[Array, "*s"] | None = None
 
 
 class ReplayRecord(NamedTuple):
@@ -68,27 +74,55 @@ def noise_key(key: Key, turn: Turn) -> Key:
     return key
 
 
-def exact_answer(
-    oracles: tuple[Oracle, ...], private: Private, query: PyTree, kind: Array
-) -> Array:
-    """Return the un-noised answer of oracle number `kind`; zeros where nothing is asked (-1).
+def batch_key(key: Key, turn: Turn) -> Key:
+    """Return the key of one answer's batch; independent of every noise key."""
+    # a branch of its own at the root, beside the agents: no key is both drawn from and folded
+    return noise_key(jax.random.fold_in(key, jnp.uint32(2**32 - 1)), turn)
 
+
+def samples(oracles: tuple[Oracle, ...]) -> bool:
+    """Return whether any of the oracles draws batches."""
+    return any(oracle.sampling_rate < 1 for oracle in oracles)
+
+
+def exact_answer(
+    oracles: tuple[Oracle, ...], private: Private, query: PyTree, turn: Turn, key: Key | None
+) -> Array:
+    """Return the un-noised answer of oracle number `turn.kind`; zeros where nothing is asked (-1).
+
+    Parameters
+    ----------
+    key
+        The run's key, from which the batch of a sampled answer follows; None if no oracle samples.
+
+    Notes
+    -----
     **Guarantee.** A turn without a question has no ledger entry and no noise, so its answer must
     not depend on the shard: it is a constant.
     """
+    branches = [partial(_exact, oracle) for oracle in oracles]
     if len(oracles) == 1:
-        answer = oracles[0].exact(private.shard, private.records, query)
+        answer = branches[0](private, query, turn, key)
     else:
-        branches = [oracle.exact for oracle in oracles]
-        answer = jax.lax.switch(kind, branches, private.shard, private.records, query)
-    return jnp.where(kind >= 0, answer, jnp.zeros_like(answer))
+        answer = jax.lax.switch(turn.kind, branches, private, query, turn, key)
+    return jnp.where(turn.kind >= 0, answer, jnp.zeros_like(answer))
+
+
+def _exact(oracle: Oracle, private: Private, query: PyTree, turn: Turn, key: Key | None) -> Array:
+    shard = private.shard
+    if oracle.sampling_rate < 1:
+        if key is None:
+            raise InputError("an oracle samples its batches; give the key of the run")
+        shard = oracle.batch(shard, batch_key(key, turn))
+    return oracle.exact(shard, private.records, query)
 
 
 class Live(Door):
     """The door of a run: exact answer plus noise of the turn's scale.
 
     **Guarantee.** Every answer is `exact + mechanism.sample(...)` with a key that is used once, and
-    every answer leaves one record, which the run compares with the plan.
+    every answer leaves one record, which the run compares with the plan. A batch is drawn afresh
+    for every answer, with another key that is used once.
     """
 
     oracles: tuple[Oracle, ...]
@@ -97,10 +131,16 @@ class Live(Door):
 
     @override
     def __call__(self, private: Private, query: PyTree, turn: Turn) -> tuple[Array, Record]:
-        exact = exact_answer(self.oracles, private, query, turn.kind)
+        exact = exact_answer(self.oracles, private, query, turn, self.key)
         noise = self.mechanism.sample(noise_key(self.key, turn), exact, turn.scale)
         answer = exact + noise
-        return answer, Record(turn.kind, turn.scale, answer)
+        return answer, Record(turn.kind, turn.scale, answer, self._rate(turn))
+
+    def _rate(self, turn: Turn) -> Array | None:
+        if not samples(self.oracles):
+            return None
+        rates = [oracle.sampling_rate for oracle in self.oracles]
+        return jnp.asarray(rates, turn.scale.dtype)[turn.kind]
 
 
 class Recorded(NamedTuple):
@@ -114,14 +154,16 @@ class Replay(Door):
     """Tells the algorithm the recorded answer and records what a shard would have said exactly.
 
     With the run's own shard this recomputes the un-noised answers; with a neighbouring shard, the
-    answers that the neighbour would have given on the same public history.
+    answers that the neighbour would have given on the same public history and, where an oracle
+    samples, on the same batches: `key` must then be that of the run.
     """
 
     oracles: tuple[Oracle, ...]
+    key: Key | None = None
 
     @override
     def __call__(self, private: Recorded, query: PyTree, turn: Turn) -> tuple[Array, ReplayRecord]:
-        exact = exact_answer(self.oracles, private.private, query, turn.kind)
+        exact = exact_answer(self.oracles, private.private, query, turn, self.key)
         return private.answers[turn.round, turn.local], ReplayRecord(exact)
 
 
@@ -137,15 +179,24 @@ class Rival(Door):
     """A live door that also asks two data sets what they would have answered exactly.
 
     The record holds answer - exact(first) and answer - exact(second). `live` may be any live door,
-    a faulty one too; `oracles` are the questions as they are really answered.
+    a faulty one too; `oracles` are the questions as they are really answered. None may
+    sample: given the batches this would be the ratio of an attacker who knows them, which nothing
+    certifies.
     """
 
     live: Door
     oracles: tuple[Oracle, ...]
 
+    def __check_init__(self) -> None:
+        if samples(self.oracles):
+            raise InputError(
+                "the likelihood ratio of a sampled answer is a mixture over hidden batches; use "
+                "tacit.audit.audit_sampled"
+            )
+
     @override
     def __call__(self, private: Pair, query: PyTree, turn: Turn) -> tuple[Array, RivalRecord]:
         answer, _ = self.live(private.actual, query, turn)
-        first = exact_answer(self.oracles, private.first, query, turn.kind)
-        second = exact_answer(self.oracles, private.second, query, turn.kind)
+        first = exact_answer(self.oracles, private.first, query, turn, None)
+        second = exact_answer(self.oracles, private.second, query, turn, None)
         return answer, RivalRecord(answer - first, answer - second, turn.scale)

@@ -33,9 +33,9 @@ from tacit.privacy import (
     SensitivityBound,
     Sum,
     certify,
-    gaussian_multiplier,
-    mean_gradient_bound,
     multiplier_for,
+    sampled,
+    sampled_multiplier,
 )
 from tacit.program import Program, cast
 from tacit.spec import Spec
@@ -128,7 +128,8 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
     Raises
     ------
     InputError
-        If the record gradients are not bounded and epsilon is finite, or a setting is out of range.
+        If an answer is not bounded and epsilon is finite, a setting is out of range, or the oracles
+        differ in sampling rate or in the shape of their answers.
     PrivacyError
         If the predicted ledger would cost more than the budget.
 
@@ -142,19 +143,21 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
     For the observer of sums, the noises of honest agents add: with k colluders, h = max(1, A - k)
     honest agents and the largest sensitivity D, each adds scale z D / sqrt(h). This is used only
     if `credits_summation` shows it; otherwise the plan falls back to the observer of all messages,
-    which is always valid.
+    which is always valid. On sampled batches z is found by `sampled_multiplier`, which may take
+    seconds, the certificate is the numerical accountant's, and summation is never credited.
     """
     rounds = checks.at_least("rounds", rounds, 1)
     check_size(rounds, spec.agents)
     kinds = _questions(algorithm, rounds, len(oracles))
     law = NoNoise() if np.isinf(terms.epsilon) else (mechanism or Gaussian())
-    _refuse_unbounded(spec, law)
-    multiplier = _multiplier(terms, law, asked=int(np.sum(kinds >= 0)))
+    rate = _common_rate(oracles, spec)
+    design = _Design(spec, algorithm, oracles, terms, law)
+    preview = _preview(design)
+    multiplier = _multiplier(terms, law, asked=int(np.sum(kinds >= 0)), rate=rate)
 
     def build(observer: Observer) -> _Draft:
-        return _draft(
-            _Design(spec, algorithm, oracles, terms, law), kinds, multiplier, observer, precision
-        )
+        noise = Noise(multiplier, _scales(preview, multiplier, observer), rate < 1)
+        return _draft(design, kinds, noise, observer, precision)
 
     draft = build(terms.observer)
     observer = terms.observer
@@ -164,7 +167,8 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
     certificate = certify(
         draft.ledger, delta=terms.delta, adjacency=terms.adjacency, observer=observer
     )
-    certificate = _named_as_asked(certificate, terms.observer, observer)
+    if observer != terms.observer:
+        certificate = _named_as_asked(certificate, terms.observer, batches=rate < 1)
     if not certificate.epsilon <= terms.epsilon * (1 + 1e-9):
         raise PrivacyError(
             f"the plan would spend epsilon {certificate.epsilon:g}; the budget is {terms.epsilon:g}"
@@ -222,44 +226,64 @@ def _questions(algorithm: StarAlgorithm, rounds: int, oracles: int) -> HostArray
     return kinds.astype(np.int32)
 
 
-def _refuse_unbounded(spec: Spec, mechanism: Mechanism) -> None:
-    if not isinstance(mechanism, NoNoise) and np.isinf(spec.gradient_bound):
+def _common_rate(oracles: tuple[Oracle, ...], spec: Spec) -> float:
+    """Return the sampling rate of the oracles, once they are seen to agree."""
+    rates = {oracle.sampling_rate for oracle in oracles}
+    if len(rates) != 1:
+        raise InputError(
+            f"the oracles of a plan must sample at one rate, these do at {sorted(rates)}; give all "
+            "of them the same rate"
+        )
+    shapes = {oracle.answer_shape(spec.shape) for oracle in oracles}
+    if len(shapes) != 1:
+        raise InputError(
+            f"the oracles of a plan must answer in one shape, these do in {sorted(shapes)}; plan "
+            "their questions separately"
+        )
+    return oracles[0].sampling_rate
+
+
+def _preview(design: _Design) -> HostArray:
+    """Return how far each agent's answer to question 0 can move, `(A,)`; all must be bounded."""
+    adjacency, norm = design.terms.adjacency, design.mechanism.norm
+    moves = [oracle.preview(design.spec, adjacency, norm=norm) for oracle in design.oracles]
+    if not isinstance(design.mechanism, NoNoise) and bool(np.any(np.isinf(moves))):
         raise InputError(
             "nothing bounds one record's gradient under this loss; clip the coefficient (clip=...) "
             "or ask for epsilon infinity"
         )
+    return moves[0]
 
 
-def _multiplier(terms: Terms, mechanism: Mechanism, *, asked: int) -> float:
+def _multiplier(terms: Terms, mechanism: Mechanism, *, asked: int, rate: float) -> float:
     if isinstance(mechanism, NoNoise) or asked == 0:
         return 0.0
+    budget: dict[str, Any] = {
+        "rounds": asked,
+        "epsilon": terms.epsilon,
+        "delta": terms.delta,
+        "relation": terms.adjacency.relation,
+    }
     if isinstance(mechanism, Gaussian):
-        return gaussian_multiplier(terms.epsilon, terms.delta, asked)
-    return multiplier_for(
-        mechanism.event,
-        rounds=asked,
-        epsilon=terms.epsilon,
-        delta=terms.delta,
-        relation=terms.adjacency.relation,
-    )
+        return sampled_multiplier(rate, **budget)
+    return multiplier_for(lambda multiplier: sampled(mechanism.event(multiplier), rate), **budget)
 
 
 def _draft(
-    design: _Design, kinds: HostArray, multiplier: float, observer: Observer, precision: Precision
+    design: _Design, kinds: HostArray, noise: Noise, observer: Observer, precision: Precision
 ) -> _Draft:
     spec, norm, size = design.spec, design.mechanism.norm, Size(*kinds.shape)
     adjacency = design.terms.adjacency
-    gradient = mean_gradient_bound(spec, adjacency, norm=norm, rounds=1, questions=1).value[:, 0, 0]
-    noise = Noise(multiplier, _scales(gradient, multiplier, observer))
     schedules = design.algorithm.schedule(spec, size.rounds, noise)
     bounds = tuple(
         oracle.bound(spec, adjacency, norm=norm, size=size, values=schedules)
         for oracle in design.oracles
     )
     sensitivity = _by_kind(bounds, kinds)
-    scale = _scales(sensitivity, multiplier, observer)
+    scale = _scales(sensitivity, noise.multiplier, observer)
     asked = np.broadcast_to(kinds, sensitivity.shape)
-    ledger = Ledger(asked, sensitivity, scale, design.mechanism)
+    rate = np.full(asked.shape, design.oracles[0].sampling_rate)
+    ledger = Ledger(asked, sensitivity, scale, design.mechanism, rate)
     return _Draft(schedules, bounds, ledger, _program(design, kinds, schedules, scale, precision))
 
 
@@ -309,12 +333,11 @@ def _rounded_up(scale: HostArray, precision: Precision) -> HostArray:
     return np.where(narrow < scale, np.nextafter(narrow, np.inf, dtype=narrow.dtype), narrow)
 
 
-def _named_as_asked(certificate: Certificate, asked: Observer, used: Observer) -> Certificate:
+def _named_as_asked(certificate: Certificate, asked: Observer, *, batches: bool) -> Certificate:
     """Keep the observer's name where it was certified at the value for all messages."""
-    if asked == used:
-        return certificate
+    why = "its batches are sampled" if batches else "this algorithm asks at private iterates"
     trust = (
-        "none needed: this algorithm asks at private iterates, so nothing is credited to "
-        "summation; this is the value for an observer of every message"
+        f"none needed: {why}, so nothing is credited to summation; this is the value for an "
+        "observer of every message"
     )
     return dataclasses.replace(certificate, observer=asked.name, trust=trust)

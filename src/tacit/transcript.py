@@ -34,17 +34,23 @@ class Trace(NamedTuple):
 KEPT = ("models", "answers", "messages", "publics")
 
 
-def observed_ledger(planned: Ledger, kind: Any, scale: Any) -> Ledger:
+def observed_ledger(planned: Ledger, kind: Any, scale: Any, rate: Any = None) -> Ledger:
     """Return the ledger that the door's records amount to.
 
     Parameters
     ----------
     planned
         Supplies the sensitivities and the law.
-    kind, scale
-        `(T, E, A)` as recorded.
+    kind, scale, rate
+        `(T, E, A)` as recorded; no rate where no oracle sampled.
     """
-    return Ledger(_agents_first(kind), planned.sensitivity, _agents_first(scale), planned.mechanism)
+    return Ledger(
+        _agents_first(kind),
+        planned.sensitivity,
+        _agents_first(scale),
+        planned.mechanism,
+        None if rate is None else _agents_first(rate),
+    )
 
 
 def _agents_first(values: Any) -> HostArray:

@@ -175,6 +175,8 @@ def test_large_data_gets_a_reference_only_when_asked(tacit_, monkeypatch):
         (["--delta", "nan"], "above 0 and below 1"),
         (["--delta", "inf"], "above 0 and below 1"),
         (["--algorithm", "sgd"], "noisy-gradient, dp-admm"),
+        (["--sampling-rate", "0.1"], "does not sample"),
+        (["--algorithm", "dp-sgd", "--sampling-rate", "1.5"], "sampling-rate"),
         (["--observer", "nobody"], "messages, sum"),
         (["--relation", "friends"], "replace_one, zero_out"),
         (["--rounds", "9" * 20], "fewer rounds"),
@@ -468,3 +470,12 @@ def test_the_bar_is_drawn_on_a_terminal_unless_quiet_or_json(tmp_path):
     assert re.findall("True|False", piped.stdout) == ["True", "True", "True"]
     assert b"rounds" in seen
     assert "rounds" not in piped.stderr
+
+
+def test_dp_sgd_trains_from_the_command_line(tacit_, tmp_path):
+    out = tmp_path / "report"
+    done = tacit_(*TRAIN, "--algorithm", "dp-sgd", "--sampling-rate", "0.2", "--json", "--out", out)
+    assert (done.code, done.json["algorithm"], done.json["mu"]) == (0, "dp-sgd", None)
+    assert 0.999 < done.json["epsilon"] <= 1.0
+    text = (out / "report.html").read_text()
+    assert "sampling rate of the batches" in text

@@ -198,6 +198,7 @@ def test_no_two_answers_share_a_noise_key(shards):
         (lambda s: dataclasses.replace(s, features=s.features * 100), "norm"),
         (lambda s: dataclasses.replace(s, features=s.features.at[0, 0, 0].set(jnp.nan)), "norm"),
         (lambda s: dataclasses.replace(s, mask=s.mask * 50), "mask"),
+        (lambda s: dataclasses.replace(s, targets=s.targets.at[0, 0].set(jnp.inf)), "target"),
         (lambda s: jax.tree.map(lambda x: x[:3], s), "blocks"),
     ],
 )

@@ -126,9 +126,26 @@ def test_a_delta_that_could_publish_records_warns():
         ({"rounds": 0}, "rounds"),
         ({"epsilon": math.nan}, "epsilon"),
         ({"delta": 1.0}, "delta"),
+        ({"sampling_rate": 0.5}, "does not sample"),
+        ({"algorithm": "dp-sgd", "sampling_rate": 0.0}, "sampling-rate"),
     ],
 )
 def test_impossible_requests_name_the_fix(changes, words):
     request = dataclasses.replace(REQUEST, **({"agents": 5} | changes))
     with pytest.raises(InputError, match=words):
         train(load("breast_cancer"), request, reference=False)
+
+
+def test_dp_sgd_trains_on_batches_within_its_budget():
+    dataset = load("breast_cancer")
+    request = dataclasses.replace(
+        REQUEST, agents=2, algorithm="dp-sgd", epsilon=5.0, rounds=40, sampling_rate=0.2
+    )
+    run = train(dataset, request, reference=False)
+    assert run.plan.program.oracles[0].sampling_rate == 0.2
+    assert run.plan.ledger.sampled
+    assert 4.999 < run.certificate.epsilon <= 5.0
+    assert run.certificate.mu is None
+    assert run.metrics.test_error < 0.25
+    default = dataclasses.replace(request, sampling_rate=None, rounds=2)
+    assert train(dataset, default, reference=False).plan.program.oracles[0].sampling_rate == 0.1

@@ -3,16 +3,20 @@
 from tacit.algorithms.algorithm import Algorithm, Noise, StarAlgorithm, Turn
 from tacit.algorithms.dp_admm import DPADMM, DualMessage
 from tacit.algorithms.noisy_gradient import NoisyGradient
-from tacit.algorithms.registry import ALGORITHMS, algorithm_named
+from tacit.algorithms.one_question import OneQuestion
+from tacit.algorithms.registry import ALGORITHMS, SAMPLED, algorithm_named, oracle_named
 
 __all__ = [
     "ALGORITHMS",
     "DPADMM",
+    "SAMPLED",
     "Algorithm",
     "DualMessage",
     "Noise",
     "NoisyGradient",
+    "OneQuestion",
     "StarAlgorithm",
     "Turn",
     "algorithm_named",
+    "oracle_named",
 ]

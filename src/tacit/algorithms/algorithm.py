@@ -61,11 +61,15 @@ class Noise:
     multiplier
         scale / sensitivity of every answer; 0 without noise.
     gradient_scale
-        `(A,)`: standard deviation, per coordinate, of one noised mean gradient of each agent.
+        `(A,)`: standard deviation, per coordinate, of the noise on one answer of each agent to
+        question 0, a mean gradient in most methods.
+    sampled
+        Whether that question is answered on a random batch, and so varies without noise too.
     """
 
     multiplier: float
     gradient_scale: HostArray
+    sampled: bool = False
 
     @property
     def of_mean(self) -> float:
@@ -86,7 +90,10 @@ class Algorithm(eqx.Module):
 
     @abstractmethod
     def start(self, template: Float[Array, "*shape"]) -> PyTree:
-        """Return an agent's first state; `template` is a zero model of the plan's dtype."""
+        """Return an agent's first state; `template` is a zero model of the plan's dtype.
+
+        A state that holds an answer needs the answer's shape, which may be another one.
+        """
 
     def receive(self, state: PyTree, inbox: PyTree, turn: Turn) -> PyTree:
         """Return the state after reading the inbox; unchanged unless a method says otherwise."""

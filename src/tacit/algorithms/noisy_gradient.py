@@ -48,7 +48,10 @@ class NoisyGradient(StarAlgorithm):
     rest, with a transient 1 / (1 - beta) of at most an eighth of the run. The last half of the
     iterates is averaged (a = 1, 1/2, 1/3, ... from there on; a = 1 before). Without noise this is
     the accelerated proximal gradient method: eta = 1/L, beta_k = k / (k + 3), nothing averaged,
-    F(x_k) - F* <= 2 L |x_0 - x*|^2 / (k + 1)^2 (Beck & Teboulle 2009).
+    F(x_k) - F* <= 2 L |x_0 - x*|^2 / (k + 1)^2 (Beck & Teboulle 2009). On Poisson batches
+    (`tacit.oracles.MinibatchGradient`) the method is distributed DP-SGD; the batches' own variance
+    is not public and does not enter H, but without noise it forbids acceleration: eta = 1/L, beta
+    = 0, tail averaging.
 
     **Guarantee.** Query, iterate and average are functions of past noised answers. The question
     depends on public state alone and the message is the answer itself, so under summation the
@@ -79,9 +82,11 @@ class NoisyGradient(StarAlgorithm):
             raise InputError("the loss has no Lipschitz gradient; smooth it to use this algorithm")
         radius = self.radius or np.sqrt(spec.dimension) / spec.record_norm
         spread = np.sqrt(spec.dimension) * noise.of_mean
-        if spread == 0:
+        if spread == 0 and not noise.sampled:
             return _accelerated(spec.smoothness, rounds)
-        step, momentum = _reach(radius * np.sqrt(rounds) / spread, spec.smoothness, rounds)
+        step, momentum = 1 / spec.smoothness, 0.0
+        if spread > 0:
+            step, momentum = _reach(radius * np.sqrt(rounds) / spread, spec.smoothness, rounds)
         return {
             "step_size": np.full(rounds, step),
             "momentum": np.full(rounds, momentum),

@@ -1,4 +1,8 @@
-"""Algorithms by name, with settings from public facts: what the command line can run and audit."""
+"""Algorithms by name, with settings from public facts: what the command line can run and audit.
+
+A name stands for a method together with the question it asks: DP-SGD is the noisy gradient method
+on Poisson batches.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,8 @@ from tacit.algorithms.algorithm import StarAlgorithm
 from tacit.algorithms.dp_admm import DPADMM
 from tacit.algorithms.noisy_gradient import NoisyGradient
 from tacit.errors import InputError
-from tacit.problems import Problem
+from tacit.oracles import Gradient, MinibatchGradient, Oracle
+from tacit.problems import Loss, Problem
 
 
 def _dp_admm(problem: Problem) -> StarAlgorithm:
@@ -17,9 +22,10 @@ def _dp_admm(problem: Problem) -> StarAlgorithm:
 
 
 _MAKERS: Mapping[str, Callable[[Problem], StarAlgorithm]] = MappingProxyType(
-    {"noisy-gradient": NoisyGradient, "dp-admm": _dp_admm}
+    {"noisy-gradient": NoisyGradient, "dp-admm": _dp_admm, "dp-sgd": NoisyGradient}
 )
 ALGORITHMS = tuple(_MAKERS)
+SAMPLED = ("dp-sgd",)
 
 
 def algorithm_named(name: str, problem: Problem) -> StarAlgorithm:
@@ -33,3 +39,26 @@ def algorithm_named(name: str, problem: Problem) -> StarAlgorithm:
     if name not in _MAKERS:
         raise InputError(f"unknown algorithm {name!r}; choose from {', '.join(ALGORITHMS)}")
     return _MAKERS[name](problem)
+
+
+def oracle_named(name: str, loss: Loss, *, clip: float, rate: float | None = None) -> Oracle:
+    """Return the question that the algorithm of that name asks.
+
+    Parameters
+    ----------
+    clip
+        Bound on the norm of a record's coefficient.
+    rate
+        Poisson sampling rate, for the algorithms of `SAMPLED` and for no other.
+
+    Raises
+    ------
+    InputError
+        If a rate is missing, or given to an algorithm that does not sample.
+    """
+    if (name in SAMPLED) != (rate is not None):
+        raise InputError(
+            f"{name} was given sampling rate {rate}; {', '.join(SAMPLED)} needs one, and no other "
+            "algorithm takes one"
+        )
+    return Gradient(loss, clip) if rate is None else MinibatchGradient(loss, clip, rate)

@@ -6,16 +6,20 @@ from tacit.audit.faults import Fault, fault_named, plant
 from tacit.audit.likelihood import LowerBound, log_likelihood_ratio, lower_bound
 from tacit.audit.replay import ReplayReport, replay
 from tacit.audit.residuals import ResidualReport, residual_report
+from tacit.audit.sampled import EpsilonBound, audit_sampled, epsilon_lower_bound
 
 __all__ = [
     "AuditReport",
     "Canary",
+    "EpsilonBound",
     "Fault",
     "LowerBound",
     "ReplayReport",
     "ResidualReport",
     "audit",
+    "audit_sampled",
     "canary",
+    "epsilon_lower_bound",
     "fault_named",
     "log_likelihood_ratio",
     "lower_bound",

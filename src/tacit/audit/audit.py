@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float
 
 from tacit import checks
-from tacit.algorithms import StarAlgorithm, algorithm_named
+from tacit.algorithms import SAMPLED, StarAlgorithm, algorithm_named
 from tacit.audit.canary import Canary, canary, opened
 from tacit.audit.faults import BothAnswers, Fault, Subject, plant
 from tacit.audit.likelihood import LowerBound, log_likelihood_ratio, lower_bound
@@ -155,7 +155,14 @@ def null_attacks(
 
 
 def _make(algorithm: str | Maker, problem: Problem) -> StarAlgorithm:
-    return algorithm_named(algorithm, problem) if isinstance(algorithm, str) else algorithm(problem)
+    if not isinstance(algorithm, str):
+        return algorithm(problem)
+    if algorithm in SAMPLED:
+        raise InputError(
+            f"{algorithm} answers on sampled batches, which have no mu to audit; use "
+            "tacit.audit.audit_sampled, which bounds epsilon"
+        )
+    return algorithm_named(algorithm, problem)
 
 
 def _plan(algorithm: StarAlgorithm, pair: Canary, mu: float, observer: Observer) -> Plan:

@@ -84,7 +84,7 @@ class ReusedNoise(Door):
     @override
     def __call__(self, private: Private, query: PyTree, turn: Turn) -> tuple[Array, Record]:
         live = self.live
-        exact = exact_answer(live.oracles, private, query, turn.kind)
+        exact = exact_answer(live.oracles, private, query, turn, live.key)
         key = noise_key(live.key, turn._replace(participation=turn.participation * 0))
         answer = exact + live.mechanism.sample(key, exact, turn.scale)
         return answer, Record(turn.kind, turn.scale, answer)
@@ -98,7 +98,8 @@ class BothAnswers(Door):
     @override
     def __call__(self, private: Private, query: PyTree, turn: Turn) -> tuple[Any, Record]:
         answer, record = self.live(private, query, turn)
-        return (answer, exact_answer(self.live.oracles, private, query, turn.kind)), record
+        live = self.live
+        return (answer, exact_answer(live.oracles, private, query, turn, live.key)), record
 
 
 class _Twin(NamedTuple):

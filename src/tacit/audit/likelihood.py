@@ -29,7 +29,7 @@ class LowerBound:
     @property
     def reachable(self) -> float:
         """The largest bound that so many runs can prove, by an attacker who never errs."""
-        none = _upper(0, self.runs, 1 - self.confidence)
+        none = upper_rate(0, self.runs, 1 - self.confidence)
         return float(norm.ppf(1 - none) - norm.ppf(none))
 
 
@@ -88,12 +88,13 @@ def lower_bound(on_first: HostArray, on_second: HostArray, *, confidence: float)
         raise InputError("a likelihood ratio is not finite; the scale of an audited answer is 0")
     false_positives = int(np.sum(~(on_first > 0)))
     false_negatives = int(np.sum(~(on_second < 0)))
-    a, b = (_upper(k, runs, 1 - confidence) for k in (false_positives, false_negatives))
+    a, b = (upper_rate(k, runs, 1 - confidence) for k in (false_positives, false_negatives))
     mu = max(0.0, float(norm.ppf(1 - a) - norm.ppf(b)))
     return LowerBound(mu, confidence, false_positives, false_negatives, runs)
 
 
-def _upper(events: int, runs: int, alpha: float) -> float:
+def upper_rate(events: int, runs: int, alpha: float) -> float:
+    """Return the Clopper-Pearson upper bound on a rate, at level alpha / 2."""
     if events >= runs:
         return 1.0
     return float(beta.ppf(1 - alpha / 2, events + 1, runs - events))

@@ -12,10 +12,9 @@ import numpy as np
 from tacit.door import Private, Recorded, Replay
 from tacit.oracles import Oracle
 from tacit.plan import Plan
-from tacit.privacy import Messages
 from tacit.runtime import simulate
 from tacit.transcript import Trace
-from tacit.typing import HostArray, PyTree
+from tacit.typing import HostArray, Key, PyTree
 
 
 @dataclass(frozen=True)
@@ -29,8 +28,9 @@ class ReplayReport:
     worst_ratio
         Largest |exact(D) - exact(D')| / bound over all answers; above 1 breaks law 1.
     realised_mu, planned_mu
-        sqrt(sum |change|^2 / scale^2) of the pair on this history, and the certificate's mu; the
-        largest agent's.
+        sqrt(sum |change|^2 / scale^2) of the pair on this history, and sqrt(sum (bound/scale)^2),
+        the certificate's mu for an observer of messages; the largest agent's. On sampled batches
+        both are those of an observer who knows the batches.
     message_gap
         Largest difference between a message as sent and as recomputed from recorded answers,
         relative to the largest message; above rounding it is a leak.
@@ -54,7 +54,13 @@ class ReplayReport:
 
 
 def replay(
-    plan: Plan, oracles: tuple[Oracle, ...], trace: Trace, first: Private, second: Private
+    plan: Plan,
+    oracles: tuple[Oracle, ...],
+    trace: Trace,
+    first: Private,
+    second: Private,
+    *,
+    key: Key | None = None,
 ) -> ReplayReport:
     """Return the replay of a run that kept its answers and messages.
 
@@ -64,10 +70,12 @@ def replay(
         The questions as they were really answered (a broken one, if that is what is audited).
     trace
         Of a run on `first`.
+    key
+        The key of that run, if an oracle samples: its batches are then drawn again.
     """
     answers = trace.records.answer
-    exact, messages = _exact(plan, oracles, answers, first)
-    other, _ = _exact(plan, oracles, answers, second)
+    exact, messages = _exact(plan, Replay(oracles, key), answers, first)
+    other, _ = _exact(plan, Replay(oracles, key), answers, second)
     change = _norms(exact - other, plan.ledger.mechanism.norm)
     ledger = plan.ledger
     bound, scale = np.moveaxis(ledger.sensitivity, 0, -1), np.moveaxis(ledger.scale, 0, -1)
@@ -76,16 +84,14 @@ def replay(
         exact=exact,
         worst_ratio=float(np.max(change / bound)),
         realised_mu=float(np.max(realised)),
-        planned_mu=float(np.max(ledger.mu_per_agent(Messages()))),
+        planned_mu=float(np.max(np.sqrt(np.sum(ledger.ratios() ** 2, axis=(1, 2))))),
         message_gap=_gap(messages, trace.messages),
     )
 
 
-def _exact(
-    plan: Plan, oracles: tuple[Oracle, ...], answers: Any, private: Private
-) -> tuple[HostArray, PyTree]:
+def _exact(plan: Plan, door: Replay, answers: Any, private: Private) -> tuple[HostArray, PyTree]:
     recorded = Recorded(private, jnp.moveaxis(answers, 2, 0))
-    _, trace = simulate(plan.program, Replay(oracles), recorded, keep=frozenset({"messages"}))
+    _, trace = simulate(plan.program, door, recorded, keep=frozenset({"messages"}))
     return np.asarray(trace.records.exact), trace.messages
 
 

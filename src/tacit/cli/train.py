@@ -72,8 +72,13 @@ def train(  # noqa: PLR0913, PLR0917 - one parameter per option
         str, typer.Option(help="messages: every link is read; sum: secure aggregation.")
     ] = "messages",
     relation: Annotated[str, typer.Option(help="replace_one or zero_out.")] = "replace_one",
-    algorithm: Annotated[str, typer.Option(help="noisy-gradient or dp-admm.")] = "noisy-gradient",
+    algorithm: Annotated[
+        str, typer.Option(help="noisy-gradient, dp-admm or dp-sgd.")
+    ] = "noisy-gradient",
     rounds: Annotated[int | None, typer.Option(help="The algorithm's own if not given.")] = None,
+    sampling_rate: Annotated[
+        float | None, typer.Option(help="Of dp-sgd's batches: 0.1 if not given.")
+    ] = None,
     seed: Annotated[
         int | None, typer.Option(help="Of the noise: then the run is a reproduction, not private.")
     ] = None,
@@ -95,7 +100,7 @@ def train(  # noqa: PLR0913, PLR0917 - one parameter per option
         "agents": agents, "epsilon": epsilon, "delta": delta, "observer": observer,
         "relation": relation, "algorithm": algorithm, "rounds": rounds, "seed": seed,
         "split_seed": split_seed, "loss": loss, "regulariser": regulariser,
-        "constraint": constraint, "clip": clip,
+        "constraint": constraint, "clip": clip, "sampling_rate": sampling_rate,
     }  # fmt: skip
     options = TableOptions(target=target, bounds=bounds, agent_column=agent_column, test=test)
     delivery = Delivery(out, force, oracle_metrics, json)
@@ -128,7 +133,7 @@ def check_request(request: Request) -> None:
         With the fix.
     """
     from tacit.experiments import ALGORITHMS  # noqa: PLC0415 - start-up
-    from tacit.experiments.request import terms_for  # noqa: PLC0415 - start-up
+    from tacit.experiments.request import sampling_rate, terms_for  # noqa: PLC0415 - start-up
     from tacit.plan import check_size  # noqa: PLC0415 - start-up
 
     one_of("--algorithm", request.algorithm, ALGORITHMS)
@@ -138,6 +143,7 @@ def check_request(request: Request) -> None:
     if request.rounds is not None:
         checks.at_least("rounds", request.rounds, 1)
         check_size(request.rounds, request.agents)
+    sampling_rate(request)
     terms_for(request)
     check_seed("split-seed", request.split_seed)
     if request.clip is not None:

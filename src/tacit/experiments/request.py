@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tacit import checks
+from tacit.algorithms import SAMPLED
+from tacit.errors import InputError
 from tacit.plan import Terms
 from tacit.privacy import Adjacency, observer_named, relation_named
 
 DEFAULT_ROUNDS = 200
 DEFAULT_REGULARISER = "l2:1e-6"
+DEFAULT_RATE = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +35,8 @@ class Request:
         See `tacit.experiments.options`; both act on the encoded columns.
     clip
         Public bound on the coefficient of a record; None for its largest norm at the start.
+    sampling_rate
+        Of Poisson batches, for algorithms that sample; None for `DEFAULT_RATE`.
     """
 
     agents: int
@@ -46,9 +52,30 @@ class Request:
     regulariser: str = DEFAULT_REGULARISER
     constraint: str = "none"
     clip: float | None = None
+    sampling_rate: float | None = None
 
 
 def terms_for(request: Request) -> Terms:
     """Return the privacy terms of a request; the unit is one record."""
     adjacency = Adjacency(relation_named(request.relation), "record")
     return Terms(request.epsilon, request.delta, adjacency, observer_named(request.observer))
+
+
+def sampling_rate(request: Request) -> float | None:
+    """Return the sampling rate of the algorithm's batches; None if it takes none.
+
+    Raises
+    ------
+    InputError
+        If a rate is given to an algorithm that does not sample, or is not in (0, 1].
+    """
+    if request.algorithm in SAMPLED and request.sampling_rate is None:
+        return DEFAULT_RATE
+    if request.sampling_rate is None:
+        return None
+    if request.algorithm not in SAMPLED:
+        raise InputError(
+            f"{request.algorithm} does not sample; leave the sampling rate out or use "
+            f"{', '.join(SAMPLED)}"
+        )
+    return checks.fraction("sampling-rate", request.sampling_rate)

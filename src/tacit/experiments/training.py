@@ -12,13 +12,12 @@ from typing import Any
 import numpy as np
 
 from tacit import checks
-from tacit.algorithms import algorithm_named
+from tacit.algorithms import algorithm_named, oracle_named
 from tacit.datasets import Dataset
 from tacit.datasets.tables import Table
 from tacit.experiments.material import material, share_out
 from tacit.experiments.metrics import Metrics, curves_on_test, measure, optimum
-from tacit.experiments.request import DEFAULT_ROUNDS, Request, terms_for
-from tacit.oracles import Gradient
+from tacit.experiments.request import DEFAULT_ROUNDS, Request, sampling_rate, terms_for
 from tacit.plan import Plan, plan
 from tacit.privacy import Certificate
 from tacit.problems import Problem, Shards, public_facts
@@ -120,7 +119,7 @@ def plan_for(problem: Problem, shards: Shards, request: Request) -> Plan:
     return plan(
         public_facts(problem, shards, clip=clip),
         algorithm,
-        (Gradient(problem.loss, clip),),
+        (oracle_named(request.algorithm, problem.loss, clip=clip, rate=sampling_rate(request)),),
         terms_for(request),
         rounds=checks.at_least("rounds", rounds, 1),
         precision="float32",

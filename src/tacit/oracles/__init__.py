@@ -1,6 +1,18 @@
 """Questions: an exact value on a shard, and the bound on how far it can move."""
 
 from tacit.oracles.gradient import Gradient
+from tacit.oracles.minibatch import MinibatchGradient
 from tacit.oracles.oracle import Oracle, Point, Size
+from tacit.oracles.statistics import Statistics, packed, statistics_size, unpacked
 
-__all__ = ["Gradient", "Oracle", "Point", "Size"]
+__all__ = [
+    "Gradient",
+    "MinibatchGradient",
+    "Oracle",
+    "Point",
+    "Size",
+    "Statistics",
+    "packed",
+    "statistics_size",
+    "unpacked",
+]

@@ -1,8 +1,9 @@
 """The question an algorithm may put to private data, and how far its answer can move.
 
 An oracle is stateless. It computes one exact value on one agent's shard; the noise is added
-outside, by the door. `bound` is the one place where a method's privacy is decided: everything after
-the noise is post-processing.
+outside, by the door, which also hands over the key of a sampled batch. `bound` and
+`sampling_rate` are where a method's privacy is decided: everything after the noise is
+post-processing.
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ from typing import Any, NamedTuple
 import equinox as eqx
 from jaxtyping import Float
 
-from tacit.privacy import Adjacency, Norm, SensitivityBound
+from tacit.privacy import Adjacency, Norm, SensitivityBound, mean_gradient_bound
 from tacit.problems import Shard
 from tacit.spec import Spec
-from tacit.typing import Array, HostArray
+from tacit.typing import Array, HostArray, Key
 
 
 class Point(NamedTuple):
@@ -33,7 +34,37 @@ class Size(NamedTuple):
 
 
 class Oracle(eqx.Module):
-    """A question: its exact value on a shard, and the bound on its sensitivity."""
+    """A question: its exact value on a shard, and the bound on its sensitivity.
+
+    `sampling_rate`, `batch`, `answer_shape` and `preview` are those of a full-batch gradient unless
+    an oracle says otherwise.
+    """
+
+    @property
+    def sampling_rate(self) -> float:
+        """The rate at which every record takes part in an answer; 1: all of them, always."""
+        return 1.0
+
+    def batch(self, shard: Shard, key: Key) -> Shard:
+        """Return the records that one answer is computed on, drawn with a key used for that only.
+
+        The door calls it before `exact` where `sampling_rate` is below 1.
+        """
+        del key
+        return shard
+
+    def answer_shape(self, model_shape: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the shape of an answer, given that of the model: here the same."""
+        return model_shape
+
+    def preview(self, spec: Spec, adjacency: Adjacency, *, norm: Norm) -> Float[HostArray, " A"]:
+        """Return how far an answer can move before any schedule is known: a mean gradient's bound.
+
+        Schedules are told the noise that follows from it (`Noise.gradient_scale`); what is
+        certified is `bound`.
+        """
+        bound = mean_gradient_bound(spec, adjacency, norm=norm, rounds=1, questions=1)
+        return bound.value[:, 0, 0]
 
     @abstractmethod
     def exact(self, shard: Shard, count: Float[Array, ""], query: Any) -> Float[Array, "..."]:
@@ -42,7 +73,8 @@ class Oracle(eqx.Module):
         Parameters
         ----------
         shard
-            One agent's padded records. Only a door may hand one over.
+            One agent's padded records, or what `batch` left of them. Only a door may hand one
+            over.
         count
             The agent's public number of records m_i.
         query

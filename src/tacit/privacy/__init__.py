@@ -2,9 +2,9 @@
 
 from tacit.privacy.accounting import Spending, account
 from tacit.privacy.bounds import Norm, SensitivityBound, mean_gradient_bound
-from tacit.privacy.calibration import gaussian_multiplier, multiplier_for
+from tacit.privacy.calibration import gaussian_multiplier, multiplier_for, sampled_multiplier
 from tacit.privacy.certificate import Certificate, certify
-from tacit.privacy.events import Event, Exact, GaussianAnswer, LaplaceAnswer, Sampled
+from tacit.privacy.events import Event, Exact, GaussianAnswer, LaplaceAnswer, Sampled, sampled
 from tacit.privacy.gaussian import compose, delta_of, epsilon_of, mu_of, true_positive_rate
 from tacit.privacy.ledger import NO_QUESTION, Ledger
 from tacit.privacy.mechanisms import Gaussian, Laplace, Mechanism, NoNoise
@@ -55,5 +55,7 @@ __all__ = [
     "multiplier_for",
     "observer_named",
     "relation_named",
+    "sampled",
+    "sampled_multiplier",
     "true_positive_rate",
 ]

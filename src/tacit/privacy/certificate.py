@@ -103,7 +103,8 @@ def certify(
     """Return the certificate of a ledger whose sensitivities hold for `adjacency`.
 
     Gaussian noise: exact mu per agent as the observer sees it (`Ledger.mu_per_agent`), then the
-    Gaussian curve. Laplace noise: `account` per different list of answers, whatever the observer.
+    Gaussian curve. Laplace noise, or sampled answers: `account` per different list of answers,
+    whatever the observer.
 
     Raises
     ------
@@ -117,14 +118,15 @@ def certify(
     agents' answers have the same law on both data sets, so their log-likelihood ratios cancel and
     what the observer sees is as private as agent i's own answers: overall epsilon is the largest
     of the agents' (parallel composition), and so is mu. A sum of answers is a function of the
-    messages, so the messages value holds for it as well; Laplace sums are certified at that
-    value. The attacker's rate is Phi(Phi^-1(a) + mu) for mu, otherwise the smaller of
-    exp(epsilon) a + delta and 1 - exp(-epsilon) (1 - delta - a), a = 0.01.
+    messages, so the messages value holds for it as well; sums of Laplace or of sampled answers
+    are certified at that value. The attacker's rate is Phi(Phi^-1(a) + mu) for mu, otherwise the
+    smaller of exp(epsilon) a + delta and 1 - exp(-epsilon) (1 - delta - a), a = 0.01.
     """
     delta = checks.delta(delta)
     trust = observer.trust
     per_agent_mu: tuple[float, ...] | None = None
-    if isinstance(ledger.mechanism, Gaussian | NoNoise):
+    exact = isinstance(ledger.mechanism, Gaussian) and not ledger.sampled
+    if exact or isinstance(ledger.mechanism, NoNoise):
         sizes = ledger.mu_per_agent(observer)
         epsilons = _floats(gaussian.epsilon_of(delta, sizes))
         per_agent_mu = _floats(sizes)

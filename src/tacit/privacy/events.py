@@ -79,3 +79,18 @@ class Exact:
 
 
 Event: TypeAlias = GaussianAnswer | LaplaceAnswer | Sampled | Exact
+
+
+def sampled(event: Event, rate: float) -> Event:
+    """Return the event on a Poisson batch: itself at rate 1 and where nothing hides it.
+
+    Examples
+    --------
+    >>> sampled(GaussianAnswer(2.0), 0.1)
+    Sampled(event=GaussianAnswer(multiplier=2.0), rate=0.1)
+    """
+    if isinstance(event, Exact) or rate == 1:
+        return event
+    if isinstance(event, Sampled):
+        raise InputError(f"{event!r} is sampled already; give the answer inside it")
+    return Sampled(event, rate)

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from tacit.errors import InputError, PrivacyError
-from tacit.privacy.events import Event
+from tacit.privacy.events import Event, sampled
 from tacit.privacy.mechanisms import Gaussian, Mechanism, NoNoise
 from tacit.privacy.observers import Observer, Sum
 from tacit.typing import HostArray
@@ -35,19 +35,23 @@ class Ledger:
         Absolute noise of the answer, in the same units; all 0 for `NoNoise`.
     mechanism
         Where the noise came from.
+    rate
+        The Poisson rate at which records took part in the answer, in (0, 1]; None for 1 everywhere.
 
     Raises
     ------
     InputError
         If the shapes differ or are not three-dimensional, or kinds are not whole numbers.
     PrivacyError
-        If at a question the sensitivity or scale is NaN or negative, or the scale is infinite.
+        If at a question the sensitivity or scale is NaN or negative, the scale is infinite, or the
+        rate is not in (0, 1].
     """
 
     kind: Int[HostArray, "A T E"]
     sensitivity: Float[HostArray, "A T E"]
     scale: Float[HostArray, "A T E"]
     mechanism: Mechanism
+    rate: Float[HostArray, "A T E"] | None = None
 
     def __post_init__(self) -> None:
         kind = np.array(self.kind)
@@ -57,7 +61,9 @@ class Ledger:
                 "(agents, rounds, questions)"
             )
         object.__setattr__(self, "kind", _frozen(kind))
-        for name in ("sensitivity", "scale"):
+        if self.rate is None:
+            object.__setattr__(self, "rate", np.ones(kind.shape))
+        for name in ("sensitivity", "scale", "rate"):
             value = np.array(getattr(self, name), dtype=np.float64)
             if value.shape != kind.shape:
                 raise InputError(f"{name} has shape {value.shape}; it must be {kind.shape}")
@@ -73,6 +79,9 @@ class Ledger:
         scale = self.scale[asked]
         if not bool(np.all((scale >= 0) & (scale < np.inf))):
             raise PrivacyError("a scale is NaN, negative or infinite; it must be 0 or more")
+        rate = self.rates[asked]
+        if not bool(np.all((rate > 0) & (rate <= 1))):
+            raise PrivacyError("a sampling rate is not in (0, 1]; use 1 where nothing is sampled")
         if isinstance(self.mechanism, NoNoise) and bool(np.any(scale > 0)):
             raise PrivacyError("a scale is above 0 but the mechanism is NoNoise; set it to 0")
 
@@ -80,6 +89,16 @@ class Ledger:
     def asked(self) -> HostArray:
         """Where there was a question, shape (A, T, E), bool."""
         return np.asarray(self.kind > NO_QUESTION)
+
+    @property
+    def rates(self) -> HostArray:
+        """The sampling rates, shape (A, T, E); 1 where nothing was sampled."""
+        return np.ones(self.kind.shape) if self.rate is None else self.rate
+
+    @property
+    def sampled(self) -> bool:
+        """Whether any answer was computed on a sampled batch."""
+        return bool(np.any(self.rates[self.asked] < 1))
 
     def ratios(self) -> Float[HostArray, "A T E"]:
         """Return sensitivity/scale: 0 without a question or sensitivity, infinite without noise.
@@ -108,7 +127,8 @@ class Ledger:
         Raises
         ------
         PrivacyError
-            If the noise is not Gaussian: its total is then not a mu (use `events`).
+            If the noise is not Gaussian or an answer is sampled: the total is then not a mu (use
+            `events`).
 
         Notes
         -----
@@ -122,6 +142,8 @@ class Ledger:
             raise PrivacyError(
                 f"{type(self.mechanism).__name__} noise has no mu; account for its events instead"
             )
+        if self.sampled and not isinstance(self.mechanism, NoNoise):
+            raise PrivacyError("sampled answers have no mu; account for their events instead")
         if isinstance(observer, Sum):
             return self._mu_of_sum(observer.colluders)
         return np.asarray(_root_of_squares(self.ratios()))
@@ -141,22 +163,25 @@ class Ledger:
         return _root_of_squares(ratio)
 
     def events(self, agent: int) -> list[tuple[Event, int]]:
-        """Return one agent's answers for the accountant, equal multipliers merged.
+        """Return one agent's answers for the accountant, equal multipliers and rates merged.
 
-        Answers that no record can move are left out; answers without noise become `Exact`.
+        Answers that no record can move are left out; answers without noise become `Exact`, and
+        those on a batch `Sampled`.
         """
-        ratios = self.ratios()[agent].ravel()
-        values, counts = np.unique(ratios[ratios > 0], return_counts=True)
+        pairs = np.stack([self.ratios()[agent].ravel(), self.rates[agent].ravel()])
+        values, counts = np.unique(pairs[:, pairs[0] > 0], axis=1, return_counts=True)
         total: Counter[Event] = Counter()
-        for value, count in zip(values.tolist(), counts.tolist(), strict=True):
+        for (value, rate), count in zip(values.T.tolist(), counts.tolist(), strict=True):
             # 1/infinity is 0, an answer without noise; a ratio that underflows is kept finite
-            total[self.mechanism.event(min(1 / value, sys.float_info.max))] += count
+            event = self.mechanism.event(min(1 / value, sys.float_info.max))
+            total[sampled(event, rate)] += count
         return list(total.items())
 
     def same_as(self, observed: Ledger) -> None:
         """Check an observed ledger against this planned one; return nothing if they agree.
 
-        Kinds must be equal; where there was a question, scales must agree to a relative 1e-6.
+        Kinds must be equal; where there was a question, scales and rates must agree to a relative
+        1e-6.
 
         Raises
         ------
@@ -176,7 +201,9 @@ class Ledger:
             )
         asked = self.asked & observed.asked
         gap = np.abs(np.where(asked, observed.scale, 0.0) - np.where(asked, self.scale, 0.0))
-        agree = ~asked | (gap <= _SCALE_TOL * self.scale)
+        drift = np.abs(observed.rates - self.rates)
+        close = (gap <= _SCALE_TOL * self.scale) & (drift <= _SCALE_TOL * self.rates)
+        agree = ~asked | close
         wrong = (self.kind != observed.kind) | ~agree
         if bool(np.any(wrong)):
             raise PrivacyError(_difference(self, observed, np.argwhere(wrong)[0]))
@@ -187,13 +214,18 @@ def _difference(planned: Ledger, observed: Ledger, where: HostArray) -> str:
     texts = [
         "no question"
         if (kind := int(book.kind[agent, turn, question])) == NO_QUESTION
-        else f"kind {kind} at scale {book.scale[agent, turn, question]:.9g}"
+        else f"kind {kind} at scale {book.scale[agent, turn, question]:.9g}{_sampling(book, where)}"
         for book in (planned, observed)
     ]
     return (
         f"agent {agent}, round {turn}, question {question}: planned {texts[0]} but observed "
         f"{texts[1]}; nothing may be released"
     )
+
+
+def _sampling(book: Ledger, where: HostArray) -> str:
+    rate = float(book.rates[tuple(where)])
+    return "" if rate == 1 else f" and sampling rate {rate:.9g}"
 
 
 def _honest_variance(variance: HostArray, colluders: int) -> HostArray:

@@ -37,6 +37,8 @@ def settings(training: Training) -> list[tuple[str, str]]:
         ("noise multiplier (scale / sensitivity)", f"{plan.multiplier:.5g}"),
         ("noise scale of an answer", spread(plan.ledger.scale)),
     ]
+    if plan.ledger.sampled:
+        rows += [("sampling rate of the batches", spread(plan.ledger.rates))]
     rows += [(_NAMES.get(k, k), _over_time(v)) for k, v in plan.schedules.items()]
     rows += [(name, f"{value:g}") for name, value in _numbers(plan.program.algorithm)]
     return [*rows, ("precision", plan.precision), ("split seed", str(request.split_seed))]

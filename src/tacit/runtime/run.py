@@ -98,7 +98,8 @@ def run(
     model, trace = carried_out(program, door, private, keep=keep, report=report)
     released = np.asarray(model)
     seconds = time.perf_counter() - began
-    ledger = observed_ledger(plan.ledger, trace.records.kind, trace.records.scale)
+    records = trace.records
+    ledger = observed_ledger(plan.ledger, records.kind, records.scale, records.rate)
     plan.ledger.same_as(ledger)
     certificate = plan.certificate
     if seed is not None:  # whoever knows the seed subtracts the noise
@@ -137,6 +138,8 @@ def check_shards(shards: Shards) -> None:
     mask = np.asarray(shards.stacked.mask)
     if not np.all((mask == 0) | (mask == 1)):
         raise PrivacyError("a mask is neither 0 nor 1, so a record would be weighted; pack again")
+    if not np.all(np.isfinite(np.asarray(shards.stacked.targets))):
+        raise PrivacyError("a target is not finite, so an answer would tell of it; pack again")
     if len(mask) != len(shards.counts):
         raise PrivacyError(
             f"there are {len(mask)} blocks of records for {len(shards.counts)} counts; pack again"

@@ -1,0 +1,206 @@
+"""The audit of sampled answers: a lower bound on epsilon from the law of the outputs alone."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import jax
+import numpy as np
+from jaxtyping import Float
+
+from tacit import checks
+from tacit.algorithms import NoisyGradient
+from tacit.audit.canary import FAR, opened
+from tacit.audit.likelihood import upper_rate
+from tacit.door import Live
+from tacit.oracles import MinibatchGradient
+from tacit.plan import Plan, Terms, plan
+from tacit.privacy import Adjacency, Messages, ReplaceOne
+from tacit.problems import (
+    NoRegulariser,
+    Problem,
+    Shard,
+    Shards,
+    Squared,
+    WholeSpace,
+    pack,
+    public_facts,
+    replace_record,
+    zero_record,
+)
+from tacit.runtime import simulate
+from tacit.typing import Array, HostArray, Key
+
+CONFIDENCE = 0.95
+ROUNDS, RECORDS, FEATURES = 10, 4, 2
+
+
+@dataclass(frozen=True)
+class EpsilonBound:
+    """What an attack proves: no (epsilon', delta) guarantee holds with epsilon' below `epsilon`.
+
+    `claimed` is what was certified; `consistent` says whether the two can both be true.
+    """
+
+    epsilon: float
+    claimed: float
+    delta: float
+    confidence: float
+    runs: int
+
+    @property
+    def consistent(self) -> bool:
+        """Whether the bound stays at or below what was certified."""
+        return self.epsilon <= self.claimed
+
+
+class FullBatch(MinibatchGradient):
+    """Planted fault: claims the amplification of a batch and answers on all records."""
+
+    def batch(self, shard: Shard, key: Key) -> Shard:
+        """Return the whole shard."""
+        del key
+        return shard
+
+
+def epsilon_lower_bound(
+    on_first: HostArray, on_second: HostArray, *, delta: float, threshold: float, confidence: float
+) -> float:
+    r"""Return a lower bound on epsilon from scores of runs on D (`on_first`) and D' (`on_second`).
+
+    For every set of outputs S, (epsilon, delta) requires P_D(S) <= exp(epsilon) P_D'(S) + delta,
+    and the same with D and D' exchanged. With S = {score > threshold}, and {score < -threshold} the
+    other way round, Clopper-Pearson bounds at level (1 - confidence) / 4 on each of the four
+    probabilities give
+
+        epsilon >= max over both of log((P_D(S)_low - delta) / P_D'(S)_high),    never below 0.
+
+    The threshold must have been fixed before the runs.
+
+    Examples
+    --------
+    >>> scores = np.full(1000, 5.0)
+    >>> kwargs = {"delta": 1e-5, "threshold": 1.0, "confidence": 0.95}
+    >>> round(epsilon_lower_bound(scores, -scores, **kwargs), 2)
+    5.43
+    """
+    checks.fraction("confidence", confidence)
+    alpha = (1 - confidence) / 2  # upper_rate halves it once more
+
+    def evidence(hits: HostArray, misses: HostArray) -> float:
+        low = 1 - upper_rate(int(np.sum(~hits)), len(hits), alpha)
+        high = upper_rate(int(np.sum(misses)), len(misses), alpha)
+        return math.log((low - delta) / high) if low > delta else 0.0
+
+    first, second = np.asarray(on_first), np.asarray(on_second)
+    up = evidence(first > threshold, second > threshold)
+    down = evidence(second < -threshold, first < -threshold)
+    return max(0.0, up, down)
+
+
+def audit_sampled(
+    adjacency: Adjacency,
+    *,
+    rate: float,
+    epsilon: float,
+    runs: int,
+    seed: int,
+    fault: Literal["full-batch"] | None = None,
+) -> EpsilonBound:
+    """Attack DP-SGD with Poisson batches of that rate, planned to spend `epsilon` at delta 1e-5.
+
+    One agent holds a unit record among rows of zeros. Its gradient under the clipped squared loss
+    is +-e_1 at every query; the other data set has the opposite sign, or nothing under zero_out.
+    So what an answer tells is its first coordinate, on both data sets a mixture over whether the
+    record was drawn, and the score of a run is the exact log likelihood ratio over 10 rounds. The
+    attacker sees the answers and not the batches. The score's threshold, 0.4 epsilon, is fixed.
+
+    Parameters
+    ----------
+    adjacency
+        Of records: replace_one or zero_out.
+    runs
+        Runs on each of the two data sets.
+    fault
+        "full-batch": the oracle claims the amplification but answers on all records.
+    """
+    checks.at_least("runs", runs, 1)
+    first, second = _pair(adjacency)
+    made = _plan(first, adjacency, rate, epsilon)
+    keys = jax.random.split(jax.random.key(seed), (2, runs))
+    scores = [
+        _score(_answers(made, data, key, fault), made, adjacency)
+        for data, key in zip((first, second), keys, strict=True)
+    ]
+    bound = epsilon_lower_bound(
+        *scores, delta=made.terms.delta, threshold=0.4 * epsilon, confidence=CONFIDENCE
+    )
+    return EpsilonBound(bound, made.certificate.epsilon, made.terms.delta, CONFIDENCE, runs)
+
+
+def _pair(adjacency: Adjacency) -> tuple[Shards, Shards]:
+    rows = np.zeros((RECORDS, FEATURES))
+    rows[0, 0] = 1.0
+    first = pack(
+        rows, np.full(RECORDS, -FAR), [np.arange(RECORDS)],
+        record_norm=1.0, precision="float64", enforce="clip",
+    )  # fmt: skip
+    if isinstance(adjacency.relation, ReplaceOne):
+        return first, replace_record(first, 0, 0, rows[0], FAR)
+    return first, zero_record(first, 0, 0)
+
+
+def _plan(shards: Shards, adjacency: Adjacency, rate: float, epsilon: float) -> Plan:
+    problem = Problem(Squared(), NoRegulariser(), WholeSpace())
+    return plan(
+        public_facts(problem, shards, clip=1.0),
+        NoisyGradient(problem),
+        (MinibatchGradient(problem.loss, 1.0, rate),),
+        Terms(epsilon, 1e-5, adjacency, Messages()),
+        rounds=ROUNDS,
+        precision="float64",
+    )
+
+
+def _answers(made: Plan, shards: Shards, keys: Key, fault: str | None) -> HostArray:
+    """Return the first coordinate of every answer, `(runs, T)`."""
+    program = made.program
+    oracles = program.oracles
+    if fault is not None:
+        claimed = oracles[0].sampling_rate
+        oracles = (FullBatch(Squared(), 1.0, claimed),)
+        program = dataclasses.replace(program, oracles=oracles)
+
+    @jax.jit
+    def all_of(keys: Key) -> Float[Array, "N T"]:
+        def one(key: Key) -> Float[Array, "T"]:
+            door = Live(oracles, program.mechanism, key)
+            _, trace = simulate(program, door, opened(shards), keep=frozenset({"answers"}))
+            answers: Array = trace.records.answer[:, 0, 0, 0]
+            return answers
+
+        return jax.vmap(one)(keys)
+
+    return np.asarray(all_of(keys))
+
+
+def _score(answers: HostArray, made: Plan, adjacency: Adjacency) -> HostArray:
+    """Return log p(answers | first) - log p(answers | second), `(runs,)`."""
+    oracle = made.program.oracles[0]
+    rate = oracle.sampling_rate
+    scale, jump = made.ledger.scale[0, 0, 0], 1 / (rate * RECORDS)
+    here = _log_mixture(answers, jump, scale, rate)
+    there = -jump if isinstance(adjacency.relation, ReplaceOne) else 0.0
+    return np.asarray(np.sum(here - _log_mixture(answers, there, scale, rate), axis=-1))
+
+
+def _log_mixture(values: HostArray, mean: float, scale: float, rate: float) -> HostArray:
+    """Return log((1 - q) N(0, s^2) + q N(mean, s^2)) at `values`, up to a common constant."""
+    absent = -(values**2) / (2 * scale**2)
+    present = -((values - mean) ** 2) / (2 * scale**2)
+    if rate == 1:
+        return np.asarray(present)
+    return np.asarray(np.logaddexp(np.log1p(-rate) + absent, np.log(rate) + present))
