@@ -49,11 +49,10 @@ class Gradient(Oracle):
     @override
     def exact(self, shard: Shard, count: Float[Array, ""], query: Point) -> Float[Array, "..."]:
         coefficient = self.loss.coefficient(shard.features @ query.x, shard.targets)
-        weight = shard.mask / count
         clipped = clip_coefficient(coefficient, self.coefficient_bound)
-        if clipped.ndim == 1:
-            return (clipped * weight) @ shard.features
-        return jnp.matmul(shard.features.T, clipped * weight[:, None])
+        mask = shard.mask.reshape(shard.mask.shape + (1,) * (clipped.ndim - 1))
+        # of the forms tried, this one is the quickest under XLA on a CPU
+        return jnp.matmul(shard.features.T, clipped * mask) / count
 
     @override
     def bound(
