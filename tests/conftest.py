@@ -1,5 +1,6 @@
 """Small problems that many tests share."""
 
+import jax
 import numpy as np
 import pytest
 
@@ -51,6 +52,13 @@ def make_plan(name, shards, *, problem=None, terms=None, rounds=6, clip=1.0, pre
         rounds=rounds,
         precision=precision,
     )
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _forget_compiled_programs():
+    """Compiled programs of one file are of no use to the next, and add up to gigabytes."""
+    yield
+    jax.clear_caches()
 
 
 @pytest.fixture
