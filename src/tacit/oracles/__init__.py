@@ -2,14 +2,19 @@
 
 from tacit.oracles.gradient import Gradient
 from tacit.oracles.minibatch import MinibatchGradient
-from tacit.oracles.oracle import Oracle, Point, Size
+from tacit.oracles.oracle import Centre, Oracle, Point, Size
+from tacit.oracles.perturbed import PerturbedStep
+from tacit.oracles.proximal import ProximalStep
 from tacit.oracles.statistics import Statistics, packed, statistics_size, unpacked
 
 __all__ = [
+    "Centre",
     "Gradient",
     "MinibatchGradient",
     "Oracle",
+    "PerturbedStep",
     "Point",
+    "ProximalStep",
     "Size",
     "Statistics",
     "packed",

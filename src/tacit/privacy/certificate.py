@@ -15,7 +15,6 @@ from tacit.privacy import gaussian
 from tacit.privacy.accounting import account
 from tacit.privacy.events import Event
 from tacit.privacy.ledger import Ledger
-from tacit.privacy.mechanisms import Gaussian, NoNoise
 from tacit.privacy.observers import Messages, Observer
 from tacit.privacy.relations import Adjacency, Relation, Unit
 
@@ -103,8 +102,8 @@ def certify(
     """Return the certificate of a ledger whose sensitivities hold for `adjacency`.
 
     Gaussian noise: exact mu per agent as the observer sees it (`Ledger.mu_per_agent`), then the
-    Gaussian curve. Laplace noise, or sampled answers: `account` per different list of answers,
-    whatever the observer.
+    Gaussian curve. Laplace noise, sampled answers, noise inside an objective: `account` per
+    different list of answers, whatever the observer.
 
     Raises
     ------
@@ -125,8 +124,7 @@ def certify(
     delta = checks.delta(delta)
     trust = observer.trust
     per_agent_mu: tuple[float, ...] | None = None
-    exact = isinstance(ledger.mechanism, Gaussian) and not ledger.sampled
-    if exact or isinstance(ledger.mechanism, NoNoise):
+    if ledger.has_mu:
         sizes = ledger.mu_per_agent(observer)
         epsilons = _floats(gaussian.epsilon_of(delta, sizes))
         per_agent_mu = _floats(sizes)
