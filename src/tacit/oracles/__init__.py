@@ -3,6 +3,7 @@
 from tacit.oracles.gradient import Gradient
 from tacit.oracles.minibatch import MinibatchGradient
 from tacit.oracles.oracle import Oracle, Point, Size
+from tacit.oracles.sampling import check_sampling
 from tacit.oracles.statistics import Statistics, packed, statistics_size, unpacked
 
 __all__ = [
@@ -12,6 +13,7 @@ __all__ = [
     "Point",
     "Size",
     "Statistics",
+    "check_sampling",
     "packed",
     "statistics_size",
     "unpacked",
