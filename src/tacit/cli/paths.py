@@ -21,4 +21,6 @@ def path(text: str) -> Path:
         text.encode()
     except UnicodeEncodeError as error:
         raise typer.BadParameter("its name is not text in UTF-8; rename it") from error
+    if "\0" in text:
+        raise typer.BadParameter("no name of a file holds a null byte; name another")
     return Path(text)
