@@ -21,7 +21,7 @@ from tacit.algorithms import Noise, StarAlgorithm
 from tacit.credit import credits_summation
 from tacit.describe import compact, describe
 from tacit.errors import InputError, PrivacyError
-from tacit.oracles import Oracle, Size
+from tacit.oracles import Oracle, Size, check_sampling
 from tacit.privacy import (
     Adjacency,
     Certificate,
@@ -131,8 +131,9 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
     Raises
     ------
     InputError
-        If an answer is not bounded and epsilon is finite, a setting is out of range, or the oracles
-        differ in the shape of their answers or in where the noise stands.
+        If an answer is not bounded and epsilon is finite, a setting is out of range, the oracles
+        differ in the shape of their answers or in where the noise stands, or one samples as
+        `check_sampling` forbids.
     PrivacyError
         If the predicted ledger would cost more than the budget.
 
@@ -293,6 +294,8 @@ def _draft(
         oracle.bound(spec, adjacency, norm=norm, size=size, values=schedules)
         for oracle in design.oracles
     )
+    for oracle, bound in zip(design.oracles, bounds, strict=True):
+        check_sampling(oracle, bound, spec=spec, norm=norm, size=size, values=schedules)
     sensitivity = _by_kind(bounds, kinds)
     scale = _scales(sensitivity, noise.multiplier, observer)
     asked = np.broadcast_to(kinds, sensitivity.shape)

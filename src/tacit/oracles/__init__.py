@@ -5,6 +5,7 @@ from tacit.oracles.minibatch import MinibatchGradient
 from tacit.oracles.oracle import Centre, Oracle, Point, Size
 from tacit.oracles.perturbed import PerturbedStep
 from tacit.oracles.proximal import ProximalStep
+from tacit.oracles.sampling import check_sampling
 from tacit.oracles.statistics import Statistics, packed, statistics_size, unpacked
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "ProximalStep",
     "Size",
     "Statistics",
+    "check_sampling",
     "packed",
     "statistics_size",
     "unpacked",

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from tacit import checks
+from tacit.errors import InputError
 from tacit.privacy import gaussian
 from tacit.privacy.accounting import account
 from tacit.privacy.events import Event
@@ -108,7 +109,7 @@ def certify(
     Raises
     ------
     InputError
-        If delta is not above 0 and below 1.
+        If delta is not above 0 and below 1, or answers are sampled and the unit is an agent.
 
     Notes
     -----
@@ -122,6 +123,8 @@ def certify(
     smaller of exp(epsilon) a + delta and 1 - exp(-epsilon) (1 - delta - a), a = 0.01.
     """
     delta = checks.delta(delta)
+    if ledger.sampled and adjacency.unit != "record":
+        raise InputError("sampling records hides no agent; certify full-batch answers instead")
     trust = observer.trust
     per_agent_mu: tuple[float, ...] | None = None
     if ledger.has_mu:
