@@ -299,11 +299,25 @@ def test_impossible_rates_are_refused(rate):
         MinibatchGradient(Logistic(), 1.0, rate)
 
 
-def test_oracles_of_one_plan_must_sample_alike(shards):
+class Alternates(NoisyGradient):
+    """Asks oracle 0 and oracle 1 in turn."""
+
+    def questions(self, rounds):
+        return np.arange(rounds)[:, None] % 2
+
+
+def test_questions_of_one_plan_may_sample_at_different_rates(shards):
+    """Half of the answers are on batches, half on all records: each is charged as it was given."""
     oracles = (MinibatchGradient(PROBLEM.loss, 1.0, RATE), Gradient(PROBLEM.loss, 1.0))
     spec = public_facts(PROBLEM, shards, clip=1.0)
-    with pytest.raises(InputError, match="one rate"):
-        plan(spec, NoisyGradient(PROBLEM), oracles, make_terms(), rounds=2, precision="float64")
+    made = plan(spec, Alternates(PROBLEM), oracles, make_terms(), rounds=6, precision="float64")
+    np.testing.assert_array_equal(made.ledger.rates[0, :, 0], [RATE, 1.0] * 3)
+    plain = GaussianAnswer(made.multiplier)
+    cost = account([(plain, 3), (Sampled(plain, RATE), 3)], delta=1e-5, relation=ReplaceOne())
+    assert made.certificate.epsilon == pytest.approx(cost.epsilon, rel=1e-6)
+    assert made.certificate.epsilon == pytest.approx(1.0, rel=1e-4)
+    done = run(made, shards, runtime="simulate", seed=0)
+    np.testing.assert_array_equal(done.ledger.rates, made.ledger.rates)
 
 
 def test_a_sampled_answer_needs_a_key_and_has_no_likelihood_ratio_given_its_batch(shards):

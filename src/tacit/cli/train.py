@@ -13,6 +13,7 @@ import typer
 from tacit import checks
 from tacit.cli.interrupt import interruptible
 from tacit.cli.output import emit, error_line, one_of
+from tacit.cli.paths import path
 from tacit.cli.progress import bar
 from tacit.cli.table import (
     DEFAULT_AGENTS,
@@ -28,6 +29,12 @@ if TYPE_CHECKING:
     from tacit.datasets.tables import Table
     from tacit.experiments import Metrics, Request, Training
 
+
+def _printable(text: str) -> str:
+    path(text)
+    return text
+
+
 _OBSERVERS = ("messages", "sum")
 _RELATIONS = ("replace_one", "zero_out")
 _REFERENCE_CELLS = 10_000_000
@@ -37,21 +44,24 @@ def train(  # noqa: PLR0913, PLR0917 - one parameter per option
     data: Annotated[
         str,
         typer.Argument(
+            callback=_printable,
             help="adult, breast_cancer, digits, mnist, fashion_mnist; or a CSV or Parquet file, or "
-            "a folder with one file per agent."
+            "a folder with one file per agent.",
         ),
     ],
     epsilon: Annotated[float, typer.Option(help="Total budget; inf for a run without noise.")],
     delta: Annotated[float, typer.Option(help="Total budget; at most 1/(10 x records).")],
     target: Annotated[str | None, typer.Option(help="Tables: the column to predict.")] = None,
     bounds: Annotated[
-        Path | None, typer.Option(help="Tables: TOML file of public facts; see tacit bounds.")
+        Path | None,
+        typer.Option(parser=path, help="Tables: TOML file of public facts; see tacit bounds."),
     ] = None,
     agent_column: Annotated[
         str | None, typer.Option(help="Tables: the column that says whose record a row is.")
     ] = None,
     test: Annotated[
-        Path | None, typer.Option(help="Tables: a file of test records, which are public.")
+        Path | None,
+        typer.Option(parser=path, help="Tables: a file of test records, which are public."),
     ] = None,
     agents: Annotated[
         int | None, typer.Option(help="Among how many the records are dealt; 10 if not given.")
@@ -83,7 +93,9 @@ def train(  # noqa: PLR0913, PLR0917 - one parameter per option
         int | None, typer.Option(help="Of the noise: then the run is a reproduction, not private.")
     ] = None,
     split_seed: Annotated[int, typer.Option(help="Of the split and of the dealing out.")] = 0,
-    out: Annotated[Path | None, typer.Option(help="A new folder for the report.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(parser=path, help="A new folder for the report.")
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an earlier report.")] = False,
     reference: Annotated[
         bool, typer.Option("--reference", help="Non-private optimum for large data too.")

@@ -9,6 +9,7 @@ from tacit.algorithms import SAMPLED
 from tacit.errors import InputError
 from tacit.plan import Terms
 from tacit.privacy import Adjacency, observer_named, relation_named
+from tacit.privacy.events import LEAST_RATE
 
 DEFAULT_ROUNDS = 200
 DEFAULT_REGULARISER = "l2:1e-6"
@@ -67,7 +68,7 @@ def sampling_rate(request: Request) -> float | None:
     Raises
     ------
     InputError
-        If a rate is given to an algorithm that does not sample, or is not in (0, 1].
+        If a rate is given to an algorithm that does not sample, or is not in [1e-9, 1].
     """
     if request.algorithm in SAMPLED and request.sampling_rate is None:
         return DEFAULT_RATE
@@ -78,4 +79,7 @@ def sampling_rate(request: Request) -> float | None:
             f"{request.algorithm} does not sample; leave the sampling rate out or use "
             f"{', '.join(SAMPLED)}"
         )
-    return checks.fraction("sampling-rate", request.sampling_rate)
+    rate = checks.fraction("sampling-rate", request.sampling_rate)
+    if rate < LEAST_RATE:
+        raise InputError(f"sampling-rate is {rate:g}; it must be at least {LEAST_RATE:g}")
+    return rate

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,9 +17,9 @@ def write_folder(
 ) -> None:
     """Write files, given as name and text, into the folder `out`.
 
-    All is written beside `out` first and then renamed, so an interrupted or failed call leaves
-    what was there before. With `force` only these files are replaced; whatever else the folder
-    holds stays.
+    All is written to a passing folder first (beside `out`, or inside it where it exists, for it may
+    be a mount point) and then renamed, so an interrupted or failed call leaves what was there
+    before. With `force` only these files are replaced; whatever else the folder holds stays.
 
     Parameters
     ----------
@@ -42,7 +43,7 @@ def write_folder(
 
 
 def check_out(out: Path, *, force: bool) -> None:
-    """Raise unless a report may be written to the folder `out`. Nothing is created or deleted.
+    """Raise unless a report may be written to the folder `out`. Nothing is left behind.
 
     Raises
     ------
@@ -63,6 +64,8 @@ def check_out(out: Path, *, force: bool) -> None:
         )
     if not (place.is_dir() and os.access(place, os.W_OK | os.X_OK)):
         raise InputError(f"{out} cannot be made: {place} is not a folder that can be written to")
+    with _one_line("made", out), tempfile.TemporaryDirectory(dir=place, prefix=".tacit"):
+        pass  # permissions alone do not tell: the file system may be read-only or full
 
 
 def _move(part: Path, target: Path, gone: tuple[str, ...]) -> None:
@@ -78,8 +81,9 @@ def _move(part: Path, target: Path, gone: tuple[str, ...]) -> None:
 
 @contextmanager
 def _passing(target: Path, suffix: str) -> Iterator[Path]:
-    """Yield a name beside `target`; whatever lies there at the end is deleted."""
-    path = target.with_name(f".{target.name}.{os.getpid()}.{suffix}")
+    """Yield a name beside or inside `target`; whatever lies there at the end is deleted."""
+    name = f".{target.name}.{os.getpid()}.{suffix}"
+    path = target / name if target.exists() else target.with_name(name)
     try:
         yield path
     finally:

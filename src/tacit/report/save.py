@@ -46,7 +46,9 @@ def save(training: Training, out: Path, *, force: bool, oracle: bool = False) ->
 
 def _texts(training: Training, out: Path) -> dict[str, str]:
     values = results(training, out)
-    plan = {**training.plan.to_dict(), "digest": training.plan.digest}
+    # the plan's own certificate knows neither conditions nor whether a seed was given
+    certificate = training.certificate.to_dict()
+    plan = {**training.plan.to_dict(), "certificate": certificate, "digest": training.plan.digest}
     return {
         "results.json": json_text({**values, "curves": curves(training)}),
         "plan.json": json_text(strict(plan)),

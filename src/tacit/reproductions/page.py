@@ -113,5 +113,3 @@ def _footer(made: Reproduction) -> str:
         f'<footer class="small">tacit {tacit.__version__}, {made.seconds:.0f} s; every number is '
         "in results.json.</footer>"
     )
-
-
