@@ -1,4 +1,4 @@
-"""The command line: `tacit train`, `bounds`, `predict`, `show`, `account`, `audit`, `claims`."""
+"""The command line: one file per command, see `tacit --help`."""
 
 from tacit.cli.main import main
 

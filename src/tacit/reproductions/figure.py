@@ -122,8 +122,8 @@ class Panel:
     ----------
     ticks
         (place, text) along the x axis; empty for a plain one.
-    log_x
-        Whether the x axis is logarithmic.
+    log_x, log_y
+        Whether an axis is logarithmic.
     """
 
     x_label: str
@@ -131,6 +131,7 @@ class Panel:
     curves: tuple[Curve, ...]
     ticks: tuple[tuple[float, str], ...] = ()
     log_x: bool = False
+    log_y: bool = False
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,12 @@ class Pair:
 
     @property
     def clear(self) -> bool:
-        """Whether the means are further apart than the sum of their two standard errors."""
+        """Whether the means are further apart than the sum of their two standard errors.
+
+        A number that was measured once has no standard error, so nothing about it is clear.
+        """
+        if min(self.smaller[1].repetitions, self.larger[1].repetitions) < 2:
+            return False
         gap = abs(self.larger[1].mean - self.smaller[1].mean)
         return gap > sum(
             m.spread / math.sqrt(m.repetitions) for _, m in (self.smaller, self.larger)
