@@ -281,7 +281,7 @@ def test_objective_perturbation_cannot_meet_the_smallest_total_and_others_can():
     records = Records(shards, shards.shard(0))
     tight = Setting(1e-3, 1e-5)
     assert list(planned(arms.exact_arm(arms.PVP, TINY), RIDGE, (tight,), records)[0]) == [tight]
-    with pytest.raises(InputError, match="DVP can meet none of its budgets.*no amount of noise"):
+    with pytest.raises(InputError, match="DVP can meet none of its budgets"):
         planned(arms.exact_arm(arms.DVP, TINY), RIDGE, (tight,), records)
 
 
