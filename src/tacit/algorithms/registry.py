@@ -6,11 +6,13 @@ on Poisson batches.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from tacit.algorithms.algorithm import StarAlgorithm
 from tacit.algorithms.dp_admm import DPADMM
+from tacit.algorithms.linearised_admm import LinearisedADMM
 from tacit.algorithms.noisy_gradient import NoisyGradient
 from tacit.errors import InputError
 from tacit.oracles import Gradient, MinibatchGradient, Oracle
@@ -22,23 +24,39 @@ def _dp_admm(problem: Problem) -> StarAlgorithm:
 
 
 _MAKERS: Mapping[str, Callable[[Problem], StarAlgorithm]] = MappingProxyType(
-    {"noisy-gradient": NoisyGradient, "dp-admm": _dp_admm, "dp-sgd": NoisyGradient}
+    {
+        "noisy-gradient": NoisyGradient,
+        "dp-admm": _dp_admm,
+        "dp-sgd": NoisyGradient,
+        "linearised-admm": LinearisedADMM,
+    }
 )
 ALGORITHMS = tuple(_MAKERS)
 SAMPLED = ("dp-sgd",)
+LOCAL = ("linearised-admm",)
 
 
-def algorithm_named(name: str, problem: Problem) -> StarAlgorithm:
+def algorithm_named(name: str, problem: Problem, *, local_updates: int = 1) -> StarAlgorithm:
     """Return the algorithm of that name for `problem`, with its public settings.
+
+    Parameters
+    ----------
+    local_updates
+        Questions of an agent in one round, for the algorithms of `LOCAL` and for no other.
 
     Raises
     ------
     InputError
-        If there is none; the message lists the names.
+        If there is none, or it makes one update a round; the message lists the names.
     """
     if name not in _MAKERS:
         raise InputError(f"unknown algorithm {name!r}; choose from {', '.join(ALGORITHMS)}")
-    return _MAKERS[name](problem)
+    made = _MAKERS[name](problem)
+    if isinstance(made, LinearisedADMM):
+        return dataclasses.replace(made, local_updates=local_updates)
+    if local_updates != 1:
+        raise InputError(f"{name} makes one update a round; {', '.join(LOCAL)} makes several")
+    return made
 
 
 def oracle_named(name: str, loss: Loss, *, clip: float, rate: float | None = None) -> Oracle:

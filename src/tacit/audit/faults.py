@@ -21,7 +21,7 @@ from typing_extensions import override
 from tacit.algorithms import DualMessage, Noise, StarAlgorithm, Turn
 from tacit.door import Door, Live, Private, Record, exact_answer, noise_key
 from tacit.errors import InputError
-from tacit.oracles import Gradient, Oracle
+from tacit.oracles import Gradient, Oracle, ProjectedStep
 from tacit.spec import Spec
 from tacit.typing import Array, HostArray, PyTree
 
@@ -60,7 +60,7 @@ def plant(fault: Fault | None, algorithm: StarAlgorithm, live: Live) -> Subject:
 
 
 def _unclipped(oracle: Oracle) -> Oracle:
-    if not isinstance(oracle, Gradient):
+    if not isinstance(oracle, Gradient | ProjectedStep):
         raise InputError(f"{type(oracle).__name__} does not clip, so it cannot forget to")
     return dataclasses.replace(oracle, clip=math.inf)
 

@@ -73,12 +73,15 @@ def train(  # noqa: PLR0913, PLR0917 - one parameter per option
     ] = "messages",
     relation: Annotated[str, typer.Option(help="replace_one or zero_out.")] = "replace_one",
     algorithm: Annotated[
-        str, typer.Option(help="noisy-gradient, dp-admm or dp-sgd.")
+        str, typer.Option(help="noisy-gradient, dp-admm, dp-sgd or linearised-admm.")
     ] = "noisy-gradient",
     rounds: Annotated[int | None, typer.Option(help="The algorithm's own if not given.")] = None,
     sampling_rate: Annotated[
         float | None, typer.Option(help="Of dp-sgd's batches: 0.1 if not given.")
     ] = None,
+    local_updates: Annotated[
+        int, typer.Option(help="Of linearised-admm: updates, each a question, in one round.")
+    ] = 1,
     seed: Annotated[
         int | None, typer.Option(help="Of the noise: then the run is a reproduction, not private.")
     ] = None,
@@ -101,6 +104,7 @@ def train(  # noqa: PLR0913, PLR0917 - one parameter per option
         "relation": relation, "algorithm": algorithm, "rounds": rounds, "seed": seed,
         "split_seed": split_seed, "loss": loss, "regulariser": regulariser,
         "constraint": constraint, "clip": clip, "sampling_rate": sampling_rate,
+        "local_updates": local_updates,
     }  # fmt: skip
     options = TableOptions(target=target, bounds=bounds, agent_column=agent_column, test=test)
     delivery = Delivery(out, force, oracle_metrics, json)
@@ -133,7 +137,11 @@ def check_request(request: Request) -> None:
         With the fix.
     """
     from tacit.experiments import ALGORITHMS  # noqa: PLC0415 - start-up
-    from tacit.experiments.request import sampling_rate, terms_for  # noqa: PLC0415 - start-up
+    from tacit.experiments.request import (  # noqa: PLC0415 - start-up
+        local_updates,
+        sampling_rate,
+        terms_for,
+    )
     from tacit.plan import check_size  # noqa: PLC0415 - start-up
 
     one_of("--algorithm", request.algorithm, ALGORITHMS)
@@ -142,8 +150,9 @@ def check_request(request: Request) -> None:
     checks.at_least("agents", request.agents, 1)
     if request.rounds is not None:
         checks.at_least("rounds", request.rounds, 1)
-        check_size(request.rounds, request.agents)
+        check_size(request.rounds * request.local_updates, request.agents)
     sampling_rate(request)
+    local_updates(request)
     terms_for(request)
     check_seed("split-seed", request.split_seed)
     if request.clip is not None:

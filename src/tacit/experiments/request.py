@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tacit import checks
-from tacit.algorithms import SAMPLED
+from tacit.algorithms import LOCAL, SAMPLED
 from tacit.errors import InputError
 from tacit.plan import Terms
 from tacit.privacy import Adjacency, observer_named, relation_named
@@ -37,6 +37,8 @@ class Request:
         Public bound on the coefficient of a record; None for its largest norm at the start.
     sampling_rate
         Of Poisson batches, for algorithms that sample; None for `DEFAULT_RATE`.
+    local_updates
+        Questions of an agent in one round, for algorithms that have local updates.
     """
 
     agents: int
@@ -53,6 +55,7 @@ class Request:
     constraint: str = "none"
     clip: float | None = None
     sampling_rate: float | None = None
+    local_updates: int = 1
 
 
 def terms_for(request: Request) -> Terms:
@@ -79,3 +82,20 @@ def sampling_rate(request: Request) -> float | None:
             f"{', '.join(SAMPLED)}"
         )
     return checks.fraction("sampling-rate", request.sampling_rate)
+
+
+def local_updates(request: Request) -> int:
+    """Return the number of updates an agent makes in one round.
+
+    Raises
+    ------
+    InputError
+        If it is not a whole number above 0, or is given to an algorithm without local updates.
+    """
+    count = checks.at_least("local-updates", request.local_updates, 1)
+    if count > 1 and request.algorithm not in LOCAL:
+        raise InputError(
+            f"{request.algorithm} makes one update a round; leave the local updates out or use "
+            f"{', '.join(LOCAL)}"
+        )
+    return count

@@ -17,7 +17,13 @@ from tacit.datasets import Dataset
 from tacit.datasets.tables import Table
 from tacit.experiments.material import material, share_out
 from tacit.experiments.metrics import Metrics, curves_on_test, measure, optimum
-from tacit.experiments.request import DEFAULT_ROUNDS, Request, sampling_rate, terms_for
+from tacit.experiments.request import (
+    DEFAULT_ROUNDS,
+    Request,
+    local_updates,
+    sampling_rate,
+    terms_for,
+)
 from tacit.plan import Plan, plan
 from tacit.privacy import Certificate
 from tacit.problems import Problem, Shards, public_facts
@@ -113,7 +119,8 @@ def plan_for(problem: Problem, shards: Shards, request: Request) -> Plan:
 
     Without privacy nothing is clipped, unless the request says so; see `coefficient_clip`.
     """
-    algorithm = algorithm_named(request.algorithm, problem)
+    updates = local_updates(request)
+    algorithm = algorithm_named(request.algorithm, problem, local_updates=updates)
     rounds = DEFAULT_ROUNDS if request.rounds is None else request.rounds
     clip = coefficient_clip(problem, request)
     return plan(
