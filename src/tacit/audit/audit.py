@@ -21,6 +21,7 @@ from tacit.audit.replay import ReplayReport, replay
 from tacit.audit.residuals import ResidualReport, residual_report
 from tacit.door import Live, Pair, Rival
 from tacit.errors import InputError
+from tacit.oracles import Oracle
 from tacit.plan import Plan, Terms, plan
 from tacit.privacy import Adjacency, Messages, Observer, ReplaceOne, epsilon_of
 from tacit.problems import Problem, Shards
@@ -33,7 +34,17 @@ LEVEL = 1e-3
 CONFIDENCE = 0.95
 LEAST_MU, MOST_MU, MOST_RUNS = 1e-3, 100.0, 1_000_000
 Outcome = Literal["consistent", "violated"]
-Maker = Callable[[Problem], StarAlgorithm]
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """An algorithm together with its question, where that is not the library's gradient."""
+
+    algorithm: StarAlgorithm
+    oracle: Oracle
+
+
+Maker = Callable[[Problem], StarAlgorithm | Candidate]
 
 
 @dataclass(frozen=True)
@@ -106,7 +117,9 @@ def audit(
     Parameters
     ----------
     algorithm
-        One of `tacit.algorithms.ALGORITHMS`, or a function from a problem to an algorithm of yours.
+        One of `tacit.algorithms.ALGORITHMS`, or a function from a problem to an algorithm of yours,
+        or to a `Candidate`: an algorithm and its question, whose bound is then audited too. Its
+        clip must be 1, which is what the problem saturates.
     mu
         What the plan is made to spend; between 1 and 2 the attack is sharpest.
     runs
@@ -127,7 +140,7 @@ def audit(
     if checks.at_least("runs", runs, 1) > MOST_RUNS:
         raise InputError(f"{runs} runs are more than memory holds; ask for at most {MOST_RUNS:,}")
     pair = canary(agents=3, records=4, features=5, seed=seed)
-    made = _plan(_make(algorithm, pair.problem), pair, mu, observer or Messages())
+    made = _plan(_make(algorithm, pair), pair, mu, observer or Messages())
     keys = jax.random.split(jax.random.key(seed), 3)
     record = _recorded(made, pair, keys[0], fault)
     return AuditReport(
@@ -148,15 +161,20 @@ def null_attacks(
     The two sides then follow one law, so a bound above 0 is a false alarm of the attack itself.
     """
     pair = canary(agents=3, records=4, features=5, seed=seed)
-    made = _plan(_make(algorithm, pair.problem), pair, mu, Messages())
+    made = _plan(_make(algorithm, pair), pair, mu, Messages())
     keys = jax.random.split(jax.random.key(seed), 2 * attacks * runs)
     ratios = _ratios(made, pair, pair.first, keys, None).reshape(attacks, 2, runs)
     return [lower_bound(first, second, confidence=CONFIDENCE) for first, second in ratios]
 
 
-def _make(algorithm: str | Maker, problem: Problem) -> StarAlgorithm:
-    if not isinstance(algorithm, str):
-        return algorithm(problem)
+def _make(algorithm: str | Maker, pair: Canary) -> Candidate:
+    made = (
+        _named(algorithm, pair.problem) if isinstance(algorithm, str) else algorithm(pair.problem)
+    )
+    return made if isinstance(made, Candidate) else Candidate(made, pair.oracle)
+
+
+def _named(algorithm: str, problem: Problem) -> StarAlgorithm:
     if algorithm in SAMPLED:
         raise InputError(
             f"{algorithm} answers on sampled batches, which have no mu to audit; use "
@@ -165,10 +183,11 @@ def _make(algorithm: str | Maker, problem: Problem) -> StarAlgorithm:
     return algorithm_named(algorithm, problem)
 
 
-def _plan(algorithm: StarAlgorithm, pair: Canary, mu: float, observer: Observer) -> Plan:
+def _plan(candidate: Candidate, pair: Canary, mu: float, observer: Observer) -> Plan:
     delta = 1e-5
     terms = Terms(float(epsilon_of(delta, mu)), delta, Adjacency(ReplaceOne(), "record"), observer)
-    return plan(pair.spec, algorithm, (pair.oracle,), terms, rounds=10, precision="float64")
+    algorithm, oracles = candidate.algorithm, (candidate.oracle,)
+    return plan(pair.spec, algorithm, oracles, terms, rounds=10, precision="float64")
 
 
 def _claim(made: Plan) -> float:
