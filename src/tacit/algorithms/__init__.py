@@ -6,6 +6,13 @@ from tacit.algorithms.linearised_admm import LinearisedADMM, LocalMessage, Local
 from tacit.algorithms.local_settings import PublicSettings, PublishedSettings, Settings
 from tacit.algorithms.noisy_gradient import NoisyGradient
 from tacit.algorithms.one_question import OneQuestion
+from tacit.algorithms.rate_bounds import (
+    RateFacts,
+    nonsmooth_bound,
+    running_average,
+    smooth_bound,
+    strongly_convex_bound,
+)
 from tacit.algorithms.registry import ALGORITHMS, LOCAL, SAMPLED, algorithm_named, oracle_named
 
 __all__ = [
@@ -23,9 +30,14 @@ __all__ = [
     "OneQuestion",
     "PublicSettings",
     "PublishedSettings",
+    "RateFacts",
     "Settings",
     "StarAlgorithm",
     "Turn",
     "algorithm_named",
+    "nonsmooth_bound",
     "oracle_named",
+    "running_average",
+    "smooth_bound",
+    "strongly_convex_bound",
 ]

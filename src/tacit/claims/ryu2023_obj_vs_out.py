@@ -96,8 +96,8 @@ def _summary(bound: list[Result], free: list[Result]) -> str:
         f"At equal gradient noise and under an active constraint, objective perturbation is "
         f"{score([r.lead for r in bound])} of {len(bound)} cases than output perturbation whose "
         f"release is projected once (by more than {CLEAR:g} standard errors of {RUNS} paired "
-        f"runs), and {score([r.lead_projected for r in bound])} than output perturbation that projects "
-        f"after every noise. Where no constraint is active the three differ by at most {apart:.0e}."
+        f"runs), and {score([r.lead_projected for r in bound])} than output perturbation that "
+        f"projects after every noise. Where no constraint is active the three differ by at most {apart:.0e}."
     )
 
 
