@@ -50,7 +50,9 @@ def measured(rule, per_update):
     hessians = np.einsum("ijk,ijl->ikl", x, x) / RECORDS / AGENTS  # of f_p = f_i / A
     alpha, steep = np.linalg.eigvalsh(hessians).min(), np.linalg.eigvalsh(hessians).max()
     slope = 1 + math.sqrt(2) * WIDTH  # |x| |x'z - y| within the box
-    settings = PublishedSettings(0.5, 0.05, 50, per_update, rule, strong_convexity=AGENTS * alpha)
+    settings = PublishedSettings(
+        0.5, 0.05, 50, per_update, rule, strong_convexity=float(AGENTS * alpha)
+    )
     algorithm = LinearisedADMM(problem, UPDATES, settings=settings)
     total = (
         exact_epsilon(ROUNDS * UPDATES, per_update, DELTA) if per_update < math.inf else math.inf

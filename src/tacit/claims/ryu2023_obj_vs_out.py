@@ -97,7 +97,8 @@ def _summary(bound: list[Result], free: list[Result]) -> str:
         f"{score([r.lead for r in bound])} of {len(bound)} cases than output perturbation whose "
         f"release is projected once (by more than {CLEAR:g} standard errors of {RUNS} paired "
         f"runs), and {score([r.lead_projected for r in bound])} than output perturbation that "
-        f"projects after every noise. Where no constraint is active the three differ by at most {apart:.0e}."
+        f"projects after every noise. Where no constraint is active the three differ by at most "
+        f"{apart:.0e}."
     )
 
 
