@@ -44,7 +44,8 @@ def test_every_arm_is_consistent_and_its_bound_is_nearly_attained(arm):
     [
         ("halved-noise", {"likelihood", "residuals"}),
         ("no-clipping", {"likelihood", "replay"}),
-        ("clear-dual", {"messages"}),
+        # un-noised messages also move the consensus, and with it the questions: hence the residuals
+        ("clear-dual", {"messages", "residuals"}),
     ],
 )
 def test_planted_faults_of_the_output_arm_are_seen(fault, seen):
