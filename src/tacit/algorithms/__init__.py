@@ -4,19 +4,19 @@ from tacit.algorithms.algorithm import Algorithm, Noise, StarAlgorithm, Turn
 from tacit.algorithms.dp_admm import DPADMM, DualMessage
 from tacit.algorithms.noisy_gradient import NoisyGradient
 from tacit.algorithms.one_question import OneQuestion
-from tacit.algorithms.registry import ALGORITHMS, SAMPLED, algorithm_named, oracle_named
+from tacit.algorithms.registry import ALGORITHMS, METHODS, Method, method_named
 
 __all__ = [
     "ALGORITHMS",
     "DPADMM",
-    "SAMPLED",
+    "METHODS",
     "Algorithm",
     "DualMessage",
+    "Method",
     "Noise",
     "NoisyGradient",
     "OneQuestion",
     "StarAlgorithm",
     "Turn",
-    "algorithm_named",
-    "oracle_named",
+    "method_named",
 ]
