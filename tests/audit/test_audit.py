@@ -43,7 +43,11 @@ def test_a_sound_algorithm_is_consistent_and_its_bound_is_nearly_attained(algori
 
 @pytest.mark.parametrize(
     ("algorithm", "fault"),
-    [pair for pair in product(ALGORITHMS, sorted(SEES)) if pair != ("one-question", "reused-noise")],
+    [
+        pair
+        for pair in product(ALGORITHMS, sorted(SEES))
+        if pair != ("one-question", "reused-noise")
+    ],
 )
 def test_each_planted_fault_is_seen_by_the_layers_that_should_see_it(algorithm, fault):
     report = audit(algorithm, mu=1.5, runs=1000, seed=1, fault=fault)
