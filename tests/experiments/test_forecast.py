@@ -67,7 +67,7 @@ def test_the_noise_is_that_of_the_closed_form(observer, honest, relation, factor
     assert found.mu == pytest.approx(mu_of(2.0, 1e-5), rel=1e-9)
 
 
-@pytest.mark.parametrize("algorithm", ["noisy-gradient", "dp-admm", "dp-sgd"])
+@pytest.mark.parametrize("algorithm", ["noisy-gradient", "dp-admm"])
 def test_the_noise_is_that_of_the_plan_that_train_would_run(algorithm):
     request = asked(algorithm=algorithm)
     made = planned(LOGISTIC, facts(), dataclasses.replace(request, rounds=7))

@@ -161,9 +161,9 @@ def _prepared(
     algorithm: str | Maker, mu: float, seed: int, observer: Observer
 ) -> tuple[Canary, Plan]:
     """Return the pair that saturates the algorithm's question, and the plan that is attacked."""
-    size: dict[str, int] = {"agents": 3, "records": 4, "features": 5, "seed": seed}
+    pair_for = partial(canary, agents=3, records=4, features=5, seed=seed)
     if not isinstance(algorithm, str):
-        pair = canary(**size)
+        pair = pair_for()
         return pair, _plan(algorithm(pair.problem), pair, mu, observer, rounds=ROUNDS)
     method = method_named(algorithm)
     if method.sampled:
@@ -171,7 +171,7 @@ def _prepared(
             f"{algorithm} answers on sampled batches, which have no mu to audit; use "
             "tacit.audit.audit_sampled, which bounds epsilon"
         )
-    pair = canary(**size, oracle=method.question(Squared(), clip=1.0))
+    pair = pair_for(oracle=method.question(Squared(), clip=1.0))
     rounds = min(ROUNDS, method.rounds)
     return pair, _plan(method.algorithm(pair.problem), pair, mu, observer, rounds=rounds)
 

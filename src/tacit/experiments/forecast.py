@@ -238,20 +238,23 @@ def _of_admm(made: Plan, problem: Problem, noise: float) -> _Prediction:
 
     c_w sqrt(2 d) mean_i(s_i) / sqrt(T) + (c_w^2 (c_3 + rho) + c_1^2 / rho) / (2 T),  s_i the noise
     of agent i's gradient: (34) and (35) name the same number. With beta = c_1 the left-hand side is
-    at least F - F* at the averaged public value.
+    at least F - F* at the averaged public value. Not a proof here: (88) sums the distances of the
+    iterates from the solution as if none exceeded c_w, which no step enforces, and what is released
+    is the last public value.
     """
-    del problem, noise
-    algorithm, facts = made.program.algorithm, made.spec
+    del noise
+    algorithm, facts = method_named("dp-admm").algorithm(problem), made.spec
     if not isinstance(algorithm, DPADMM):
-        raise InputError("this forecast is for DP-ADMM only; forecast it by its name")
+        raise InputError(
+            "the method called dp-admm is another one now; forecast it by its own rate"
+        )
     size = algorithm.radius or math.sqrt(facts.agents * facts.dimension) / facts.record_norm
     rho, slope = float(algorithm.rho), facts.gradient_bound
     spread = size * math.sqrt(2 * facts.dimension) * float(np.mean(made.ledger.scale[:, 0, 0]))
     rest = size**2 * (facts.smoothness + rho) + slope**2 / rho
     rule = spread / math.sqrt(made.rounds) + rest / (2 * made.rounds)
-    return _Prediction(
-        None, None, rule, "(37) as published: average of all rounds, iterates within c_w"
-    )
+    basis = "(37) as published: average of all rounds, iterates within c_w"
+    return _Prediction(None, None, rule, basis)
 
 
 def _of_statistics(made: Plan, problem: Problem, noise: float) -> _Prediction:
