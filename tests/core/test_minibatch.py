@@ -13,7 +13,7 @@ from dp_accounting.privacy_accountant import NeighboringRelation
 from scipy import stats
 
 from conftest import make_shards, make_terms
-from tacit.algorithms import NoisyGradient, oracle_named
+from tacit.algorithms import NoisyGradient, method_named
 from tacit.audit import replay
 from tacit.door import Live, Rival, batch_key, exact_answer, noise_key
 from tacit.errors import InputError, PrivacyError
@@ -352,10 +352,10 @@ def test_without_noise_dp_sgd_comes_close_to_the_optimum():
 
 
 def test_a_name_stands_for_a_method_and_its_question():
-    oracle = oracle_named("dp-sgd", Logistic(), clip=1.0, rate=0.2)
+    oracle = method_named("dp-sgd").question(Logistic(), clip=1.0, rate=0.2)
     assert isinstance(oracle, MinibatchGradient)
     assert oracle.sampling_rate == 0.2
-    assert isinstance(oracle_named("dp-admm", Logistic(), clip=1.0), Gradient)
+    assert isinstance(method_named("dp-admm").question(Logistic(), clip=1.0), Gradient)
     for name, rate in (("dp-sgd", None), ("dp-admm", 0.2)):
         with pytest.raises(InputError, match="sampling rate"):
-            oracle_named(name, Logistic(), clip=1.0, rate=rate)
+            method_named(name).question(Logistic(), clip=1.0, rate=rate)

@@ -6,22 +6,22 @@ from tacit.algorithms.consensus_admm import ConsensusADMM, DualMessage, at_agent
 from tacit.algorithms.dp_admm import DPADMM
 from tacit.algorithms.noisy_gradient import NoisyGradient
 from tacit.algorithms.one_question import OneQuestion
-from tacit.algorithms.registry import ALGORITHMS, SAMPLED, algorithm_named, oracle_named
+from tacit.algorithms.registry import ALGORITHMS, METHODS, Method, method_named
 
 __all__ = [
     "ADMM",
     "ALGORITHMS",
     "DPADMM",
-    "SAMPLED",
+    "METHODS",
     "Algorithm",
     "ConsensusADMM",
     "DualMessage",
+    "Method",
     "Noise",
     "NoisyGradient",
     "OneQuestion",
     "StarAlgorithm",
     "Turn",
-    "algorithm_named",
     "at_agents",
-    "oracle_named",
+    "method_named",
 ]

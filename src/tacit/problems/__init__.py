@@ -1,7 +1,7 @@
 """Problems: losses, regularisers, sets, private records and how they are shared among agents."""
 
 from tacit.problems.clipping import clip_coefficient
-from tacit.problems.facts import public_facts
+from tacit.problems.facts import facts_from, public_facts
 from tacit.problems.losses import HuberHinge, Logistic, Loss, Squared
 from tacit.problems.multinomial import MultinomialLogistic
 from tacit.problems.neighbours import replace_record, zero_record
@@ -43,6 +43,7 @@ __all__ = [
     "clip_coefficient",
     "contiguous_partition",
     "dirichlet_partition",
+    "facts_from",
     "minimise",
     "pack",
     "partition_by",
