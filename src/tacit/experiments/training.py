@@ -19,8 +19,8 @@ from tacit.experiments.material import material, share_out
 from tacit.experiments.metrics import Metrics, curves_on_test, measure, optimum
 from tacit.experiments.request import DEFAULT_ROUNDS, Request, sampling_rate, terms_for
 from tacit.plan import Plan, plan
-from tacit.privacy import Certificate
-from tacit.problems import Problem, Shards, public_facts
+from tacit.privacy import Certificate, delta_warning
+from tacit.problems import Problem, Shards, default_clip, public_facts
 from tacit.runtime import run
 from tacit.typing import HostArray
 
@@ -129,18 +129,13 @@ def plan_for(problem: Problem, shards: Shards, request: Request) -> Plan:
 def coefficient_clip(problem: Problem, request: Request) -> float:
     """Return the public bound on the coefficient of a record.
 
-    By default it is the largest norm that the coefficient can have at the starting point w = 0:
-    1/2 for the logistic loss, and 1 for the squared loss, since targets lie in [-1, 1] (half the
-    range of the target). The first gradient is then exact, and the noise is as small as that
-    allows. A squared loss whose coefficient z - y is clipped at c has the gradient of the Huber
-    loss with threshold c.
+    By default it is `tacit.problems.default_clip`, and infinite without privacy.
     """
     if request.clip is not None:
         return checks.positive("clip", request.clip)
     if math.isinf(request.epsilon):
         return math.inf
-    start = problem.loss.start_coefficient
-    return 1.0 if start is None else start
+    return default_clip(problem.loss)
 
 
 def bounds_warning(dataset: Dataset | Table) -> tuple[str, ...]:
@@ -150,21 +145,4 @@ def bounds_warning(dataset: Dataset | Table) -> tuple[str, ...]:
     return (
         "the certificate is conditional: the bounds file was filled in from the records; put "
         'public ranges and lists in their place and write source = "public"',
-    )
-
-
-def delta_warning(delta: float, records: int) -> tuple[str, ...]:
-    """Return a warning if delta exceeds 1 / (10 x records), else nothing.
-
-    Examples
-    --------
-    >>> delta_warning(1e-6, 1000)
-    ()
-    """
-    least = 1 / (10 * records)
-    if delta <= least:
-        return ()
-    return (
-        f"delta {delta:g} is above 1/(10 x {records} records) = {least:.2g}: such a mechanism "
-        f"may publish whole records; choose delta at most {least:.2g}",
     )

@@ -3,7 +3,7 @@
 from tacit.privacy.accounting import Spending, account
 from tacit.privacy.bounds import Norm, SensitivityBound, mean_gradient_bound
 from tacit.privacy.calibration import gaussian_multiplier, multiplier_for, sampled_multiplier
-from tacit.privacy.certificate import Certificate, certify
+from tacit.privacy.certificate import Certificate, certify, delta_warning
 from tacit.privacy.events import Event, Exact, GaussianAnswer, LaplaceAnswer, Sampled, sampled
 from tacit.privacy.gaussian import compose, delta_of, epsilon_of, mu_of, true_positive_rate
 from tacit.privacy.ledger import NO_QUESTION, Ledger
@@ -48,6 +48,7 @@ __all__ = [
     "certify",
     "compose",
     "delta_of",
+    "delta_warning",
     "epsilon_of",
     "gaussian_multiplier",
     "mean_gradient_bound",
