@@ -7,7 +7,7 @@ import dataclasses
 import math
 import warnings
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 from jaxtyping import Float
@@ -160,10 +160,13 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         """Return the encoded targets."""
 
     @abc.abstractmethod
-    def _shaped(
-        self, slopes: Float[HostArray, "k K"], intercepts: Float[HostArray, "K"]
-    ) -> tuple[Any, Any]:
-        """Return coefficients and intercepts in scikit-learn's shapes."""
+    def _store(
+        self,
+        slopes: Float[HostArray, "k K"],
+        intercepts: Float[HostArray, "K"],
+        targets: Targets,
+    ) -> None:
+        """Store coefficients and intercepts in scikit-learn's shapes, and the labels if any."""
 
     def _scores(self, X: ArrayLike) -> Float[HostArray, "N *K"]:
         """Return x'coef + intercept, with features clipped as `fit` clips them."""
@@ -242,7 +245,7 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
             *(_condition(*fact) for fact in self._facts(ranges, targets)),
             "the number of records of each agent, and who owns which, is public",
         )
-        self.coef_, self.intercept_ = self._shaped(slopes, intercepts)
+        self._store(slopes, intercepts, targets)
         self.bounds_ = (ranges.minimum, ranges.maximum)
         self.plan_ = done.plan
         self.certificate_ = dataclasses.replace(done.certificate, conditions=conditions)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from jaxtyping import Float, Shaped
@@ -70,7 +70,11 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
         values = 2.0 * codes - 1 if loss.outputs is None else codes
         return Targets(values, loss, 1.0, 0.0, labels, self.classes is not None)
 
-    def _shaped(
-        self, slopes: Float[HostArray, "k K"], intercepts: Float[HostArray, "K"]
-    ) -> tuple[Any, Any]:
-        return slopes.T, intercepts
+    def _store(
+        self,
+        slopes: Float[HostArray, "k K"],
+        intercepts: Float[HostArray, "K"],
+        targets: Targets,
+    ) -> None:
+        self.coef_, self.intercept_ = slopes.T, intercepts
+        self.classes_: HostArray = np.asarray(targets.labels)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from jaxtyping import Float
@@ -67,7 +67,10 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
         return Targets(values, Squared(), half, middle, None, ranges.public)
 
     @override
-    def _shaped(
-        self, slopes: Float[HostArray, "k K"], intercepts: Float[HostArray, "K"]
-    ) -> tuple[Any, Any]:
-        return slopes[:, 0], float(intercepts[0])
+    def _store(
+        self,
+        slopes: Float[HostArray, "k K"],
+        intercepts: Float[HostArray, "K"],
+        targets: Targets,
+    ) -> None:
+        self.coef_, self.intercept_ = slopes[:, 0], float(intercepts[0])
