@@ -94,6 +94,12 @@ def test_facts_that_are_given_make_no_warning_and_are_named_as_declared():
         assert not any("read off" in line for line in model.certificate_.conditions)
 
 
+def test_with_public_classes_a_fit_does_not_tell_that_only_one_of_them_occurs():
+    x, y = records()
+    model = PrivateLogisticRegression(**BUDGET, **LABELS, bounds=(0, 1)).fit(x, 0 * y)
+    assert model.classes_.tolist() == [0, 1]
+
+
 def test_bounds_read_off_the_records_are_their_least_and_largest_values():
     x, y = records()
     x[:, 2] = 7.0
