@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from sklearn.datasets import load_diabetes
 
-from tacit.algorithms import method_named
+from tacit.algorithms import Choice, method_named
 from tacit.door import Live
 from tacit.plan import Plan, Terms, plan
 from tacit.privacy import Adjacency, Messages, Observer, ReplaceOne, Sum
@@ -152,10 +152,11 @@ def _risks(shards: Shards, seed: int) -> tuple[np.ndarray, np.ndarray, float]:
 
 def _plan(name: str, shards: Shards, observer: Observer, epsilon: float) -> Plan:
     method = method_named(name)
+    choice = Choice(problem=PROBLEM, clip=CLIP, record_norm=shards.record_norm)
     return plan(
         public_facts(PROBLEM, shards, clip=CLIP),
-        method.algorithm(PROBLEM),
-        (method.question(PROBLEM.loss, clip=CLIP),),
+        method.algorithm(choice),
+        (method.oracle(choice),),
         Terms(epsilon, 1e-5, Adjacency(ReplaceOne(), "record"), observer),
         rounds=method.rounds,
         precision="float64",

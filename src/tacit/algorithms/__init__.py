@@ -1,12 +1,12 @@
 """Methods: one per file. They ask, are told, and send; they never see data."""
 
-from tacit.algorithms.admm import ADMM
+from tacit.algorithms.admm import ADMM, steady_rho
 from tacit.algorithms.algorithm import Algorithm, Noise, StarAlgorithm, Turn
 from tacit.algorithms.consensus_admm import ConsensusADMM, DualMessage, at_agents
 from tacit.algorithms.dp_admm import DPADMM
 from tacit.algorithms.noisy_gradient import NoisyGradient
 from tacit.algorithms.one_question import OneQuestion
-from tacit.algorithms.registry import ALGORITHMS, METHODS, Method, method_named
+from tacit.algorithms.registry import ALGORITHMS, METHODS, Choice, Method, method_named
 
 __all__ = [
     "ADMM",
@@ -14,6 +14,7 @@ __all__ = [
     "DPADMM",
     "METHODS",
     "Algorithm",
+    "Choice",
     "ConsensusADMM",
     "DualMessage",
     "Method",
@@ -24,4 +25,5 @@ __all__ = [
     "Turn",
     "at_agents",
     "method_named",
+    "steady_rho",
 ]

@@ -10,15 +10,48 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from tacit.algorithms.admm import ADMM
 from tacit.algorithms.algorithm import StarAlgorithm
+from tacit.algorithms.consensus_admm import at_agents
 from tacit.algorithms.dp_admm import DPADMM
 from tacit.algorithms.noisy_gradient import NoisyGradient
 from tacit.algorithms.one_question import OneQuestion
 from tacit.errors import InputError
-from tacit.oracles import Gradient, MinibatchGradient, Oracle, Statistics
-from tacit.problems import Loss, Problem
+from tacit.oracles import (
+    Gradient,
+    MinibatchGradient,
+    Oracle,
+    PerturbedStep,
+    ProximalStep,
+    Statistics,
+)
+from tacit.problems import Problem
 
 TARGET_BOUND = 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """What a method is made from; everything in it is public.
+
+    Attributes
+    ----------
+    clip
+        Bound on the norm of a record's coefficient; for `Statistics` on a target, at most 1, since
+        targets are mapped to [-1, 1].
+    record_norm
+        Bound on the norm of a record.
+    rate
+        Of Poisson sampling; 1 for the methods that ask on all records.
+    rho
+        The ADMM parameter, for the methods that have one.
+    """
+
+    problem: Problem
+    clip: float
+    record_norm: float
+    rate: float = 1.0
+    rho: float = 0.1
 
 
 @dataclass(frozen=True)
@@ -27,62 +60,77 @@ class Method:
 
     Attributes
     ----------
-    algorithm
-        From a problem to the algorithm with its public settings.
-    oracle
-        From a loss, the bound on a record's coefficient and the sampling rate to the question. See
-        `question`, which checks the rate.
+    algorithm, oracle
+        From a choice to the algorithm with its public settings, and to its question.
     rounds
         How many are planned if the user does not say.
     sampled
         Whether the question is asked on Poisson batches.
+    exact
+        Whether the question is about a minimiser, not a gradient. The coefficient of a loss with
+        several margins is then not clipped, and rho follows `steady_rho`.
+    inside
+        Whether the noise stands inside what is minimised: then there is no mu.
+    admm
+        Whether it has a parameter rho.
     """
 
-    algorithm: Callable[[Problem], StarAlgorithm]
-    oracle: Callable[[Loss, float, float], Oracle]
+    algorithm: Callable[[Choice], StarAlgorithm]
+    oracle: Callable[[Choice], Oracle]
     rounds: int = 200
     sampled: bool = False
-
-    def question(self, loss: Loss, *, clip: float, rate: float | None = None) -> Oracle:
-        """Return the question that this method asks.
-
-        Parameters
-        ----------
-        clip
-            Bound on the norm of a record's coefficient; for `Statistics` on a target, at most 1,
-            since targets are mapped to [-1, 1].
-        rate
-            Poisson sampling rate, for the methods that sample and for no other.
-
-        Raises
-        ------
-        InputError
-            If a rate is missing, or given to a method that does not sample.
-        """
-        if self.sampled != (rate is not None):
-            needs = "needs a" if self.sampled else "takes no"
-            raise InputError(f"this method {needs} sampling rate, and was given {rate}")
-        return self.oracle(loss, clip, 1.0 if rate is None else rate)
+    exact: bool = False
+    inside: bool = False
+    admm: bool = False
 
 
-def _dp_admm(problem: Problem) -> StarAlgorithm:
-    return DPADMM(problem, rho=0.1, radius=None, step_rule="smooth", regulariser_at="server")
+def _noisy_gradient(choice: Choice) -> StarAlgorithm:
+    return NoisyGradient(choice.problem)
 
 
-def _gradient(loss: Loss, clip: float, _: float) -> Oracle:
-    return Gradient(loss, clip)
+def _dp_admm(choice: Choice) -> StarAlgorithm:
+    return DPADMM(
+        choice.problem, choice.rho, radius=None, step_rule="smooth", regulariser_at="server"
+    )
 
 
-def _statistics(_: Loss, clip: float, __: float) -> Oracle:
-    return Statistics(min(clip, TARGET_BOUND))
+def _admm(choice: Choice) -> StarAlgorithm:
+    return ADMM(choice.problem, choice.rho, regulariser_at="server")
+
+
+def _one_question(choice: Choice) -> StarAlgorithm:
+    return OneQuestion(choice.problem)
+
+
+def _gradient(choice: Choice) -> Oracle:
+    return Gradient(choice.problem.loss, choice.clip)
+
+
+def _batch(choice: Choice) -> Oracle:
+    return MinibatchGradient(choice.problem.loss, choice.clip, choice.rate)
+
+
+def _statistics(choice: Choice) -> Oracle:
+    return Statistics(min(choice.clip, TARGET_BOUND))
+
+
+def _proximal(choice: Choice) -> ProximalStep:
+    own = at_agents(choice.problem, "server")
+    return ProximalStep(own, choice.clip, choice.rho, choice.record_norm)
+
+
+def _perturbed(choice: Choice) -> Oracle:
+    return PerturbedStep(_proximal(choice))
 
 
 METHODS: Mapping[str, Method] = MappingProxyType(
     {
-        "noisy-gradient": Method(NoisyGradient, _gradient),
-        "dp-admm": Method(_dp_admm, _gradient),
-        "dp-sgd": Method(NoisyGradient, MinibatchGradient, sampled=True),
-        "one-question": Method(OneQuestion, _statistics, rounds=1),
+        "noisy-gradient": Method(_noisy_gradient, _gradient),
+        "dp-admm": Method(_dp_admm, _gradient, admm=True),
+        "pvp": Method(_admm, _proximal, exact=True, admm=True),
+        "dvp": Method(_admm, _perturbed, exact=True, inside=True, admm=True),
+        "dp-sgd": Method(_noisy_gradient, _batch, sampled=True),
+        "one-question": Method(_one_question, _statistics, rounds=1),
     }
 )
 ALGORITHMS = tuple(METHODS)

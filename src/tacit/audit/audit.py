@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float
 
 from tacit import checks
-from tacit.algorithms import StarAlgorithm, method_named
+from tacit.algorithms import Choice, StarAlgorithm, method_named
 from tacit.audit.canary import Canary, canary, opened
 from tacit.audit.faults import BothAnswers, Fault, Subject, plant
 from tacit.audit.likelihood import LowerBound, log_likelihood_ratio, lower_bound
@@ -23,7 +23,7 @@ from tacit.door import Live, Pair, Rival
 from tacit.errors import InputError
 from tacit.plan import Plan, Terms, plan
 from tacit.privacy import Adjacency, Messages, Observer, ReplaceOne, epsilon_of
-from tacit.problems import Problem, Shards, Squared
+from tacit.problems import Problem, Shards
 from tacit.program import Program
 from tacit.runtime import simulate
 from tacit.transcript import Trace
@@ -171,9 +171,15 @@ def _prepared(
             f"{algorithm} answers on sampled batches, which have no mu to audit; use "
             "tacit.audit.audit_sampled, which bounds epsilon"
         )
-    pair = pair_for(oracle=method.question(Squared(), clip=1.0))
+    if method.inside:
+        raise InputError(
+            f"{algorithm} puts its noise inside an objective, which has no mu to audit; use "
+            "tacit.audit.audit_perturbed, which bounds epsilon"
+        )
+    choice = Choice(problem=pair_for().problem, clip=1.0, record_norm=1.0)
+    pair = pair_for(oracle=method.oracle(choice))
     rounds = min(ROUNDS, method.rounds)
-    return pair, _plan(method.algorithm(pair.problem), pair, mu, observer, rounds=rounds)
+    return pair, _plan(method.algorithm(choice), pair, mu, observer, rounds=rounds)
 
 
 def _plan(

@@ -10,7 +10,7 @@ import numpy as np
 
 from tacit.door import Private
 from tacit.errors import InputError
-from tacit.oracles import Gradient, Oracle, Statistics
+from tacit.oracles import Gradient, Oracle, ProximalStep, Statistics
 from tacit.problems import (
     NoRegulariser,
     Problem,
@@ -38,6 +38,8 @@ class Canary:
     its gradient is +e_1 and -e_1 as long as the margin stays within FAR - 1 of zero: the mean
     gradient moves by 2/m, the replace-one bound, wherever it is asked. A logistic loss would reach
     only half of its bound at ordinary iterates.
+
+    *Proximal step.* The gradient being constant, the step moves by its change over rho.
 
     *Statistics.* With R = Y = 1 the bound sqrt(2) (R^2 + Y^2/2) / m is attained where the records x
     and z have norm R, x'z = Y^2/2 and the clipped targets are -Y and Y (see the docstring of
@@ -89,6 +91,8 @@ def _saturating(oracle: Oracle, features: int) -> tuple[HostArray, HostArray]:
     if isinstance(oracle, Statistics) and oracle.target_bound == 1:
         return one, one / 2 + math.sqrt(3) / 2 * two
     if isinstance(oracle, Gradient) and oracle.coefficient_bound == 1:
+        return one, one
+    if isinstance(oracle, ProximalStep) and oracle.gradient.coefficient_bound == 1:
         return one, one
     raise InputError(
         f"no pair is known that saturates {oracle}; audit the gradient of the squared loss clipped "

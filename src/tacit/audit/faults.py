@@ -22,7 +22,7 @@ from typing_extensions import override
 from tacit.algorithms import DualMessage, Noise, StarAlgorithm, Turn
 from tacit.door import Door, Live, Private, Record, exact_answer, noise_key
 from tacit.errors import InputError
-from tacit.oracles import Gradient, Oracle, Statistics
+from tacit.oracles import Gradient, Oracle, ProximalStep, Statistics
 from tacit.spec import Spec
 from tacit.typing import Array, HostArray, PyTree
 
@@ -63,7 +63,7 @@ def plant(fault: Fault | None, algorithm: StarAlgorithm, live: Live) -> Subject:
 def _unclipped(oracle: Oracle) -> Oracle:
     if isinstance(oracle, Statistics):
         return dataclasses.replace(oracle, target_bound=sys.float_info.max)
-    if not isinstance(oracle, Gradient):
+    if not isinstance(oracle, Gradient | ProximalStep):
         raise InputError(f"{type(oracle).__name__} does not clip, so it cannot forget to")
     return dataclasses.replace(oracle, clip=math.inf)
 

@@ -21,20 +21,21 @@ _BATCH_FAULT = "full-batch"
 
 def audit(  # noqa: PLR0913, PLR0917 - one parameter per option
     algorithm: Annotated[
-        str, typer.Argument(help="dp-admm, noisy-gradient, one-question or dp-sgd.")
+        str, typer.Argument(help="dp-admm, noisy-gradient, one-question, pvp, dvp or dp-sgd.")
     ],
     fault: Annotated[
         str | None,
         typer.Option(
             help="Plant one: halved-noise, no-clipping, reused-noise or clear-dual; for dp-sgd "
-            "full-batch."
+            "full-batch, for dvp halved-noise."
         ),
     ] = None,
     mu: Annotated[
         float | None, typer.Option(help="What the plan is made to spend; 1.5 if not given.")
     ] = None,
     epsilon: Annotated[
-        float | None, typer.Option(help="The same for dp-sgd, at delta 1e-5; 2 if not given.")
+        float | None,
+        typer.Option(help="The same for dp-sgd (2 if not given) and dvp (4), at delta 1e-5."),
     ] = None,
     sampling_rate: Annotated[
         float | None, typer.Option(help="Of dp-sgd's batches; 0.2 if not given.")
@@ -44,7 +45,7 @@ def audit(  # noqa: PLR0913, PLR0917 - one parameter per option
     ] = None,
     runs: Annotated[
         int | None,
-        typer.Option(help="Runs on each of the two data sets; 1000, for dp-sgd 4000."),
+        typer.Option(help="Runs on each of the two data sets; 1000, for dp-sgd and dvp 4000."),
     ] = None,
     seed: Annotated[int, typer.Option(help="Of the noise and of the data.")] = 0,
     json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
@@ -52,7 +53,8 @@ def audit(  # noqa: PLR0913, PLR0917 - one parameter per option
     """Attack an algorithm, as planned or with a planted fault, on data that saturates its bound.
 
     Algorithms that answer on all records are planned to a mu and attacked in four layers. dp-sgd
-    answers on batches, which have no mu: its outputs alone give a lower bound on epsilon.
+    answers on batches, and dvp has its noise inside an objective: neither has a mu, and outputs
+    alone give a lower bound on epsilon.
     """
     asked = _Asked(algorithm, fault, mu, epsilon, sampling_rate, relation, runs, seed)
     report = interruptible(lambda: _attacked(asked))
@@ -88,8 +90,27 @@ def _attacked(asked: _Asked) -> AuditReport | EpsilonBound:
 
     one_of("ALGORITHM", asked.algorithm, ALGORITHMS)
     check_seed("seed", asked.seed)
-    sampled = method_named(asked.algorithm).sampled
-    return _on_batches(asked) if sampled else _on_all_records(asked)
+    method = method_named(asked.algorithm)
+    if method.inside:
+        return _inside_objective(asked)
+    return _on_batches(asked) if method.sampled else _on_all_records(asked)
+
+
+def _inside_objective(asked: _Asked) -> EpsilonBound:
+    from tacit.audit import audit_perturbed  # noqa: PLC0415 - start-up
+
+    asked.refuse(
+        ("mu", "sampling_rate", "relation"),
+        "noise inside an objective has a curve under replace_one, so give --epsilon",
+    )
+    if asked.fault is not None:
+        one_of("--fault", asked.fault, ("halved-noise",))
+    return audit_perturbed(
+        epsilon=4.0 if asked.epsilon is None else asked.epsilon,
+        runs=4000 if asked.runs is None else asked.runs,
+        seed=asked.seed,
+        fault=None if asked.fault is None else "halved-noise",
+    )
 
 
 def _on_all_records(asked: _Asked) -> AuditReport:
@@ -141,7 +162,9 @@ def _values(report: AuditReport | EpsilonBound, asked: _Asked) -> dict[str, Any]
 
     if isinstance(report, AuditReport):
         return report.to_dict()
-    settings = {"sampling_rate": _rate(asked), "relation": _relation(asked)}
+    settings: dict[str, Any] = {"relation": _relation(asked)}
+    if asked.algorithm != "dvp":
+        settings["sampling_rate"] = _rate(asked)
     return {"algorithm": asked.algorithm, "fault": asked.fault, **settings, **report.to_dict()}
 
 
@@ -158,12 +181,18 @@ def _batch_sentences(bound: EpsilonBound, asked: _Asked) -> str:
     if not bound.consistent:
         verdict = "violated: the outputs tell more than was certified"
     return (
-        f"Audit of {asked.algorithm}, {_planted(asked.fault)}, sampling rate {_rate(asked):g}, "
-        f"relation {_relation(asked)}, {bound.runs} runs on each of two neighbouring data sets\n\n"
+        f"Audit of {asked.algorithm}, {_planted(asked.fault)}, {_setting(asked)}, {bound.runs} "
+        "runs on each of two neighbouring data sets\n\n"
         f"claimed      epsilon {bound.claimed:.4g} at delta {bound.delta:g}\n"
         f"lower bound  epsilon {bound.epsilon:.4g} (confidence {bound.confidence:.0%}), from the "
         f"outputs alone\n\nVerdict: {verdict}"
     )
+
+
+def _setting(asked: _Asked) -> str:
+    if asked.algorithm == "dvp":
+        return "relation replace_one"
+    return f"sampling rate {_rate(asked):g}, relation {_relation(asked)}"
 
 
 def _planted(fault: str | None) -> str:

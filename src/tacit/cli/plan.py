@@ -252,7 +252,7 @@ def _numbers(text: str) -> tuple[int, ...]:
 
 
 def _warnings(given: _Given, public: _Public, request: Request) -> tuple[str, ...]:
-    from tacit.experiments.training import delta_warning  # noqa: PLC0415 - start-up
+    from tacit.privacy import delta_warning  # noqa: PLC0415 - start-up
 
     found = delta_warning(request.delta, given.records)
     if public.conditional:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -89,6 +90,9 @@ def train(  # noqa: PLR0913, PLR0917 - one parameter per option
     sampling_rate: Annotated[
         float | None, typer.Option(help="Of dp-sgd's batches: 0.1 if not given.")
     ] = None,
+    rho: Annotated[
+        float | None, typer.Option(help="The ADMM parameter, of dp-admm, pvp and dvp.")
+    ] = None,
     seed: Annotated[
         int | None, typer.Option(help="Of the noise: then the run is a reproduction, not private.")
     ] = None,
@@ -112,7 +116,7 @@ def train(  # noqa: PLR0913, PLR0917 - one parameter per option
         "agents": agents, "epsilon": epsilon, "delta": delta, "observer": observer,
         "relation": relation, "algorithm": algorithm, "rounds": rounds, "seed": seed,
         "split_seed": split_seed, "loss": loss, "regulariser": regulariser,
-        "constraint": constraint, "clip": clip, "sampling_rate": sampling_rate,
+        "constraint": constraint, "clip": clip, "sampling_rate": sampling_rate, "rho": rho,
     }  # fmt: skip
     options = TableOptions(target=target, bounds=bounds, agent_column=agent_column, test=test)
     delivery = Delivery(out, force, oracle_metrics, json)
@@ -198,11 +202,13 @@ def _prepared(
 
 def _check_problem(dataset: Dataset | Table, request: Request) -> None:
     """Raise unless there is such a problem, and the algorithm solves it in so many rounds."""
-    from tacit.algorithms import method_named  # noqa: PLC0415 - start-up
+    from tacit.algorithms import Choice, method_named  # noqa: PLC0415 - start-up
     from tacit.experiments.material import problem_for  # noqa: PLC0415 - start-up
 
     problem = problem_for(dataset, request)
-    method_named(request.algorithm).algorithm(problem).questions(_rounds(request))
+    method = method_named(request.algorithm)
+    choice = Choice(problem=problem, clip=math.inf, record_norm=1.0)
+    method.algorithm(choice).questions(_rounds(request))
 
 
 def _trained(

@@ -242,8 +242,8 @@ def _of_admm(made: Plan, problem: Problem, noise: float) -> _Prediction:
     iterates from the solution as if none exceeded c_w, which no step enforces, and what is released
     is the last public value.
     """
-    del noise
-    algorithm, facts = method_named("dp-admm").algorithm(problem), made.spec
+    del problem, noise
+    algorithm, facts = made.program.algorithm, made.spec
     if not isinstance(algorithm, DPADMM):
         raise InputError(
             "the method called dp-admm is another one now; forecast it by its own rate"

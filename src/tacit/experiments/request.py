@@ -39,6 +39,8 @@ class Request:
         Public bound on the coefficient of a record; None for its largest norm at the start.
     sampling_rate
         Of Poisson batches, for algorithms that sample; None for `DEFAULT_RATE`.
+    rho
+        The ADMM parameter, for algorithms that have one; None for a public choice.
     """
 
     agents: int
@@ -55,6 +57,7 @@ class Request:
     constraint: str = "none"
     clip: float | None = None
     sampling_rate: float | None = None
+    rho: float | None = None
 
 
 def terms_for(request: Request) -> Terms:

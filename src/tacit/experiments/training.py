@@ -18,7 +18,7 @@ from tacit.experiments.metrics import Metrics, curves_on_test, measure, optimum
 from tacit.experiments.planning import coefficient_clip, planned
 from tacit.experiments.request import Request
 from tacit.plan import Plan
-from tacit.privacy import Certificate
+from tacit.privacy import Certificate, delta_warning
 from tacit.problems import public_facts
 from tacit.runtime import run
 from tacit.typing import HostArray
@@ -116,21 +116,4 @@ def bounds_warning(dataset: Dataset | Table) -> tuple[str, ...]:
     return (
         "the certificate is conditional: the bounds file was filled in from the records; put "
         'public ranges and lists in their place and write source = "public"',
-    )
-
-
-def delta_warning(delta: float, records: int) -> tuple[str, ...]:
-    """Return a warning if delta exceeds 1 / (10 x records), else nothing.
-
-    Examples
-    --------
-    >>> delta_warning(1e-6, 1000)
-    ()
-    """
-    least = 1 / (10 * records)
-    if delta <= least:
-        return ()
-    return (
-        f"delta {delta:g} is above 1/(10 x {records} records) = {least:.2g}: such a mechanism "
-        f"may publish whole records; choose delta at most {least:.2g}",
     )

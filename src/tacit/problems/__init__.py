@@ -1,6 +1,6 @@
 """Problems: losses, regularisers, sets, private records and how they are shared among agents."""
 
-from tacit.problems.clipping import clip_coefficient
+from tacit.problems.clipping import clip_coefficient, default_clip
 from tacit.problems.facts import facts_from, public_facts
 from tacit.problems.losses import HuberHinge, Logistic, Loss, Squared
 from tacit.problems.multinomial import MultinomialLogistic
@@ -42,6 +42,7 @@ __all__ = [
     "check_norms",
     "clip_coefficient",
     "contiguous_partition",
+    "default_clip",
     "dirichlet_partition",
     "facts_from",
     "minimise",
