@@ -84,7 +84,10 @@ def train(  # noqa: PLR0913, PLR0917 - one parameter per option
     ] = "messages",
     relation: Annotated[str, typer.Option(help="replace_one or zero_out.")] = "replace_one",
     algorithm: Annotated[
-        str, typer.Option(help="noisy-gradient, dp-admm, dp-sgd or (squared loss) one-question.")
+        str,
+        typer.Option(
+            help="noisy-gradient, dp-admm, pvp, dvp, dp-sgd or (squared loss) one-question."
+        ),
     ] = "noisy-gradient",
     rounds: Annotated[int | None, typer.Option(help="The algorithm's own if not given.")] = None,
     sampling_rate: Annotated[
