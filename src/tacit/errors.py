@@ -17,3 +17,7 @@ class DataError(InputError):
 
 class PrivacyError(TacitError):
     """A law that privacy rests on was broken; nothing may be released."""
+
+
+class SolverError(TacitError):
+    """A numerical method did not reach the accuracy that it promises; no result is given."""
