@@ -20,9 +20,11 @@ from tacit.typing import HostArray
 
 # of the returned point: how far the data may have to move for it to be the exact projection
 TOLERANCE = 1e-9
+# where the refinement ends; below it lies rounding
+ENOUGH = 1e-12
 NEWTON_STEPS = 25
 # keeps Newton's matrix regular where constraints are redundant; it moves no solution
-SHIFT = 1e-11
+SHIFT = 1e-8
 
 Pair: TypeAlias = tuple[HostArray, HostArray]
 
@@ -65,7 +67,8 @@ class ConicProjector:
             raise InputError("the point to be projected is not finite; look for a NaN before it")
         if not np.all((metric > 0) & np.isfinite(metric)):
             raise InputError("a weight of the metric is not above 0 and finite; give positive ones")
-        metric = metric / metric.max()
+        # a common factor of the metric is free: it brings multipliers and slacks to one size
+        metric = metric / max(metric.max(), np.abs(metric * x).max())
         system = _Optimality(self.A, self.b, self.cone, x, metric)
         point, residual = system.refine(self._interior_point(x, metric))
         if not residual <= TOLERANCE:
@@ -99,17 +102,22 @@ class _Optimality:
         self._unit = max(1.0, np.abs(v).max(), np.abs(b).max(initial=0.0))
 
     def refine(self, point: Pair) -> tuple[Pair, float]:
-        """Return the pair after Newton steps, as long as they help, and its relative residual."""
-        residual = self._residual(point)
+        """Return the best pair of some Newton steps, and its relative residual.
+
+        A step may make things worse on the way; once the residual is small enough, the first
+        that does ends the search.
+        """
+        best, least = point, self._residual(point)
         for _ in range(NEWTON_STEPS):
-            if not residual > 0:
+            if least <= ENOUGH:
                 break
-            following = self._newton(point)
-            reached = self._residual(following)
-            if not reached < residual:
+            point = self._newton(point)
+            residual = self._residual(point)
+            if residual < least:
+                best, least = point, residual
+            elif least <= TOLERANCE:
                 break
-            point, residual = following, reached
-        return point, residual
+        return best, least
 
     def _errors(self, point: Pair) -> Pair:
         x, z = point
