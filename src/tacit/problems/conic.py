@@ -102,10 +102,8 @@ class ConicSet(ConvexSet):
     def contains(self, x: Float[Array, "*S"], tol: float) -> Bool[Array, ""]:
         """Return whether b - A x is within `tol` of K in every coordinate."""
         self._check_size(x)
-        flat, limit = x.ravel(), jnp.asarray(tol, x.dtype)
-        shape = jax.ShapeDtypeStruct((), np.bool_)
         host = partial(contains_rows, self.projector)
-        return jax.pure_callback(host, shape, flat, limit, vmap_method="broadcast_all")
+        return _called(host, (), np.bool_, x.ravel(), jnp.asarray(tol, x.dtype))
 
     def _check_size(self, x: Array) -> None:
         if x.size != self.dimension:
@@ -186,12 +184,17 @@ def _on_host(host: Callable[..., Any], size: int, agent: Array, x: Array, metric
     if not any(isinstance(value, jax.core.Tracer) for value in (agent, x, metric)):
         # called at once, an error reaches the caller as it was raised
         return jnp.asarray(host(agent, x, metric))
-    shape = jax.ShapeDtypeStruct((size,), x.dtype)
-    return jax.pure_callback(host, shape, agent, x, metric, vmap_method="broadcast_all")
+    return _called(host, (size,), x.dtype, agent, x, metric)
+
+
+def _called(host: Callable[..., Any], shape: tuple[int, ...], dtype: Any, *args: Array) -> Array:
+    result = jax.ShapeDtypeStruct(shape, dtype)  # type: ignore[no-untyped-call]
+    return jnp.asarray(jax.pure_callback(host, result, *args, vmap_method="broadcast_all"))
 
 
 def _matrix(A: Any) -> sp.csc_array:
-    matrix = sp.csc_array(A if sp.issparse(A) else np.atleast_2d(np.asarray(A, float)), dtype=float)
+    dense_or_sparse: Any = A if sp.issparse(A) else np.atleast_2d(np.asarray(A, dtype=float))
+    matrix: sp.csc_array = sp.csc_array(dense_or_sparse).astype(float)
     matrix.sum_duplicates()
     return matrix
 

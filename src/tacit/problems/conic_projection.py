@@ -69,7 +69,7 @@ class ConicProjector:
             raise InputError("a weight of the metric is not above 0 and finite; give positive ones")
         # a common factor of the metric is free: it brings multipliers and slacks to one size
         metric = metric / max(metric.max(), np.abs(metric * x).max())
-        system = _Optimality(self.A, self.b, self.cone, x, metric)
+        system = Optimality(self.A, self.b, self.cone, x, metric)
         point, residual = system.refine(self._interior_point(x, metric))
         if not residual <= TOLERANCE:
             raise SolverError(
@@ -87,7 +87,8 @@ class ConicProjector:
         return np.array(solution.x), np.array(solution.z)
 
 
-class _Optimality:
+@final
+class Optimality:
     """The equations of one projection in the point x and the multipliers z.
 
         metric (x - v) + A'z = 0,        s - P_K(s - z) = 0,        s = b - A x.
@@ -99,7 +100,7 @@ class _Optimality:
         self, A: sp.csc_array, b: HostArray, cone: ProductCone, v: HostArray, metric: HostArray
     ) -> None:
         self.A, self.b, self.cone, self.v, self.metric = A, b, cone, v, metric
-        self._unit = max(1.0, np.abs(v).max(), np.abs(b).max(initial=0.0))
+        self.unit = max(1.0, np.abs(v).max(), np.abs(b).max(initial=0.0))
 
     def refine(self, point: Pair) -> tuple[Pair, float]:
         """Return the best pair of some Newton steps, and its relative residual.
@@ -107,12 +108,12 @@ class _Optimality:
         A step may make things worse on the way; once the residual is small enough, the first
         that does ends the search.
         """
-        best, least = point, self._residual(point)
+        best, least = point, self.residual(point)
         for _ in range(NEWTON_STEPS):
             if least <= ENOUGH:
                 break
             point = self._newton(point)
-            residual = self._residual(point)
+            residual = self.residual(point)
             if residual < least:
                 best, least = point, residual
             elif least <= TOLERANCE:
@@ -124,7 +125,7 @@ class _Optimality:
         slack = self.b - self.A @ x
         return self.metric * (x - self.v) + self.A.T @ z, slack - self.cone.project(slack - z)
 
-    def _residual(self, point: Pair) -> float:
+    def residual(self, point: Pair) -> float:
         """Return how far v and b must move, relative to their size, for x to be exact.
 
         With e the second error, b - e is the bound and z - e the multiplier of an exact optimum
@@ -133,7 +134,7 @@ class _Optimality:
         error = self._errors(point)[1]
         x, z = point
         moved = x + (self.A.T @ (z - error)) / self.metric - self.v
-        return float(max(np.abs(moved).max(), np.abs(error).max(initial=0.0)) / self._unit)
+        return float(max(np.abs(moved).max(), np.abs(error).max(initial=0.0)) / self.unit)
 
     def _newton(self, point: Pair) -> Pair:
         x, z = point
@@ -171,7 +172,7 @@ def contains_rows(
 ) -> Bool[HostArray, "*B"]:
     """Return for each row of x whether it is in the set."""
     x, tol = np.asarray(x, float), np.asarray(tol)
-    inside = [projector.contains(x[row], tol[row]) for row in np.ndindex(x.shape[:-1])]
+    inside = [projector.contains(x[row], float(tol[row])) for row in np.ndindex(x.shape[:-1])]
     return np.array(inside).reshape(x.shape[:-1])
 
 

@@ -177,15 +177,16 @@ class Ball(ConvexSet):
         grows towards the root and never passes it.
         """
         weights, radius = metric / jnp.max(metric), jnp.asarray(self.radius, x.dtype)
+        rounding = 4 * float(np.finfo(x.dtype).eps)
 
         def newton(m: Array) -> Array:
             p = weights * x / (weights + m)
             norm = jnp.linalg.norm(p.ravel())
             slope = jnp.sum(p**2 / (weights + m))
-            return m + (norm / radius - 1) * norm**2 / slope
+            return jnp.asarray(m + (norm / radius - 1) * norm**2 / slope)
 
         def grows(pair: tuple[Array, Array]) -> Array:
-            return pair[1] > pair[0] * (1 + 4 * jnp.finfo(x.dtype).eps)
+            return jnp.asarray(pair[1] > pair[0] * (1 + rounding))
 
         start = jnp.zeros((), x.dtype)
         first = jnp.where(jnp.linalg.norm(x.ravel()) > radius, newton(start), start)
