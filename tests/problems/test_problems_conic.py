@@ -128,7 +128,9 @@ def test_a_metric_is_the_plain_projection_of_the_scaled_problem():
     constraint, _ = zone()
     root = np.sqrt(METRIC)
     scaled = ConicSet(
-        constraint.projector.A / root[None, :], constraint.projector.b, cones=constraint.cones
+        constraint.projector.constraint.A / root[None, :],
+        constraint.projector.constraint.b,
+        cones=constraint.cones,
     )
     for v in np.random.default_rng(4).normal(size=(5, SIZE)):
         theirs = scaled.project(jnp.asarray(root * v)) / root
@@ -252,9 +254,8 @@ def test_a_set_is_described_as_plain_values():
 
 def inexact_optimum(constraint, v, metric, shift):
     """Return the equations of a projection and a pair that solves them up to about `shift`."""
-    one = constraint.projector
-    system = Optimality(one.A, one.b, one.cone, v, metric)
-    (x, z), _ = system.refine(one._interior_point(v, metric))
+    system = Optimality(constraint.projector.constraint, v, metric)
+    (x, z), _ = system.refine(constraint.projector._interior_point(v, metric))
     random = np.random.default_rng(3)
     return system, (x + shift * random.normal(size=x.size), z + shift * random.normal(size=z.size))
 
@@ -264,7 +265,7 @@ def test_the_residual_is_the_data_s_distance_to_an_exact_projection(shift):
     constraint, _ = zone()
     v, metric = np.random.default_rng(5).normal(size=SIZE), METRIC / METRIC.max()
     system, (x, z) = inexact_optimum(constraint, v, metric, shift)
-    one = constraint.projector
+    one = constraint.projector.constraint
     slack = one.b - one.A @ x
     error = slack - one.cone.project(slack - z)
     moved_v = x + one.A.T @ (z - error) / metric

@@ -6,6 +6,7 @@ import hashlib
 import threading
 import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias, final
 
 import clarabel
@@ -30,6 +31,32 @@ Pair: TypeAlias = tuple[HostArray, HostArray]
 
 
 @final
+@dataclass(frozen=True, eq=False)
+class Constraint:
+    """{x : b - A x in K}, with what Newton's matrix takes from it at every point.
+
+    With D the derivative of the projection onto K and R = I - D the matrix is
+
+        [[metric, A'], [-R A, D + SHIFT R]] = diag(metric, 0) + fixed + [0; D] moving.
+    """
+
+    A: sp.csc_array
+    b: HostArray
+    cone: ProductCone
+    transposed: sp.csr_array
+    fixed: sp.csc_array
+    moving: sp.csc_array
+
+
+def constraint(A: sp.csc_array, b: Float[HostArray, "N"], cones: Sequence[Cone]) -> Constraint:
+    """Return the constraint with its matrices prepared."""
+    eye = sp.eye_array(b.size, format="csc")
+    fixed = sp.block_array([[None, A.T], [-A, SHIFT * eye]], format="csc")
+    moving = sp.hstack([A, (1 - SHIFT) * eye], format="csc")
+    return Constraint(A, b, product_cone(cones), sp.csr_array(A.T), fixed, moving)
+
+
+@final
 class ConicProjector:
     """The projection onto one set, with everything set up that does not change between points.
 
@@ -38,7 +65,7 @@ class ConicProjector:
     """
 
     def __init__(self, A: sp.csc_array, b: Float[HostArray, "N"], cones: Sequence[Cone]) -> None:
-        self.A, self.b, self.cone = A, b, product_cone(cones)
+        self.constraint = constraint(A, b, cones)
         self.digest = _digest(A, b, cones)
         self._lock = threading.Lock()
         self._solver = _set_up(A, b, cones)
@@ -52,12 +79,12 @@ class ConicProjector:
     @property
     def dimension(self) -> int:
         """Coordinates of x."""
-        return int(self.A.shape[1])
+        return int(self.constraint.A.shape[1])
 
     def contains(self, x: Float[HostArray, "D"], tol: float) -> bool:
         """Return whether b - A x is within `tol` of K in every coordinate."""
-        slack = self.b - self.A @ x
-        return bool(np.all(np.abs(slack - self.cone.project(slack)) <= tol))
+        slack = self.constraint.b - self.constraint.A @ x
+        return bool(np.all(np.abs(slack - self.constraint.cone.project(slack)) <= tol))
 
     def project(
         self, x: Float[HostArray, "D"], metric: Float[HostArray, "D"]
@@ -69,7 +96,7 @@ class ConicProjector:
             raise InputError("a weight of the metric is not above 0 and finite; give positive ones")
         # a common factor of the metric is free: it brings multipliers and slacks to one size
         metric = metric / max(metric.max(), np.abs(metric * x).max())
-        system = Optimality(self.A, self.b, self.cone, x, metric)
+        system = Optimality(self.constraint, x, metric)
         point, residual = system.refine(self._interior_point(x, metric))
         if not residual <= TOLERANCE:
             raise SolverError(
@@ -96,11 +123,9 @@ class Optimality:
     By Moreau's decomposition the second says that s is in K, z in its dual cone and <s, z> = 0.
     """
 
-    def __init__(
-        self, A: sp.csc_array, b: HostArray, cone: ProductCone, v: HostArray, metric: HostArray
-    ) -> None:
-        self.A, self.b, self.cone, self.v, self.metric = A, b, cone, v, metric
-        self.unit = max(1.0, np.abs(v).max(), np.abs(b).max(initial=0.0))
+    def __init__(self, constraint: Constraint, v: HostArray, metric: HostArray) -> None:
+        self.constraint, self.v, self.metric = constraint, v, metric
+        self.unit = max(1.0, np.abs(v).max(), np.abs(constraint.b).max(initial=0.0))
 
     def refine(self, point: Pair) -> tuple[Pair, float]:
         """Return the best pair of some Newton steps, and its relative residual.
@@ -121,9 +146,9 @@ class Optimality:
         return best, least
 
     def _errors(self, point: Pair) -> Pair:
-        x, z = point
-        slack = self.b - self.A @ x
-        return self.metric * (x - self.v) + self.A.T @ z, slack - self.cone.project(slack - z)
+        (x, z), one = point, self.constraint
+        slack = one.b - one.A @ x
+        return self.metric * (x - self.v) + one.transposed @ z, slack - one.cone.project(slack - z)
 
     def residual(self, point: Pair) -> float:
         """Return how far v and b must move, relative to their size, for x to be exact.
@@ -133,22 +158,21 @@ class Optimality:
         """
         error = self._errors(point)[1]
         x, z = point
-        moved = x + (self.A.T @ (z - error)) / self.metric - self.v
+        moved = x + (self.constraint.transposed @ (z - error)) / self.metric - self.v
         return float(max(np.abs(moved).max(), np.abs(error).max(initial=0.0)) / self.unit)
 
     def _newton(self, point: Pair) -> Pair:
-        x, z = point
-        stationarity, complementarity = self._errors(point)
-        derivative = self.cone.derivative(self.b - self.A @ x - z)
-        rest = sp.eye_array(z.size, format="csc") - derivative
-        matrix = sp.block_array(
-            [[sp.diags_array(self.metric), self.A.T], [-rest @ self.A, derivative + SHIFT * rest]],
-            format="csc",
-        )
+        (x, z), one = point, self.constraint
+        derivative = one.cone.derivative(one.b - one.A @ x - z)
+        size = x.size + z.size
+        lowered = (derivative.data, derivative.indices + x.size, derivative.indptr)
+        diagonal = np.concatenate([self.metric, np.zeros(z.size)])
+        matrix = sp.diags_array(diagonal, format="csc") + one.fixed
+        matrix = matrix + sp.csc_array(lowered, shape=(size, z.size)) @ one.moving
         with warnings.catch_warnings():
             # a singular matrix gives a step that is not finite, which `refine` turns down
             warnings.simplefilter("ignore", spl.MatrixRankWarning)
-            step = spl.spsolve(matrix, -np.concatenate([stationarity, complementarity]))
+            step = spl.spsolve(matrix, -np.concatenate(self._errors(point)))
         return x + step[: x.size], z + step[x.size :]
 
 

@@ -170,7 +170,7 @@ class Ball(ConvexSet):
         return x * jnp.where(norm > radius, radius / norm, 1)
 
     def _project_in(self, x: Float[Array, "*S"], metric: Float[Array, "*S"]) -> Float[Array, "*S"]:
-        """Return metric x / (metric + m), with the multiplier m >= 0 of |p|^2 <= radius^2.
+        """Return x / (1 + m / metric), with the multiplier m >= 0 of |p|^2 <= radius^2.
 
         m = 0 inside. Outside, m is the root of 1/|p(m)| - 1/radius, which is increasing and
         concave (Conn, Gould and Toint 2000, section 7.3.3), so that Newton's method from 0
@@ -180,7 +180,7 @@ class Ball(ConvexSet):
         rounding = 4 * float(np.finfo(x.dtype).eps)
 
         def newton(m: Array) -> Array:
-            p = weights * x / (weights + m)
+            p = x / (1 + m / weights)
             norm = jnp.linalg.norm(p.ravel())
             slope = jnp.sum(p**2 / (weights + m))
             return jnp.asarray(m + (norm / radius - 1) * norm**2 / slope)
@@ -191,7 +191,7 @@ class Ball(ConvexSet):
         start = jnp.zeros((), x.dtype)
         first = jnp.where(jnp.linalg.norm(x.ravel()) > radius, newton(start), start)
         m = jax.lax.while_loop(grows, lambda pair: (pair[1], newton(pair[1])), (start, first))[1]
-        return weights * x / (weights + m)
+        return x / (1 + m / weights)
 
     def prox_l1(
         self, v: Float[Array, "*S"], threshold: float | Float[Array, ""]
