@@ -1,6 +1,8 @@
 """Problems: losses, regularisers, sets, private records and how they are shared among agents."""
 
 from tacit.problems.clipping import clip_coefficient, default_clip
+from tacit.problems.cones import Cone
+from tacit.problems.conic import AgentSets, ConicSet, polyhedron
 from tacit.problems.facts import facts_from, public_facts
 from tacit.problems.losses import HuberHinge, Logistic, Loss, Squared
 from tacit.problems.multinomial import MultinomialLogistic
@@ -21,8 +23,11 @@ from tacit.problems.solve import Solution, minimise
 __all__ = [
     "L1",
     "L2",
+    "AgentSets",
     "Ball",
     "Box",
+    "Cone",
+    "ConicSet",
     "ConvexSet",
     "ElasticNet",
     "HuberHinge",
@@ -48,6 +53,7 @@ __all__ = [
     "minimise",
     "pack",
     "partition_by",
+    "polyhedron",
     "public_facts",
     "random_partition",
     "replace_record",
