@@ -4,8 +4,9 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
+OTHER  := .venv-diffprivlib
 
-.PHONY: demo test bench lint docs clean
+.PHONY: demo test bench bench-diffprivlib lint docs clean
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -21,6 +22,15 @@ test: $(READY)            ## the test suite, on all cores, with branch coverage
 bench: $(READY)           ## speed, memory and accuracy, as ratios measured in one process
 	$(BIN)/python -m bench
 
+# diffprivlib needs an older scikit-learn than this project's
+$(OTHER)/.ready:
+	$(PYTHON) -m venv $(OTHER)
+	$(OTHER)/bin/python -m pip install --quiet --disable-pip-version-check 'diffprivlib==0.6.6' 'scikit-learn==1.7.2'
+	touch $@
+
+bench-diffprivlib: $(READY) $(OTHER)/.ready   ## accuracy against diffprivlib, some minutes
+	$(BIN)/python -m bench.against_diffprivlib $(OTHER)/bin/python
+
 lint: $(READY)            ## format, style, types
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -30,4 +40,4 @@ docs: $(READY)            ## docs/*.md as one self-contained page, docs/site/ind
 	$(BIN)/python docs/build.py
 
 clean:
-	rm -rf $(VENV) demo docs/site
+	rm -rf $(VENV) $(OTHER) demo docs/site

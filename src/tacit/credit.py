@@ -50,6 +50,12 @@ def credits_summation(program: Program) -> bool:
         return False
     if any(oracle.sampling_rate < 1 for oracle in program.oracles):
         return False
+    model = program.template.shape
+    if any(
+        oracle.noise_shape(oracle.answer_shape(model)) != oracle.answer_shape(model)
+        for oracle in program.oracles
+    ):  # the noise is not simply added
+        return False
     algorithm, template = program.algorithm, program.template
     answer = jnp.zeros(program.oracles[0].answer_shape(template.shape), template.dtype)
     private = (algorithm.start(template), _own(program))

@@ -9,6 +9,7 @@ used on shards that their caller owns, and what they return is not a release.
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -100,27 +101,39 @@ def exact_answer(
     **Guarantee.** A turn without a question has no ledger entry and no noise, so its answer must
     not depend on the shard: it is a constant.
     """
-    branches = [partial(_exact, oracle) for oracle in oracles]
-    if len(oracles) == 1:
-        answer = branches[0](private, query, turn, key)
-    else:
-        answer = jax.lax.switch(turn.kind, branches, private, query, turn, key)
+
+    def exact(oracle: Oracle) -> Array:
+        return oracle.exact(_batch(oracle, private, turn, key), private.records, query)
+
+    return _of_kind(oracles, turn, exact)
+
+
+def _of_kind(oracles: tuple[Oracle, ...], turn: Turn, function: Callable[[Oracle], Array]) -> Array:
+    """Return `function` of oracle number `turn.kind`; zeros for -1."""
+    branches = [partial(function, oracle) for oracle in oracles]
+    answer = branches[0]() if len(oracles) == 1 else jax.lax.switch(turn.kind, branches)
     return jnp.where(turn.kind >= 0, answer, jnp.zeros_like(answer))
 
 
-def _exact(oracle: Oracle, private: Private, query: PyTree, turn: Turn, key: Key | None) -> Array:
-    shard = private.shard
-    if oracle.sampling_rate < 1:
-        if key is None:
-            raise InputError("an oracle samples its batches; give the key of the run")
-        shard = oracle.batch(shard, batch_key(key, turn))
-    return oracle.exact(shard, private.records, query)
+def _batch(oracle: Oracle, private: Private, turn: Turn, key: Key | None) -> Shard:
+    if oracle.sampling_rate == 1:
+        return private.shard
+    if key is None:
+        raise InputError("an oracle samples its batches; give the key of the run")
+    return oracle.batch(private.shard, batch_key(key, turn))
+
+
+def answer_shape(oracle: Oracle, private: Private, query: PyTree) -> tuple[int, ...]:
+    """Return the shape of the oracle's exact answer, without computing it."""
+    answer = jax.eval_shape(oracle.exact, private.shard, private.records, query)
+    return tuple(answer.shape)
 
 
 class Live(Door):
-    """The door of a run: exact answer plus noise of the turn's scale.
+    """The door of a run: the oracle's answer under noise of the turn's scale.
 
-    **Guarantee.** Every answer is `exact + mechanism.sample(...)` with a key that is used once, and
+    **Guarantee.** Every answer is `oracle.answer(..., mechanism.sample(...))`, which is the exact
+    answer plus noise unless the oracle says otherwise, with a key that is used once, and
     every answer leaves one record, which the run compares with the plan. A batch is drawn afresh
     for every answer, with another key that is used once.
     """
@@ -131,9 +144,14 @@ class Live(Door):
 
     @override
     def __call__(self, private: Private, query: PyTree, turn: Turn) -> tuple[Array, Record]:
-        exact = exact_answer(self.oracles, private, query, turn, self.key)
-        noise = self.mechanism.sample(noise_key(self.key, turn), exact, turn.scale)
-        answer = exact + noise
+        def answered(oracle: Oracle) -> Array:
+            shard = _batch(oracle, private, turn, self.key)
+            shape = oracle.noise_shape(answer_shape(oracle, private, query))
+            like = jnp.zeros(shape, private.records.dtype)
+            noise = self.mechanism.sample(noise_key(self.key, turn), like, turn.scale)
+            return oracle.answer(shard, private.records, query, noise)
+
+        answer = _of_kind(self.oracles, turn, answered)
         return answer, Record(turn.kind, turn.scale, answer, self._rate(turn))
 
     def _rate(self, turn: Turn) -> Array | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,11 +21,13 @@ from tacit.algorithms import Noise, StarAlgorithm
 from tacit.credit import credits_summation
 from tacit.describe import compact, describe
 from tacit.errors import InputError, PrivacyError
-from tacit.oracles import Oracle, Size
+from tacit.oracles import Oracle, Size, check_sampling
 from tacit.privacy import (
     Adjacency,
     Certificate,
+    Event,
     Gaussian,
+    Inside,
     Ledger,
     Mechanism,
     Messages,
@@ -33,9 +36,9 @@ from tacit.privacy import (
     SensitivityBound,
     Sum,
     certify,
-    multiplier_for,
+    gaussian_multiplier,
+    multiplier_for_all,
     sampled,
-    sampled_multiplier,
 )
 from tacit.program import Program, cast
 from tacit.spec import Spec
@@ -128,8 +131,9 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
     Raises
     ------
     InputError
-        If an answer is not bounded and epsilon is finite, a setting is out of range, or the oracles
-        differ in sampling rate or in the shape of their answers.
+        If an answer is not bounded and epsilon is finite, a setting is out of range, the oracles
+        differ in the shape of their answers or in where the noise stands, or one samples as
+        `check_sampling` forbids.
     PrivacyError
         If the predicted ledger would cost more than the budget.
 
@@ -143,21 +147,23 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
     For the observer of sums, the noises of honest agents add: with k colluders, h = max(1, A - k)
     honest agents and the largest sensitivity D, each adds scale z D / sqrt(h). This is used only
     if `credits_summation` shows it; otherwise the plan falls back to the observer of all messages,
-    which is always valid. On sampled batches z is found by `sampled_multiplier`, which may take
-    seconds, the certificate is the numerical accountant's, and summation is never credited.
+    which is always valid. On sampled batches, and for noise inside an objective, z is found
+    numerically (`multiplier_for_all`), which may take seconds, the certificate is the numerical
+    accountant's, and summation is never credited.
     """
     rounds = checks.at_least("rounds", rounds, 1)
     check_size(rounds, spec.agents)
     kinds = _questions(algorithm, rounds, len(oracles))
     check_size(kinds.size, spec.agents)
     law = NoNoise() if np.isinf(terms.epsilon) else (mechanism or Gaussian())
-    rate = _common_rate(oracles, spec)
-    design = _Design(spec, algorithm, oracles, terms, law)
+    _check_shapes(oracles, spec)
+    design = _Design(spec, algorithm, oracles, terms, law, _inside(oracles, spec, terms.adjacency))
     preview = _preview(design)
-    multiplier = _multiplier(terms, law, asked=int(np.sum(kinds >= 0)), rate=rate)
+    multiplier = _multiplier(design, kinds)
 
     def build(observer: Observer) -> _Draft:
-        noise = Noise(multiplier, _scales(preview, multiplier, observer), rate < 1)
+        scales = _scales(preview, multiplier, observer)
+        noise = Noise(multiplier, scales, oracles[0].sampling_rate < 1)
         return _draft(design, kinds, noise, observer, precision)
 
     draft = build(terms.observer)
@@ -169,7 +175,7 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
         draft.ledger, delta=terms.delta, adjacency=terms.adjacency, observer=observer
     )
     if observer != terms.observer:
-        certificate = _named_as_asked(certificate, terms.observer, batches=rate < 1)
+        certificate = _named_as_asked(certificate, terms.observer, draft.ledger)
     if not certificate.epsilon <= terms.epsilon * (1 + 1e-9):
         raise PrivacyError(
             f"the plan would spend epsilon {certificate.epsilon:g}; the budget is {terms.epsilon:g}"
@@ -187,6 +193,7 @@ class _Design:
     oracles: tuple[Oracle, ...]
     terms: Terms
     mechanism: Mechanism
+    inside: Inside | None
 
 
 @dataclass(frozen=True)
@@ -227,21 +234,24 @@ def _questions(algorithm: StarAlgorithm, rounds: int, oracles: int) -> HostArray
     return kinds.astype(np.int32)
 
 
-def _common_rate(oracles: tuple[Oracle, ...], spec: Spec) -> float:
-    """Return the sampling rate of the oracles, once they are seen to agree."""
-    rates = {oracle.sampling_rate for oracle in oracles}
-    if len(rates) != 1:
+def _inside(oracles: tuple[Oracle, ...], spec: Spec, adjacency: Adjacency) -> Inside | None:
+    """Return where the noise stands, once the oracles are seen to agree."""
+    found = [oracle.inside(spec, adjacency) for oracle in oracles]
+    if len(oracles) > 1 and any(inside is not None for inside in found):
         raise InputError(
-            f"the oracles of a plan must sample at one rate, these do at {sorted(rates)}; give all "
-            "of them the same rate"
+            "noise inside an objective is accounted for where it is the plan's only question; plan "
+            "the other questions separately"
         )
+    return found[0]
+
+
+def _check_shapes(oracles: tuple[Oracle, ...], spec: Spec) -> None:
     shapes = {oracle.answer_shape(spec.shape) for oracle in oracles}
     if len(shapes) != 1:
         raise InputError(
             f"the oracles of a plan must answer in one shape, these do in {sorted(shapes)}; plan "
             "their questions separately"
         )
-    return oracles[0].sampling_rate
 
 
 def _preview(design: _Design) -> HostArray:
@@ -256,18 +266,23 @@ def _preview(design: _Design) -> HostArray:
     return moves[0]
 
 
-def _multiplier(terms: Terms, mechanism: Mechanism, *, asked: int, rate: float) -> float:
-    if isinstance(mechanism, NoNoise) or asked == 0:
+def _multiplier(design: _Design, kinds: HostArray) -> float:
+    """Return the multiplier, equal for all questions, at which they fit the budget."""
+    terms, mechanism, inside = design.terms, design.mechanism, design.inside
+    counts = Counter(kinds[kinds >= 0].tolist())
+    if isinstance(mechanism, NoNoise) or not counts:
         return 0.0
-    budget: dict[str, Any] = {
-        "rounds": asked,
-        "epsilon": terms.epsilon,
-        "delta": terms.delta,
-        "relation": terms.adjacency.relation,
-    }
-    if isinstance(mechanism, Gaussian):
-        return sampled_multiplier(rate, **budget)
-    return multiplier_for(lambda multiplier: sampled(mechanism.event(multiplier), rate), **budget)
+    rates = {kind: design.oracles[kind].sampling_rate for kind in counts}
+    if isinstance(mechanism, Gaussian) and inside is None and set(rates.values()) == {1.0}:
+        return gaussian_multiplier(terms.epsilon, terms.delta, counts.total())
+
+    def events(multiplier: float) -> list[tuple[Event, int]]:
+        one = mechanism.event(multiplier) if inside is None else inside.worst(multiplier)
+        return [(sampled(one, rates[kind]), count) for kind, count in counts.items()]
+
+    return multiplier_for_all(
+        events, epsilon=terms.epsilon, delta=terms.delta, relation=terms.adjacency.relation
+    )
 
 
 def _draft(
@@ -280,11 +295,13 @@ def _draft(
         oracle.bound(spec, adjacency, norm=norm, size=size, values=schedules)
         for oracle in design.oracles
     )
+    for oracle, bound in zip(design.oracles, bounds, strict=True):
+        check_sampling(oracle, bound, spec=spec, norm=norm, size=size, values=schedules)
     sensitivity = _by_kind(bounds, kinds)
     scale = _scales(sensitivity, noise.multiplier, observer)
     asked = np.broadcast_to(kinds, sensitivity.shape)
-    rate = np.full(asked.shape, design.oracles[0].sampling_rate)
-    ledger = Ledger(asked, sensitivity, scale, design.mechanism, rate)
+    rates = np.array([oracle.sampling_rate for oracle in design.oracles])[np.maximum(asked, 0)]
+    ledger = Ledger(asked, sensitivity, scale, design.mechanism, rates, design.inside)
     return _Draft(schedules, bounds, ledger, _program(design, kinds, schedules, scale, precision))
 
 
@@ -334,9 +351,13 @@ def _rounded_up(scale: HostArray, precision: Precision) -> HostArray:
     return np.where(narrow < scale, np.nextafter(narrow, np.inf, dtype=narrow.dtype), narrow)
 
 
-def _named_as_asked(certificate: Certificate, asked: Observer, *, batches: bool) -> Certificate:
+def _named_as_asked(certificate: Certificate, asked: Observer, ledger: Ledger) -> Certificate:
     """Keep the observer's name where it was certified at the value for all messages."""
-    why = "its batches are sampled" if batches else "this algorithm asks at private iterates"
+    why = "this algorithm asks at private iterates"
+    if ledger.sampled:
+        why = "its batches are sampled"
+    elif ledger.inside is not None:
+        why = "its noise stands inside an objective"
     trust = (
         f"none needed: {why}, so nothing is credited to summation; this is the value for an "
         "observer of every message"

@@ -40,7 +40,7 @@ def observed_ledger(planned: Ledger, kind: Any, scale: Any, rate: Any = None) ->
     Parameters
     ----------
     planned
-        Supplies the sensitivities and the law.
+        Supplies the sensitivities and the law, which are the oracles' and not the door's.
     kind, scale, rate
         `(T, E, A)` as recorded; no rate where no oracle sampled.
     """
@@ -50,6 +50,7 @@ def observed_ledger(planned: Ledger, kind: Any, scale: Any, rate: Any = None) ->
         _agents_first(scale),
         planned.mechanism,
         None if rate is None else _agents_first(rate),
+        planned.inside,
     )
 
 

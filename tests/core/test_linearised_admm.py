@@ -1,6 +1,7 @@
 """Laws 3, 7, 9 and 10 for the linearised ADMM, and Algorithm 3.1 of Ryu & Kim as printed."""
 
 import math
+from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
@@ -8,9 +9,11 @@ import numpy as np
 import pytest
 
 from conftest import make_shards, make_terms
-from tacit.algorithms import LinearisedADMM, PublicSettings, PublishedSettings, algorithm_named
+from tacit.algorithms import LinearisedADMM, PublicSettings, PublishedSettings
 from tacit.door import Live, Recorded, Replay
 from tacit.errors import InputError
+from tacit.experiments import Request
+from tacit.experiments.request import local_updates
 from tacit.oracles import Gradient, ProjectedStep
 from tacit.plan import plan
 from tacit.privacy import Laplace
@@ -25,7 +28,6 @@ from tacit.problems import (
     MultinomialLogistic,
     NoRegulariser,
     Problem,
-    Squared,
     minimise,
     pack,
     public_facts,
@@ -303,5 +305,10 @@ def test_settings_out_of_range_are_refused():
         LinearisedADMM(ZOO["box"], 0)
     with pytest.raises(InputError, match="strong_convexity"):
         PublishedSettings(1.0, 1.0, 10, 1.0, "strongly-convex")
-    with pytest.raises(InputError, match="makes one update a round"):
-        algorithm_named("noisy-gradient", Problem(Squared(), L2(0.1), Box(-1, 1)), local_updates=2)
+    asked = Request(
+        agents=2, epsilon=1.0, delta=1e-3, observer="messages", relation="replace_one",
+        algorithm="noisy-gradient", local_updates=2,
+    )  # fmt: skip
+    with pytest.raises(InputError, match=r"makes one update a round.*linearised-admm"):
+        local_updates(asked)
+    assert local_updates(replace(asked, algorithm="linearised-admm")) == 2

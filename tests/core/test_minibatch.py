@@ -13,11 +13,11 @@ from dp_accounting.privacy_accountant import NeighboringRelation
 from scipy import stats
 
 from conftest import make_shards, make_terms
-from tacit.algorithms import NoisyGradient, oracle_named
+from tacit.algorithms import Choice, NoisyGradient, method_named
 from tacit.audit import replay
 from tacit.door import Live, Rival, batch_key, exact_answer, noise_key
 from tacit.errors import InputError, PrivacyError
-from tacit.oracles import Gradient, MinibatchGradient, Point, Size
+from tacit.oracles import Gradient, MinibatchGradient, PerturbedStep, Point, ProximalStep, Size
 from tacit.plan import plan
 from tacit.privacy import (
     Adjacency,
@@ -299,11 +299,25 @@ def test_impossible_rates_are_refused(rate):
         MinibatchGradient(Logistic(), 1.0, rate)
 
 
-def test_oracles_of_one_plan_must_sample_alike(shards):
+class Alternates(NoisyGradient):
+    """Asks oracle 0 and oracle 1 in turn."""
+
+    def questions(self, rounds):
+        return np.arange(rounds)[:, None] % 2
+
+
+def test_questions_of_one_plan_may_sample_at_different_rates(shards):
+    """Half of the answers are on batches, half on all records: each is charged as it was given."""
     oracles = (MinibatchGradient(PROBLEM.loss, 1.0, RATE), Gradient(PROBLEM.loss, 1.0))
     spec = public_facts(PROBLEM, shards, clip=1.0)
-    with pytest.raises(InputError, match="one rate"):
-        plan(spec, NoisyGradient(PROBLEM), oracles, make_terms(), rounds=2, precision="float64")
+    made = plan(spec, Alternates(PROBLEM), oracles, make_terms(), rounds=6, precision="float64")
+    np.testing.assert_array_equal(made.ledger.rates[0, :, 0], [RATE, 1.0] * 3)
+    plain = GaussianAnswer(made.multiplier)
+    cost = account([(plain, 3), (Sampled(plain, RATE), 3)], delta=1e-5, relation=ReplaceOne())
+    assert made.certificate.epsilon == pytest.approx(cost.epsilon, rel=1e-6)
+    assert made.certificate.epsilon == pytest.approx(1.0, rel=1e-4)
+    done = run(made, shards, runtime="simulate", seed=0)
+    np.testing.assert_array_equal(done.ledger.rates, made.ledger.rates)
 
 
 def test_a_sampled_answer_needs_a_key_and_has_no_likelihood_ratio_given_its_batch(shards):
@@ -338,10 +352,11 @@ def test_without_noise_dp_sgd_comes_close_to_the_optimum():
 
 
 def test_a_name_stands_for_a_method_and_its_question():
-    oracle = oracle_named("dp-sgd", Logistic(), clip=1.0, rate=0.2)
+    problem = Problem(Logistic(), L2(0.1), WholeSpace())
+    choice = Choice(problem=problem, clip=1.0, record_norm=1.0, rate=0.2)
+    oracle = method_named("dp-sgd").oracle(choice)
     assert isinstance(oracle, MinibatchGradient)
     assert oracle.sampling_rate == 0.2
-    assert isinstance(oracle_named("dp-admm", Logistic(), clip=1.0), Gradient)
-    for name, rate in (("dp-sgd", None), ("dp-admm", 0.2)):
-        with pytest.raises(InputError, match="sampling rate"):
-            oracle_named(name, Logistic(), clip=1.0, rate=rate)
+    assert isinstance(method_named("dp-admm").oracle(choice), Gradient)
+    assert isinstance(method_named("pvp").oracle(choice), ProximalStep)
+    assert isinstance(method_named("dvp").oracle(choice), PerturbedStep)

@@ -1,7 +1,9 @@
 """Methods: one per file. They ask, are told, and send; they never see data."""
 
+from tacit.algorithms.admm import ADMM, steady_rho
 from tacit.algorithms.algorithm import Algorithm, Noise, StarAlgorithm, Turn
-from tacit.algorithms.dp_admm import DPADMM, DualMessage
+from tacit.algorithms.consensus_admm import ConsensusADMM, DualMessage, at_agents
+from tacit.algorithms.dp_admm import DPADMM
 from tacit.algorithms.linearised_admm import LinearisedADMM, LocalMessage, LocalPublic
 from tacit.algorithms.local_settings import PublicSettings, PublishedSettings, Settings
 from tacit.algorithms.noisy_gradient import NoisyGradient
@@ -13,18 +15,21 @@ from tacit.algorithms.rate_bounds import (
     smooth_bound,
     strongly_convex_bound,
 )
-from tacit.algorithms.registry import ALGORITHMS, LOCAL, SAMPLED, algorithm_named, oracle_named
+from tacit.algorithms.registry import ALGORITHMS, METHODS, Choice, Method, method_named
 
 __all__ = [
+    "ADMM",
     "ALGORITHMS",
     "DPADMM",
-    "LOCAL",
-    "SAMPLED",
+    "METHODS",
     "Algorithm",
+    "Choice",
+    "ConsensusADMM",
     "DualMessage",
     "LinearisedADMM",
     "LocalMessage",
     "LocalPublic",
+    "Method",
     "Noise",
     "NoisyGradient",
     "OneQuestion",
@@ -34,10 +39,11 @@ __all__ = [
     "Settings",
     "StarAlgorithm",
     "Turn",
-    "algorithm_named",
+    "at_agents",
+    "method_named",
     "nonsmooth_bound",
-    "oracle_named",
     "running_average",
     "smooth_bound",
+    "steady_rho",
     "strongly_convex_bound",
 ]

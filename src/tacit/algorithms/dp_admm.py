@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import equinox as eqx
 import numpy as np
@@ -10,30 +10,17 @@ from jaxtyping import Float
 from typing_extensions import override
 
 from tacit import checks
-from tacit.algorithms.algorithm import Noise, StarAlgorithm, Turn
+from tacit.algorithms.algorithm import Noise, Turn
+from tacit.algorithms.consensus_admm import ConsensusADMM, DualState
 from tacit.errors import InputError
 from tacit.oracles import Point
-from tacit.problems import Problem, WholeSpace
 from tacit.spec import Spec
 from tacit.typing import Array, HostArray
 
 StepRule = Literal["nonsmooth", "smooth"]
-Placement = Literal["agents", "server"]
 
 
-class _State(NamedTuple):
-    iterate: Float[Array, "*shape"]
-    dual: Float[Array, "*shape"]
-
-
-class DualMessage(NamedTuple):
-    """What a DP-ADMM agent sends: its noised iterate, and the dual it entered the round with."""
-
-    iterate: Float[Array, "*shape"]
-    dual: Float[Array, "*shape"]
-
-
-class DPADMM(StarAlgorithm):
+class DPADMM(ConsensusADMM):
     r"""Linearised consensus ADMM whose agents ask for one noised gradient a round.
 
     With g the answer (the gradient of f_i at the agent's own last iterate w_i, plus noise), eta the
@@ -58,10 +45,8 @@ class DPADMM(StarAlgorithm):
 
     Attributes
     ----------
-    problem
-        Supplies the regulariser and the constraint; its loss is not used.
-    rho
-        The ADMM parameter.
+    problem, rho, regulariser_at
+        As for `ConsensusADMM`; at the agents the regulariser is linearised.
     radius
         c_w, the assumed norm of the solution. The paper took it from the private optimum (23 and 89
         on Adult), which is not private. None is the public choice sqrt(A d) / R: coordinates of
@@ -69,26 +54,14 @@ class DPADMM(StarAlgorithm):
         and the public value averages that of A agents.
     step_rule
         "nonsmooth" (29) or "smooth" (34).
-    regulariser_at
-        "agents": subgradient at the agents, as published. "server": exact prox, with the
-        constraint, in (10c): w <- prox_{r/rho}(mean(w_i) - mean(gamma_i)/rho).
     """
 
-    problem: Problem
-    rho: float
-    radius: float | None = eqx.field(static=True)
-    step_rule: StepRule = eqx.field(static=True)
-    regulariser_at: Placement = eqx.field(static=True)
+    radius: float | None = eqx.field(static=True, kw_only=True)
+    step_rule: StepRule = eqx.field(static=True, kw_only=True)
 
     def __check_init__(self) -> None:
-        checks.positive("rho", self.rho)
         if self.radius is not None:
             checks.positive("radius", self.radius)
-        constrained = not isinstance(self.problem.constraint, WholeSpace)
-        if self.regulariser_at == "agents" and constrained:
-            raise InputError(
-                'DP-ADMM as published knows no constraint; pass regulariser_at="server" to have one'
-            )
 
     @override
     def schedule(self, spec: Spec, rounds: int, noise: Noise) -> dict[str, HostArray]:
@@ -111,54 +84,23 @@ class DPADMM(StarAlgorithm):
         return spec.gradient_bound + slope, spec.smoothness + curvature
 
     @override
-    def start(self, template: Float[Array, "*shape"]) -> _State:
-        return _State(template, template)
-
-    @override
-    def receive(self, state: _State, inbox: Float[Array, "*shape"], turn: Turn) -> _State:
-        return state._replace(dual=state.dual - self.rho * (state.iterate - inbox))
-
-    @override
-    def ask(self, state: _State, inbox: Float[Array, "*shape"], turn: Turn) -> Point:
+    def ask(self, state: DualState, inbox: Float[Array, "*shape"], turn: Turn) -> Point:
         return Point(state.iterate)
 
     @override
     def tell(
         self,
-        state: _State,
+        state: DualState,
         inbox: Float[Array, "*shape"],
         turn: Turn,
         answer: Float[Array, "*shape"],
-    ) -> _State:
+    ) -> DualState:
         inverse = 1 / turn.values["step_size"]
         slope = answer
         if self.regulariser_at == "agents":
             slope = slope + self.problem.regulariser.subgradient(state.iterate)
         pulled = inverse * state.iterate + self.rho * inbox + state.dual - slope
         return state._replace(iterate=pulled / (self.rho + inverse))
-
-    @override
-    def send(
-        self, state: _State, inbox: Float[Array, "*shape"], turn: Turn
-    ) -> tuple[_State, DualMessage]:
-        return state, DualMessage(state.iterate, state.dual)
-
-    @override
-    def first_public(self, template: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
-        return template
-
-    @override
-    def combine(
-        self, public: Float[Array, "*shape"], mean_message: DualMessage, turn: Turn
-    ) -> Float[Array, "*shape"]:
-        centre = mean_message.iterate - mean_message.dual / self.rho
-        if self.regulariser_at == "agents":
-            return centre
-        return self.problem.prox(centre, 1 / self.rho)
-
-    @override
-    def model(self, public: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
-        return public
 
 
 def _nonsmooth_step(

@@ -63,7 +63,8 @@ class Model:
     Raises
     ------
     InputError
-        If the coefficients do not fit bounds and labels, or one is not finite.
+        If the coefficients do not fit bounds and labels, the labels not the task, or a coefficient
+        is not finite.
     """
 
     data: str
@@ -80,6 +81,8 @@ class Model:
     def __post_init__(self) -> None:
         if (self.labels is None) != (self.task == "regression"):
             raise InputError("a classifier needs labels and a regression none; train again")
+        if self.labels is not None and (self.task == "binary") != (len(self.labels) == 2):
+            raise InputError(f"a {self.task} model cannot have {len(self.labels)} labels")
         if any(len(term.coefficient) != self.outputs for term in self.terms):
             raise InputError(f"a term has another number of coefficients than {self.outputs}")
         if not np.isfinite([term.coefficient for term in self.terms]).all():

@@ -46,6 +46,7 @@ def load_model(path: Path) -> Model:
     """
     try:
         values = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse)
+        json.dumps(values, ensure_ascii=False).encode()  # half a character could not be printed
     except OSError as error:
         reason = error.strerror or type(error).__name__
         raise InputError(f"the model {path} cannot be read ({reason})") from error

@@ -24,7 +24,7 @@ def predict(model: Model, frame: pd.DataFrame) -> pd.DataFrame:
     ------
     InputError
         If a column is missing or unknown, a cell is empty, not a number or not in the public list,
-        or the model is that of a bundled data set.
+        the model is that of a bundled data set, or a score overflows.
 
     Notes
     -----
@@ -49,7 +49,12 @@ def _scores(model: Model, frame: pd.DataFrame) -> Float[HostArray, "N K"]:
         )
     rows = encode(frame, model.bounds, with_target=False).features
     coefficients = np.array([term.coefficient for term in (*model.terms[1:], model.terms[0])])
-    scores: HostArray = _in_units(rows, model.bounds) @ coefficients
+    with np.errstate(over="ignore", invalid="ignore"):
+        scores: HostArray = _in_units(rows, model.bounds) @ coefficients
+    if not np.isfinite(scores).all():
+        raise InputError(
+            "a prediction is not a finite number; this model is of no use, train again"
+        )
     return scores
 
 

@@ -4,6 +4,7 @@ from tacit.audit.audit import AuditReport, Candidate, audit, null_attacks
 from tacit.audit.canary import Canary, canary, opened
 from tacit.audit.faults import Fault, fault_named, plant
 from tacit.audit.likelihood import LowerBound, log_likelihood_ratio, lower_bound
+from tacit.audit.perturbed import audit_perturbed
 from tacit.audit.replay import ReplayReport, replay
 from tacit.audit.residuals import ResidualReport, residual_report
 from tacit.audit.sampled import EpsilonBound, audit_sampled, epsilon_lower_bound
@@ -18,6 +19,7 @@ __all__ = [
     "ReplayReport",
     "ResidualReport",
     "audit",
+    "audit_perturbed",
     "audit_sampled",
     "canary",
     "epsilon_lower_bound",

@@ -8,11 +8,14 @@ from typing import Annotated
 import typer
 
 from tacit.cli.output import emit, error_line
+from tacit.cli.paths import path
 from tacit.errors import InputError
 
 
 def bounds(
-    data: Annotated[Path, typer.Argument(help="A CSV or Parquet file, or a folder of them.")],
+    data: Annotated[
+        Path, typer.Argument(parser=path, help="A CSV or Parquet file, or a folder of them.")
+    ],
     target: Annotated[str, typer.Option(help="The column to predict.")],
     agent_column: Annotated[
         str | None, typer.Option(help="The column that says whose record a row is.")

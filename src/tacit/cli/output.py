@@ -18,7 +18,18 @@ def emit(values: dict[str, Any]) -> None:
 
 def error_line(text: str, *, kind: str = "error: ") -> None:
     """Print one line on standard error, whatever line breaks the text has."""
-    typer.echo(f"tacit: {kind}{' '.join(text.split())}", err=True)
+    typer.echo(f"tacit: {kind}{printable(' '.join(text.split()))}", err=True)
+
+
+def printable(text: str) -> str:
+    r"""Return one line of text from a file with whatever would steer a terminal written out.
+
+    Examples
+    --------
+    >>> printable("\x1b[2Jage")
+    '\\x1b[2Jage'
+    """
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def one_of(option: str, value: str, choices: Sequence[str]) -> str:

@@ -9,13 +9,16 @@ from typing import Annotated
 import typer
 
 from tacit.cli.output import emit
+from tacit.cli.paths import path
 from tacit.errors import InputError
 
 
 def predict(
-    model: Annotated[Path, typer.Argument(help="The model.json of a training.")],
-    data: Annotated[Path, typer.Argument(help="A CSV or Parquet file with the same columns.")],
-    out: Annotated[Path | None, typer.Option(help="A new CSV file.")] = None,
+    model: Annotated[Path, typer.Argument(parser=path, help="The model.json of a training.")],
+    data: Annotated[
+        Path, typer.Argument(parser=path, help="A CSV or Parquet file with the same columns.")
+    ],
+    out: Annotated[Path | None, typer.Option(parser=path, help="A new CSV file.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an earlier file.")] = False,
     json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tacit.cli.output import emit, table
+from tacit.cli.output import emit, printable, table
+from tacit.cli.paths import path
 
 if TYPE_CHECKING:
     from tacit.applications import Model, Term
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def show(
-    model: Annotated[Path, typer.Argument(help="The model.json of a training.")],
+    model: Annotated[Path, typer.Argument(parser=path, help="The model.json of a training.")],
     largest: Annotated[int, typer.Option(min=1, help="How many coefficients are shown.")] = 20,
     json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
@@ -26,7 +27,8 @@ def show(
     if json:
         emit(model_to_dict(loaded))
     else:
-        typer.echo("\n".join(_lines(loaded, largest)))
+        lines = "\n".join(_lines(loaded, largest)).split("\n")
+        typer.echo("\n".join(map(printable, lines)))
 
 
 def _lines(model: Model, largest: int) -> list[str]:
@@ -34,7 +36,7 @@ def _lines(model: Model, largest: int) -> list[str]:
         f"{model.task} model of {model.target!r}, {model.loss} loss, trained on {model.data} with "
         f"tacit {model.tacit_version}",
         "",
-        "Certificate",
+        "Certificate, as the file states it",
         *(f"  {line}" for line in model.statement),
         "",
         *_coefficients(model, largest),

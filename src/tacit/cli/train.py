@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ import typer
 from tacit import checks
 from tacit.cli.interrupt import interruptible
 from tacit.cli.output import emit, error_line, one_of
+from tacit.cli.paths import path
 from tacit.cli.progress import bar
 from tacit.cli.table import (
     DEFAULT_AGENTS,
@@ -28,6 +30,12 @@ if TYPE_CHECKING:
     from tacit.datasets.tables import Table
     from tacit.experiments import Metrics, Request, Training
 
+
+def _printable(text: str) -> str:
+    path(text)
+    return text
+
+
 _OBSERVERS = ("messages", "sum")
 _RELATIONS = ("replace_one", "zero_out")
 _REFERENCE_CELLS = 10_000_000
@@ -37,21 +45,24 @@ def train(  # noqa: PLR0913, PLR0917 - one parameter per option
     data: Annotated[
         str,
         typer.Argument(
+            callback=_printable,
             help="adult, breast_cancer, digits, mnist, fashion_mnist, femnist; or a CSV or Parquet "
-            "file, or a folder with one file per agent."
+            "file, or a folder with one file per agent.",
         ),
     ],
     epsilon: Annotated[float, typer.Option(help="Total budget; inf for a run without noise.")],
     delta: Annotated[float, typer.Option(help="Total budget; at most 1/(10 x records).")],
     target: Annotated[str | None, typer.Option(help="Tables: the column to predict.")] = None,
     bounds: Annotated[
-        Path | None, typer.Option(help="Tables: TOML file of public facts; see tacit bounds.")
+        Path | None,
+        typer.Option(parser=path, help="Tables: TOML file of public facts; see tacit bounds."),
     ] = None,
     agent_column: Annotated[
         str | None, typer.Option(help="Tables: the column that says whose record a row is.")
     ] = None,
     test: Annotated[
-        Path | None, typer.Option(help="Tables: a file of test records, which are public.")
+        Path | None,
+        typer.Option(parser=path, help="Tables: a file of test records, which are public."),
     ] = None,
     agents: Annotated[
         int | None, typer.Option(help="Among how many the records are dealt; 10 if not given.")
@@ -73,7 +84,11 @@ def train(  # noqa: PLR0913, PLR0917 - one parameter per option
     ] = "messages",
     relation: Annotated[str, typer.Option(help="replace_one or zero_out.")] = "replace_one",
     algorithm: Annotated[
-        str, typer.Option(help="noisy-gradient, dp-admm, dp-sgd or linearised-admm.")
+        str,
+        typer.Option(
+            help="noisy-gradient, dp-admm, linearised-admm, pvp, dvp, dp-sgd or (squared loss) "
+            "one-question."
+        ),
     ] = "noisy-gradient",
     rounds: Annotated[int | None, typer.Option(help="The algorithm's own if not given.")] = None,
     sampling_rate: Annotated[
@@ -82,11 +97,16 @@ def train(  # noqa: PLR0913, PLR0917 - one parameter per option
     local_updates: Annotated[
         int, typer.Option(help="Of linearised-admm: updates, each a question, in one round.")
     ] = 1,
+    rho: Annotated[
+        float | None, typer.Option(help="The ADMM parameter, of dp-admm, pvp and dvp.")
+    ] = None,
     seed: Annotated[
         int | None, typer.Option(help="Of the noise: then the run is a reproduction, not private.")
     ] = None,
     split_seed: Annotated[int, typer.Option(help="Of the split and of the dealing out.")] = 0,
-    out: Annotated[Path | None, typer.Option(help="A new folder for the report.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(parser=path, help="A new folder for the report.")
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an earlier report.")] = False,
     reference: Annotated[
         bool, typer.Option("--reference", help="Non-private optimum for large data too.")
@@ -103,7 +123,7 @@ def train(  # noqa: PLR0913, PLR0917 - one parameter per option
         "agents": agents, "epsilon": epsilon, "delta": delta, "observer": observer,
         "relation": relation, "algorithm": algorithm, "rounds": rounds, "seed": seed,
         "split_seed": split_seed, "loss": loss, "regulariser": regulariser,
-        "constraint": constraint, "clip": clip, "sampling_rate": sampling_rate,
+        "constraint": constraint, "clip": clip, "sampling_rate": sampling_rate, "rho": rho,
         "local_updates": local_updates,
     }  # fmt: skip
     options = TableOptions(target=target, bounds=bounds, agent_column=agent_column, test=test)
@@ -194,9 +214,14 @@ def _prepared(
 
 
 def _check_problem(dataset: Dataset | Table, request: Request) -> None:
+    """Raise unless there is such a problem, and the algorithm solves it in so many rounds."""
+    from tacit.algorithms import Choice, method_named  # noqa: PLC0415 - start-up
     from tacit.experiments.material import problem_for  # noqa: PLC0415 - start-up
 
-    problem_for(dataset, request)
+    problem = problem_for(dataset, request)
+    method = method_named(request.algorithm)
+    choice = Choice(problem=problem, clip=math.inf, record_norm=1.0)
+    method.algorithm(choice).questions(_rounds(request))
 
 
 def _trained(
@@ -213,9 +238,9 @@ def _trained(
 
 
 def _rounds(request: Request) -> int:
-    from tacit.experiments.request import DEFAULT_ROUNDS  # noqa: PLC0415 - start-up
+    from tacit.experiments.request import rounds_of  # noqa: PLC0415 - start-up
 
-    return request.rounds or DEFAULT_ROUNDS
+    return rounds_of(request)
 
 
 def small(dataset: Dataset | Table) -> bool:
@@ -225,12 +250,16 @@ def small(dataset: Dataset | Table) -> bool:
 
 
 def _heading(dataset: Dataset | Table, request: Request) -> str:
-    agents = "1 agent" if request.agents == 1 else f"{request.agents} agents"
+    agents, rounds = _count(request.agents, "agent"), _count(_rounds(request), "round")
     return (
         f"Training on {dataset.title}: {dataset.train_rows:,} records, {agents}\n"
-        f"{request.algorithm}, {_rounds(request)} rounds; observer {request.observer}, relation "
+        f"{request.algorithm}, {rounds}; observer {request.observer}, relation "
         f"{request.relation}, split seed {request.split_seed}"
     )
+
+
+def _count(number: int, what: str) -> str:
+    return f"1 {what}" if number == 1 else f"{number} {what}s"
 
 
 def _deliver(training: Training, delivery: Delivery) -> None:

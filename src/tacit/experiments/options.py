@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import TypeVar
@@ -26,6 +27,7 @@ from tacit.problems import (
     WholeSpace,
 )
 
+MOST = 1e30
 _T = TypeVar("_T")
 _Maker = tuple[int, Callable[..., _T]]
 
@@ -83,7 +85,7 @@ def regulariser_named(text: str) -> Regulariser:
     Raises
     ------
     InputError
-        If the text is none of these, or a weight is negative or not a number.
+        If the text is none of these, or a weight is negative, above 1e30 or not a number.
     """
     return _made("regulariser", text, _REGULARISERS, "none, l1:W, l2:W, elastic:W1,W2")
 
@@ -94,7 +96,7 @@ def constraint_named(text: str) -> ConvexSet:
     Raises
     ------
     InputError
-        If the text is none of these, or a number is not above 0.
+        If the text is none of these, or a number is not above 0, or above 1e30.
     """
     return _made("constraint", text, _CONSTRAINTS, "none, box:B, ball:R, simplex")
 
@@ -106,7 +108,10 @@ def _made(what: str, text: str, makers: Mapping[str, _Maker[_T]], choices: str) 
     if maker is None or len(parts) != count:
         raise InputError(f"{what} is {text!r}; choose from {choices}")
     try:
-        return maker(*(float(part) for part in parts))
+        numbers = [float(part) for part in parts]
+        if any(MOST < abs(number) < math.inf for number in numbers):
+            raise InputError(f"single precision cannot compute with numbers above {MOST:g}")
+        return maker(*numbers)
     except InputError as error:
         raise InputError(f"{what} {text!r}: {error}") from error
     except ValueError as error:

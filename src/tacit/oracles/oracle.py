@@ -1,9 +1,9 @@
 """The question an algorithm may put to private data, and how far its answer can move.
 
-An oracle is stateless. It computes one exact value on one agent's shard; the noise is added
-outside, by the door, which also hands over the key of a sampled batch. `bound` and
-`sampling_rate` are where a method's privacy is decided: everything after the noise is
-post-processing.
+An oracle is stateless. It computes one exact value on one agent's shard; the noise is drawn by the
+door, which also hands over the key of a sampled batch, and added to that value, unless the oracle
+puts it inside what it minimises. `bound`, `sampling_rate` and `inside` are where a method's privacy
+is decided: everything after the noise is post-processing.
 """
 
 from __future__ import annotations
@@ -14,10 +14,16 @@ from typing import Any, NamedTuple
 import equinox as eqx
 from jaxtyping import Float
 
-from tacit.privacy import Adjacency, Norm, SensitivityBound, mean_gradient_bound
+from tacit.privacy import Adjacency, Inside, Norm, SensitivityBound, mean_gradient_bound
 from tacit.problems import Shard
 from tacit.spec import Spec
 from tacit.typing import Array, HostArray, Key
+
+
+class Centre(NamedTuple):
+    """A question about the point near `v` at which f_i is small: `v`, of the model's shape."""
+
+    v: Float[Array, "..."]
 
 
 class Point(NamedTuple):
@@ -36,8 +42,8 @@ class Size(NamedTuple):
 class Oracle(eqx.Module):
     """A question: its exact value on a shard, and the bound on its sensitivity.
 
-    `sampling_rate`, `batch`, `answer_shape` and `preview` are those of a full-batch gradient unless
-    an oracle says otherwise.
+    All but `exact` and `bound` are those of a full-batch gradient with noise added to it, unless an
+    oracle says otherwise.
     """
 
     @property
@@ -65,6 +71,25 @@ class Oracle(eqx.Module):
         """
         bound = mean_gradient_bound(spec, adjacency, norm=norm, rounds=1, questions=1)
         return bound.value[:, 0, 0]
+
+    def noise_shape(self, answer_shape: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the shape of the noise of one answer: here that of the answer."""
+        return answer_shape
+
+    def answer(
+        self,
+        shard: Shard,
+        count: Float[Array, ""],
+        query: Any,
+        noise: Float[Array, "..."],
+    ) -> Float[Array, "..."]:
+        """Return the noised answer: here the exact one plus `noise`."""
+        return self.exact(shard, count, query) + noise
+
+    def inside(self, spec: Spec, adjacency: Adjacency) -> Inside | None:
+        """Return what decides the law if the noise stands inside an objective; here it does not."""
+        del spec, adjacency
+        return None
 
     @abstractmethod
     def exact(self, shard: Shard, count: Float[Array, ""], query: Any) -> Float[Array, "..."]:

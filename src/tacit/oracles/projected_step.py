@@ -73,12 +73,13 @@ class ProjectedStep(Oracle):
     clip: float = eqx.field(static=True)
 
     @property
-    def _gradient(self) -> Gradient:
+    def gradient(self) -> Gradient:
+        """The question about the gradient that the step is made with."""
         return Gradient(self.problem.loss, self.clip)
 
     @override
     def exact(self, shard: Shard, count: Float[Array, ""], query: Step) -> Float[Array, "..."]:
-        gradient = self._gradient.exact(shard, count, Point(query.point))
+        gradient = self.gradient.exact(shard, count, Point(query.point))
         wide = Step(*(part.astype(jnp.float64) for part in query))
         x, slope, curvature, step = _or_else(_usable(wide), wide)
         ahead = x - (gradient.astype(jnp.float64) + slope) / curvature
@@ -95,7 +96,7 @@ class ProjectedStep(Oracle):
         size: Size,
         values: dict[str, HostArray],
     ) -> SensitivityBound:
-        return self._gradient.bound(spec, adjacency, norm=norm, size=size, values=values)
+        return self.gradient.bound(spec, adjacency, norm=norm, size=size, values=values)
 
 
 def _usable(query: Step) -> Bool[Array, ""]:

@@ -2,12 +2,26 @@
 
 from tacit.privacy.accounting import Spending, account
 from tacit.privacy.bounds import Norm, SensitivityBound, mean_gradient_bound
-from tacit.privacy.calibration import gaussian_multiplier, multiplier_for, sampled_multiplier
-from tacit.privacy.certificate import Certificate, certify
-from tacit.privacy.events import Event, Exact, GaussianAnswer, LaplaceAnswer, Sampled, sampled
+from tacit.privacy.calibration import (
+    gaussian_multiplier,
+    multiplier_for,
+    multiplier_for_all,
+    sampled_multiplier,
+)
+from tacit.privacy.certificate import Certificate, certify, delta_warning
+from tacit.privacy.events import (
+    Event,
+    Exact,
+    GaussianAnswer,
+    LaplaceAnswer,
+    PerturbedAnswer,
+    Sampled,
+    sampled,
+)
 from tacit.privacy.gaussian import compose, delta_of, epsilon_of, mu_of, true_positive_rate
-from tacit.privacy.ledger import NO_QUESTION, Ledger
+from tacit.privacy.ledger import NO_QUESTION, Inside, Ledger
 from tacit.privacy.mechanisms import Gaussian, Laplace, Mechanism, NoNoise
+from tacit.privacy.objective import objective_deltas
 from tacit.privacy.observers import Messages, Observer, Sum, observer_named
 from tacit.privacy.relations import (
     Adjacency,
@@ -28,6 +42,7 @@ __all__ = [
     "Exact",
     "Gaussian",
     "GaussianAnswer",
+    "Inside",
     "Laplace",
     "LaplaceAnswer",
     "Ledger",
@@ -36,6 +51,7 @@ __all__ = [
     "NoNoise",
     "Norm",
     "Observer",
+    "PerturbedAnswer",
     "Relation",
     "ReplaceOne",
     "Sampled",
@@ -48,11 +64,14 @@ __all__ = [
     "certify",
     "compose",
     "delta_of",
+    "delta_warning",
     "epsilon_of",
     "gaussian_multiplier",
     "mean_gradient_bound",
     "mu_of",
     "multiplier_for",
+    "multiplier_for_all",
+    "objective_deltas",
     "observer_named",
     "relation_named",
     "sampled",

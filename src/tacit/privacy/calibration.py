@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from scipy.optimize import brentq
 
@@ -81,14 +81,35 @@ def multiplier_for(
     >>> f"{multiplier_for(LaplaceAnswer, **budget):.2f}"
     '30.00'
     """
-    start = gaussian_multiplier(epsilon, delta, rounds)
+    rounds = checks.at_least("rounds", rounds, 1)
+    return multiplier_for_all(
+        lambda multiplier: [(make(multiplier), rounds)],
+        epsilon=epsilon,
+        delta=delta,
+        relation=relation,
+    )
+
+
+def multiplier_for_all(
+    make: Callable[[float], Sequence[tuple[Event, int]]],
+    *,
+    epsilon: float,
+    delta: float,
+    relation: Relation,
+) -> float:
+    """Return one noise multiplier at which the answers `make(multiplier)` together fit the budget.
+
+    As `multiplier_for`, for answers of several kinds: pairs (event, how often).
+    """
+    answers = sum(count for _, count in make(1.0))
+    start = gaussian_multiplier(epsilon, delta, answers)
     if math.isinf(epsilon):
         return 0.0
 
     @functools.cache
     def excess(log_multiplier: float) -> float:
-        event = make(math.exp(log_multiplier))
-        spent = account([(event, rounds)], delta=delta, relation=relation).epsilon
+        events = make(math.exp(log_multiplier))
+        spent = account(events, delta=delta, relation=relation).epsilon
         # near a straight line in the logarithms; clipped where one side is 0 or infinite
         return math.log(min(max(spent / epsilon, 1e-9), 1e9))
 
@@ -140,8 +161,8 @@ def _bracket(excess: Callable[[float], float], start: float) -> tuple[float, flo
         high += step
     else:
         raise InputError(
-            "no amount of noise fits this budget; use an event whose multiplier is noise, "
-            "or a larger delta or epsilon"
+            "no amount of noise fits this budget; use an event whose multiplier is noise (for "
+            "noise inside an objective, a larger rho or fewer rounds), or a larger delta or epsilon"
         )
     low = high - step
     while excess(low) <= 0:

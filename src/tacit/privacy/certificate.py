@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from tacit import checks
+from tacit.errors import InputError
 from tacit.privacy import gaussian
 from tacit.privacy.accounting import account
 from tacit.privacy.events import Event
 from tacit.privacy.ledger import Ledger
-from tacit.privacy.mechanisms import Gaussian, NoNoise
 from tacit.privacy.observers import Messages, Observer
 from tacit.privacy.relations import Adjacency, Relation, Unit
 
@@ -103,13 +103,13 @@ def certify(
     """Return the certificate of a ledger whose sensitivities hold for `adjacency`.
 
     Gaussian noise: exact mu per agent as the observer sees it (`Ledger.mu_per_agent`), then the
-    Gaussian curve. Laplace noise, or sampled answers: `account` per different list of answers,
-    whatever the observer.
+    Gaussian curve. Laplace noise, sampled answers, noise inside an objective: `account` per
+    different list of answers, whatever the observer.
 
     Raises
     ------
     InputError
-        If delta is not above 0 and below 1.
+        If delta is not above 0 and below 1, or answers are sampled and the unit is an agent.
 
     Notes
     -----
@@ -123,10 +123,11 @@ def certify(
     smaller of exp(epsilon) a + delta and 1 - exp(-epsilon) (1 - delta - a), a = 0.01.
     """
     delta = checks.delta(delta)
+    if ledger.sampled and adjacency.unit != "record":
+        raise InputError("sampling records hides no agent; certify full-batch answers instead")
     trust = observer.trust
     per_agent_mu: tuple[float, ...] | None = None
-    exact = isinstance(ledger.mechanism, Gaussian) and not ledger.sampled
-    if exact or isinstance(ledger.mechanism, NoNoise):
+    if ledger.has_mu:
         sizes = ledger.mu_per_agent(observer)
         epsilons = _floats(gaussian.epsilon_of(delta, sizes))
         per_agent_mu = _floats(sizes)
@@ -149,6 +150,23 @@ def certify(
         reproduction=reproduction,
         conditions=tuple(conditions),
         attacker_tpr=1.0 if reproduction else _attacker_tpr(epsilon, delta, mu),
+    )
+
+
+def delta_warning(delta: float, records: int) -> tuple[str, ...]:
+    """Return a warning if delta exceeds 1 / (10 x records), else nothing.
+
+    Examples
+    --------
+    >>> delta_warning(1e-6, 1000)
+    ()
+    """
+    least = 1 / (10 * records)
+    if delta <= least:
+        return ()
+    return (
+        f"delta {delta:g} is above 1/(10 x {records} records) = {least:.2g}: such a mechanism "
+        f"may publish whole records; choose delta at most {least:.2g}",
     )
 
 

@@ -74,11 +74,42 @@ class Sampled:
 
 
 @dataclass(frozen=True)
+class PerturbedAnswer:
+    """The minimiser of a function with Gaussian noise in its gradient (`objective_deltas`).
+
+    Attributes
+    ----------
+    multiplier
+        Standard deviation of the noise / how far one unit can move the gradient.
+    jacobian
+        log(1 + beta / lam), beta the smoothness of one record's term, lam the strong convexity of
+        everything else.
+    output_ratio
+        The minimiser is computed to a residual only and released with a little noise on top, of
+        multiplier `multiplier / output_ratio`, which covers the residual: one more Gaussian answer.
+
+    Raises
+    ------
+    InputError
+        If the multiplier is not positive and finite, or another number is negative or not finite.
+    """
+
+    multiplier: float
+    jacobian: float
+    output_ratio: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "multiplier", checks.positive("multiplier", self.multiplier))
+        for name in ("jacobian", "output_ratio"):
+            object.__setattr__(self, name, checks.not_negative(name, getattr(self, name)))
+
+
+@dataclass(frozen=True)
 class Exact:
     """An answer without noise: nothing finite can be promised."""
 
 
-Event: TypeAlias = GaussianAnswer | LaplaceAnswer | Sampled | Exact
+Event: TypeAlias = GaussianAnswer | LaplaceAnswer | PerturbedAnswer | Sampled | Exact
 
 
 def sampled(event: Event, rate: float) -> Event:
@@ -91,6 +122,6 @@ def sampled(event: Event, rate: float) -> Event:
     """
     if isinstance(event, Exact) or rate == 1:
         return event
-    if isinstance(event, Sampled):
-        raise InputError(f"{event!r} is sampled already; give the answer inside it")
+    if isinstance(event, Sampled | PerturbedAnswer):
+        raise InputError(f"{event!r} cannot be sampled; give a noised answer on a full batch")
     return Sampled(event, rate)

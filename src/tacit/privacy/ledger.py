@@ -10,12 +10,39 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from tacit.errors import InputError, PrivacyError
-from tacit.privacy.events import Event, sampled
+from tacit.privacy.events import Event, GaussianAnswer, PerturbedAnswer, sampled
 from tacit.privacy.mechanisms import Gaussian, Mechanism, NoNoise
 from tacit.privacy.observers import Observer, Sum
 from tacit.typing import HostArray
 
 NO_QUESTION = -1
+
+
+@dataclass(frozen=True, eq=False)
+class Inside:
+    """That noise stood inside the objective, and what else decides the law then.
+
+    Attributes
+    ----------
+    jacobian, output_ratio
+        `(A,)` each, for every agent's answers: see `tacit.privacy.PerturbedAnswer`.
+    """
+
+    jacobian: Float[HostArray, " A"]
+    output_ratio: Float[HostArray, " A"]
+
+    def event(self, multiplier: float, agent: int) -> PerturbedAnswer:
+        """Return one agent's answer at that multiplier, for the accountant."""
+        return PerturbedAnswer(
+            multiplier, float(self.jacobian[agent]), float(self.output_ratio[agent])
+        )
+
+    def worst(self, multiplier: float) -> PerturbedAnswer:
+        """Return an answer that costs at least as much as that of any agent."""
+        return PerturbedAnswer(
+            multiplier, float(np.max(self.jacobian)), float(np.max(self.output_ratio))
+        )
+
 
 # scales are computed in float64 and may be applied in float32
 _SCALE_TOL = 1e-6
@@ -37,6 +64,8 @@ class Ledger:
         Where the noise came from.
     rate
         The Poisson rate at which records took part in the answer, in (0, 1]; None for 1 everywhere.
+    inside
+        Given if the noise stood inside the objective; None if it was added to the answers.
 
     Raises
     ------
@@ -52,6 +81,7 @@ class Ledger:
     scale: Float[HostArray, "A T E"]
     mechanism: Mechanism
     rate: Float[HostArray, "A T E"] | None = None
+    inside: Inside | None = None
 
     def __post_init__(self) -> None:
         kind = np.array(self.kind)
@@ -82,6 +112,13 @@ class Ledger:
         rate = self.rates[asked]
         if not bool(np.all((rate > 0) & (rate <= 1))):
             raise PrivacyError("a sampling rate is not in (0, 1]; use 1 where nothing is sampled")
+        if self.inside is not None and (
+            self.sampled or not isinstance(self.mechanism, Gaussian | NoNoise)
+        ):
+            raise PrivacyError(
+                "noise inside an objective is accounted for if it is Gaussian and no record is "
+                "sampled; use such noise, or add it to the answer"
+            )
         if isinstance(self.mechanism, NoNoise) and bool(np.any(scale > 0)):
             raise PrivacyError("a scale is above 0 but the mechanism is NoNoise; set it to 0")
 
@@ -99,6 +136,14 @@ class Ledger:
     def sampled(self) -> bool:
         """Whether any answer was computed on a sampled batch."""
         return bool(np.any(self.rates[self.asked] < 1))
+
+    @property
+    def has_mu(self) -> bool:
+        """Whether totals are exactly Gaussian: such noise, on full batches, added to the answer."""
+        plain = not self.sampled and self.inside is None
+        return isinstance(self.mechanism, NoNoise) or (
+            isinstance(self.mechanism, Gaussian) and plain
+        )
 
     def ratios(self) -> Float[HostArray, "A T E"]:
         """Return sensitivity/scale: 0 without a question or sensitivity, infinite without noise.
@@ -127,8 +172,8 @@ class Ledger:
         Raises
         ------
         PrivacyError
-            If the noise is not Gaussian or an answer is sampled: the total is then not a mu (use
-            `events`).
+            If the noise is not Gaussian, stood inside the objective, or an answer is sampled: the
+            total is then not a mu (use `events`).
 
         Notes
         -----
@@ -138,12 +183,12 @@ class Ledger:
         others are taken. The sum must weight every agent's answer equally, and every question
         must be a function of what the observer knows already.
         """
-        if not isinstance(self.mechanism, Gaussian | NoNoise):
+        if not self.has_mu:
             raise PrivacyError(
-                f"{type(self.mechanism).__name__} noise has no mu; account for its events instead"
+                f"these answers have no mu ({type(self.mechanism).__name__} noise, sampled: "
+                f"{self.sampled}, inside an objective: {self.inside is not None}); account for "
+                "their events instead"
             )
-        if self.sampled and not isinstance(self.mechanism, NoNoise):
-            raise PrivacyError("sampled answers have no mu; account for their events instead")
         if isinstance(observer, Sum):
             return self._mu_of_sum(observer.colluders)
         return np.asarray(_root_of_squares(self.ratios()))
@@ -174,6 +219,8 @@ class Ledger:
         for (value, rate), count in zip(values.T.tolist(), counts.tolist(), strict=True):
             # 1/infinity is 0, an answer without noise; a ratio that underflows is kept finite
             event = self.mechanism.event(min(1 / value, sys.float_info.max))
+            if self.inside is not None and isinstance(event, GaussianAnswer):
+                event = self.inside.event(event.multiplier, agent)
             total[sampled(event, rate)] += count
         return list(total.items())
 

@@ -7,15 +7,25 @@ the allowance for rounding are decided here.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from functools import reduce
 from typing import Any, TypeAlias
 
 from dp_accounting import privacy_accountant
+from dp_accounting.pld import pld_pmf
 from dp_accounting.pld import privacy_loss_distribution as distributions
 
 from tacit.errors import InputError
-from tacit.privacy.events import Event, Exact, GaussianAnswer, LaplaceAnswer, Sampled
+from tacit.privacy.events import (
+    Event,
+    Exact,
+    GaussianAnswer,
+    LaplaceAnswer,
+    PerturbedAnswer,
+    Sampled,
+)
+from tacit.privacy.objective import objective_deltas
 from tacit.privacy.relations import Relation, ReplaceOne, ZeroOut
 
 _Distribution: TypeAlias = Any
@@ -58,6 +68,8 @@ def numerical_epsilon(counts: Mapping[Event, int], delta: float, relation: Relat
       1 - H_e = int min(p, exp(e) q) >= prod_j int min(p_j, exp(e_j) q_j)
       = prod_j exp((e_j - |d_j|)/2) = exp((e - D)/2), which is 1 - H_e of the scalar;
       beyond e = D both divergences are 0.
+    - Noise inside the objective: the curve of `objective.objective_deltas`, as the pair of
+      distributions that has it; a small noise on the output is one more Gaussian answer.
     - Poisson sampling, zero_out: (1-q) N(0) + q N(1) against N(0), and the reverse. The divergence
       of a sampled pair is an increasing function of that of the pair, so domination carries over.
     - Poisson sampling of Gaussian answers, replace_one: a record's term has norm at most C, and
@@ -72,13 +84,26 @@ def numerical_epsilon(counts: Mapping[Event, int], delta: float, relation: Relat
     resolvable = delta - _ROUNDING_PER_ANSWER * answers
     if not resolvable > 0 or answers > _MOST_ANSWERS:
         return math.inf
-    merged = _merge_gaussians(counts)
+    merged = _merge_gaussians(_with_output_noise(counts))
     if max(_largest_loss(event) for event in merged) > _LARGEST_EXPONENT:
         return math.inf
     step = _grid(merged)
     parts = [_distribution(event, count, relation, step) for event, count in merged.items()]
     whole = reduce(lambda one, other: one.compose(other), parts)
     return float(whole.get_epsilon_for_delta(resolvable))
+
+
+def _with_output_noise(counts: Mapping[Event, int]) -> Counter[Event]:
+    """Return the events with the output noise of perturbed answers as answers of its own."""
+    total: Counter[Event] = Counter()
+    for event, count in counts.items():
+        match event:
+            case PerturbedAnswer(multiplier, jacobian, ratio) if ratio > 0:
+                total[PerturbedAnswer(multiplier, jacobian, 0.0)] += count
+                total[GaussianAnswer(multiplier / ratio)] += count
+            case _:
+                total[event] += count
+    return total
 
 
 def _merge_gaussians(counts: Mapping[Event, int]) -> dict[Event, int]:
@@ -108,6 +133,8 @@ def _spread(event: Event) -> float:
     match event:
         case GaussianAnswer(multiplier) | LaplaceAnswer(multiplier):
             return 1 / multiplier
+        case PerturbedAnswer(multiplier, jacobian):
+            return jacobian + 1 / multiplier
         case Sampled(inner, rate):
             most = _spread(inner)
             power = most**2 / 2 if isinstance(inner, GaussianAnswer) else most
@@ -124,6 +151,8 @@ def _largest_loss(event: Event) -> float:
             return 0.5 / multiplier**2 + 10 / multiplier
         case LaplaceAnswer(multiplier):
             return 1 / multiplier
+        case PerturbedAnswer(multiplier, jacobian):
+            return jacobian + _largest_loss(GaussianAnswer(multiplier))
         case Sampled(inner, rate):
             loss = _largest_loss(inner)
             return max(math.log(rate) + loss, math.log1p(rate * math.expm1(min(loss, 1.0))))
@@ -141,6 +170,8 @@ def _distribution(event: Event, count: int, relation: Relation, step: float) -> 
             one = distributions.from_laplace_mechanism(
                 multiplier, value_discretization_interval=step
             )
+        case PerturbedAnswer():
+            one = _perturbed(event, relation, step)
         case Sampled(inner, rate):
             one = _sampled(inner, rate, relation, step)
         case Exact():
@@ -168,3 +199,17 @@ def _sampled(
                 "accountant here; use zero_out (Gaussian or Laplace), replace_one (Gaussian), "
                 "or rate 1"
             )
+
+
+def _perturbed(event: PerturbedAnswer, relation: Relation, step: float) -> _Distribution:
+    """Return the distribution of the curve `objective_deltas`; the same in both directions."""
+    reach = math.ceil(_largest_loss(event) / step)
+    deltas = objective_deltas(
+        step,
+        reach,
+        shift=1 / event.multiplier,
+        jacobian=event.jacobian,
+        replaced=not isinstance(relation, ZeroOut),
+    )
+    pmf = pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(step, -reach, reach, deltas)
+    return distributions.PrivacyLossDistribution(pmf)

@@ -25,8 +25,8 @@ class Loss(eqx.Module):
 
     Shapes: margins `(M,)` when `outputs` is None, else `(M, K)` with K = `outputs`; targets `(M,)`.
     Every method keeps the floating type of the margins and stays finite at extreme ones.
-    A parameter that `lipschitz` depends on must be a static field: oracles read that bound while
-    they are traced.
+    A parameter that `lipschitz` or `smoothness` depends on must be a static field: oracles read
+    those bounds while they are traced.
     """
 
     @property
@@ -200,7 +200,7 @@ class HuberHinge(Loss):
     Array([-1. , -0.5, -0. ], dtype=float64)
     """
 
-    smoothing: float = eqx.field(converter=lambda h: checks.positive("smoothing", h))
+    smoothing: float = eqx.field(static=True, converter=lambda h: checks.positive("smoothing", h))
 
     @property
     def outputs(self) -> None:

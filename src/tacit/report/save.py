@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -30,8 +31,9 @@ def write_report(training: Training, folder: Path) -> None:
 def save(training: Training, out: Path, *, force: bool, oracle: bool = False) -> None:
     """Write results.json, plan.json, model.json and report.html into the folder `out`.
 
-    All is written beside `out` first and then renamed, so an interrupted or failed call leaves
-    what was there before. With `force` only these files are replaced, and an oracle_metrics.json of
+    All is written to a passing folder first (beside `out`, or inside it where it exists, for it may
+    be a mount point) and then renamed, so an interrupted or failed call leaves what was there
+    before. With `force` only these files are replaced, and an oracle_metrics.json of
     an earlier report goes; whatever else the folder holds stays.
 
     Parameters
@@ -59,7 +61,7 @@ def save(training: Training, out: Path, *, force: bool, oracle: bool = False) ->
 
 
 def check_out(out: Path, *, force: bool) -> None:
-    """Raise unless a report may be written to the folder `out`. Nothing is created or deleted.
+    """Raise unless a report may be written to the folder `out`. Nothing is left behind.
 
     Raises
     ------
@@ -80,11 +82,15 @@ def check_out(out: Path, *, force: bool) -> None:
         )
     if not (place.is_dir() and os.access(place, os.W_OK | os.X_OK)):
         raise InputError(f"{out} cannot be made: {place} is not a folder that can be written to")
+    with _one_line("made", out), tempfile.TemporaryDirectory(dir=place, prefix=".tacit"):
+        pass  # permissions alone do not tell: the file system may be read-only or full
 
 
 def _texts(training: Training, out: Path) -> dict[str, str]:
     values = results(training, out)
-    plan = {**training.plan.to_dict(), "digest": training.plan.digest}
+    # the plan's own certificate knows neither conditions nor whether a seed was given
+    certificate = training.certificate.to_dict()
+    plan = {**training.plan.to_dict(), "certificate": certificate, "digest": training.plan.digest}
     return {
         "results.json": _json({**values, "curves": curves(training)}),
         "plan.json": _json(strict(plan)),
@@ -109,8 +115,9 @@ def _move(part: Path, target: Path) -> None:
 
 @contextmanager
 def _passing(target: Path, suffix: str) -> Iterator[Path]:
-    """Yield a name beside `target`; whatever lies there at the end is deleted."""
-    path = target.with_name(f".{target.name}.{os.getpid()}.{suffix}")
+    """Yield a name beside or inside `target`; whatever lies there at the end is deleted."""
+    name = f".{target.name}.{os.getpid()}.{suffix}"
+    path = target / name if target.exists() else target.with_name(name)
     try:
         yield path
     finally:

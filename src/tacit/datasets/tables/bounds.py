@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, cast, get_args
@@ -72,7 +73,7 @@ class Categories:
     def __post_init__(self) -> None:
         if not self.values:
             raise InputError("the list of values is empty; name every value that may occur")
-        twice = {value for value in self.values if self.values.count(value) > 1}
+        twice = repeated(self.values)
         if twice:
             raise InputError(f"the value {min(twice)!r} is listed twice; list each value once")
 
@@ -109,7 +110,7 @@ class Bounds:
 
     def __post_init__(self) -> None:
         named = [self.target_name, *self.columns, *self.ignored]
-        twice = {name for name in named if named.count(name) > 1}
+        twice = repeated(named)
         if twice:
             raise InputError(f"the column {min(twice)!r} appears twice; give it one place")
         if not self.columns:
@@ -123,6 +124,11 @@ class Bounds:
     def half_range(self) -> float:
         """Half the width of a numeric target's range, in its units; 1 for labels."""
         return self.target.width / 2 if isinstance(self.target, Numeric) else 1.0
+
+
+def repeated(names: Iterable[str]) -> list[str]:
+    """Return the names that occur more than once."""
+    return [name for name, times in Counter(names).items() if times > 1]
 
 
 def read_bounds(path: Path) -> Bounds:

@@ -63,7 +63,7 @@ def encode(frame: pd.DataFrame, bounds: Bounds, *, with_target: bool) -> Encoded
             blocks.append(column[:, None])
             clipped += outside
         else:
-            blocks.append(np.eye(len(fact.values))[_codes(frame[name], name, fact)])
+            blocks.append(_one_hot(_codes(frame[name], name, fact), len(fact.values)))
     blocks.append(np.ones((len(frame), 1)))
     features = np.concatenate(blocks, axis=1)
     if not with_target:
@@ -128,6 +128,13 @@ def _codes(cells: pd.Series, name: str, fact: Categories) -> HostArray:
             "values in the bounds file; add the value there if it is public, or drop the row"
         )
     return codes
+
+
+def _one_hot(codes: HostArray, count: int) -> HostArray:
+    # not rows of an identity matrix, whose size would be the square of a long list
+    rows = np.zeros((len(codes), count))
+    rows[np.arange(len(codes)), codes] = 1
+    return rows
 
 
 def _text(cell: object) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from tacit.datasets.tables.bounds import repeated
 from tacit.errors import InputError
 
 SUFFIXES = (".csv", ".parquet")
@@ -27,8 +28,7 @@ def read_table(path: Path) -> pd.DataFrame:
         of cells than the header (as the last one of a truncated file).
     """
     frame = _parquet(path) if path.suffix == ".parquet" else _csv(path)
-    names = list(frame.columns)
-    twice = [name for name in names if names.count(name) > 1]
+    twice = repeated(frame.columns)
     if twice:
         raise InputError(f"{path} has two columns called {twice[0]!r}; rename one")
     if not len(frame):

@@ -116,7 +116,8 @@ def load_table(source: Source) -> Table:
     Raises
     ------
     InputError
-        If a file cannot be read, no bounds are given, or file and bounds do not fit together.
+        If a file cannot be read, no bounds are given, file and bounds do not fit together, or the
+        test file is one that is trained on.
     """
     bounds = _bounds(source)
     frames = read_tables(source.path)
@@ -126,7 +127,9 @@ def load_table(source: Source) -> Table:
     clipped = sum(part.clipped for part in coded)
     _check_classes(_stacked([part.targets for part in coded]), bounds)
     if source.test is not None:
-        coded.append(_encoded(source.test, read_table(source.test), source, bounds))
+        tests = read_table(source.test)
+        _check_apart(source.test, list(frames))
+        coded.append(_encoded(source.test, tests, source, bounds))
     return Table(
         name=str(source.path),
         title=f"{source.path.name}: {source.target}",
@@ -204,6 +207,14 @@ def _check_classes(targets: HostArray, bounds: Bounds) -> None:
         raise InputError(
             f"every row of the target {bounds.target_name!r} has the same label; training needs at "
             "least two classes"
+        )
+
+
+def _check_apart(test: Path, files: list[Path]) -> None:
+    if any(os.path.samefile(test, file) for file in files):
+        raise InputError(
+            f"{test} is trained on, and metrics on test records are shown without noise; name a "
+            "file of other records, or use --oracle-metrics"
         )
 
 
