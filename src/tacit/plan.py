@@ -154,6 +154,7 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
     rounds = checks.at_least("rounds", rounds, 1)
     check_size(rounds, spec.agents)
     kinds = _questions(algorithm, rounds, len(oracles))
+    check_size(kinds.size, spec.agents)
     law = NoNoise() if np.isinf(terms.epsilon) else (mechanism or Gaussian())
     _check_shapes(oracles, spec)
     design = _Design(spec, algorithm, oracles, terms, law, _inside(oracles, spec, terms.adjacency))
@@ -203,12 +204,12 @@ class _Draft:
     program: Program
 
 
-def check_size(rounds: int, agents: int) -> None:
+def check_size(questions: int, agents: int) -> None:
     """Raise `InputError` if a run would give more answers than a ledger can hold in memory."""
-    if rounds * agents > MOST_ANSWERS:
+    if questions * agents > MOST_ANSWERS:
         raise InputError(
-            f"{rounds} rounds of {agents} agents are more than {MOST_ANSWERS:.0e} answers; "
-            "ask for fewer rounds"
+            f"{questions} questions to each of {agents} agents are more than {MOST_ANSWERS:.0e} "
+            "answers; ask for fewer rounds or local updates"
         )
 
 

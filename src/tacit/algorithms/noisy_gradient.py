@@ -90,7 +90,7 @@ class NoisyGradient(StarAlgorithm):
         return {
             "step_size": np.full(rounds, step),
             "momentum": np.full(rounds, momentum),
-            "averaging": _averaging(rounds, self.averaged),
+            "averaging": tail_averaging(rounds, self.averaged),
         }
 
     @override
@@ -152,7 +152,7 @@ def _accelerated(smoothness: float, rounds: int) -> dict[str, HostArray]:
     }
 
 
-def _averaging(rounds: int, fraction: float) -> HostArray:
+def tail_averaging(rounds: int, fraction: float) -> HostArray:
     """Return the weights a_t of a running mean over the last `fraction` of the rounds."""
     first = rounds - max(1, round(fraction * rounds))
     return 1 / np.maximum(1.0, np.arange(rounds) - first + 1)

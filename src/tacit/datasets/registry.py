@@ -8,6 +8,7 @@ from types import MappingProxyType
 
 from tacit.datasets.adult import adult
 from tacit.datasets.dataset import Dataset
+from tacit.datasets.femnist import femnist
 from tacit.datasets.idx import fashion_mnist, mnist
 from tacit.datasets.sklearn_sets import breast_cancer, digits
 from tacit.errors import InputError
@@ -19,6 +20,7 @@ _LOADERS: Mapping[str, Callable[[], Dataset]] = MappingProxyType(
         "digits": digits,
         "mnist": mnist,
         "fashion_mnist": fashion_mnist,
+        "femnist": femnist,
     }
 )
 
@@ -29,7 +31,7 @@ def names() -> tuple[str, ...]:
     Examples
     --------
     >>> names()
-    ('adult', 'breast_cancer', 'digits', 'mnist', 'fashion_mnist')
+    ('adult', 'breast_cancer', 'digits', 'mnist', 'fashion_mnist', 'femnist')
     """
     return tuple(_LOADERS)
 

@@ -4,6 +4,7 @@ from tacit.oracles.gradient import Gradient
 from tacit.oracles.minibatch import MinibatchGradient
 from tacit.oracles.oracle import Centre, Oracle, Point, Size
 from tacit.oracles.perturbed import PerturbedStep
+from tacit.oracles.projected_step import ProjectedStep, Step
 from tacit.oracles.proximal import ProximalStep
 from tacit.oracles.sampling import check_sampling
 from tacit.oracles.statistics import Statistics, packed, statistics_size, unpacked
@@ -15,9 +16,11 @@ __all__ = [
     "Oracle",
     "PerturbedStep",
     "Point",
+    "ProjectedStep",
     "ProximalStep",
     "Size",
     "Statistics",
+    "Step",
     "check_sampling",
     "packed",
     "statistics_size",

@@ -1,7 +1,9 @@
 """Problems: losses, regularisers, sets, private records and how they are shared among agents."""
 
-from tacit.problems.clipping import clip_coefficient
-from tacit.problems.facts import public_facts
+from tacit.problems.clipping import clip_coefficient, default_clip
+from tacit.problems.cones import Cone
+from tacit.problems.conic import AgentSets, ConicSet, polyhedron
+from tacit.problems.facts import facts_from, public_facts
 from tacit.problems.losses import HuberHinge, Logistic, Loss, Squared
 from tacit.problems.multinomial import MultinomialLogistic
 from tacit.problems.neighbours import replace_record, zero_record
@@ -21,8 +23,11 @@ from tacit.problems.solve import Solution, minimise
 __all__ = [
     "L1",
     "L2",
+    "AgentSets",
     "Ball",
     "Box",
+    "Cone",
+    "ConicSet",
     "ConvexSet",
     "ElasticNet",
     "HuberHinge",
@@ -42,10 +47,13 @@ __all__ = [
     "check_norms",
     "clip_coefficient",
     "contiguous_partition",
+    "default_clip",
     "dirichlet_partition",
+    "facts_from",
     "minimise",
     "pack",
     "partition_by",
+    "polyhedron",
     "public_facts",
     "random_partition",
     "replace_record",
