@@ -16,16 +16,22 @@ from tacit.algorithms.rate_bounds import (
     strongly_convex_bound,
 )
 from tacit.algorithms.registry import ALGORITHMS, METHODS, Choice, Method, method_named
+from tacit.algorithms.sadmm import SADMM, RenyiADMM
+from tacit.algorithms.splitting import Iterate, RateWarning, SplittingADMM
+from tacit.algorithms.vradmm import VRADMM, variance_reduction
 
 __all__ = [
     "ADMM",
     "ALGORITHMS",
     "DPADMM",
     "METHODS",
+    "SADMM",
+    "VRADMM",
     "Algorithm",
     "Choice",
     "ConsensusADMM",
     "DualMessage",
+    "Iterate",
     "LinearisedADMM",
     "LocalMessage",
     "LocalPublic",
@@ -36,7 +42,10 @@ __all__ = [
     "PublicSettings",
     "PublishedSettings",
     "RateFacts",
+    "RateWarning",
+    "RenyiADMM",
     "Settings",
+    "SplittingADMM",
     "StarAlgorithm",
     "Turn",
     "at_agents",
@@ -46,4 +55,5 @@ __all__ = [
     "smooth_bound",
     "steady_rho",
     "strongly_convex_bound",
+    "variance_reduction",
 ]

@@ -30,6 +30,21 @@ class Pair(NamedTuple):
     anchor: Float[Array, "*shape"]
 
 
+class Snapshot(Gradient):
+    """The full-batch gradient with a noise multiplier of its own.
+
+    Attributes
+    ----------
+    relative_multiplier
+        Its multiplier over that of the plan's other questions.
+    """
+
+    relative_multiplier: float = eqx.field(static=True, default=1.0)
+
+    def __check_init__(self) -> None:
+        checks.positive("relative_multiplier", self.relative_multiplier)
+
+
 class MinibatchDifference(Oracle):
     r"""The change of the gradient from an anchor a to a point x, on a Poisson batch.
 

@@ -15,6 +15,7 @@ from tacit.transcript import Trace
 from tacit.typing import PyTree
 
 Keep = frozenset[str]
+_AGENTS_LAST: Any = Turn(-1, -1, -1, None, -1, -1, -1)  # type: ignore[arg-type]
 
 
 def star_round(
@@ -30,8 +31,10 @@ def star_round(
         This round's turns, leaves `(E, A)`.
     """
     states, public = carry
+    # on a star all agents are asked the same kind; mapped over, the door would answer every kind
+    turns = turns._replace(kind=turns.kind[:, 0])
     states, messages, records = jax.vmap(
-        agent_round, in_axes=(None, None, 0, None, -1, 0), out_axes=(0, 0, 1)
+        agent_round, in_axes=(None, None, 0, None, _AGENTS_LAST, 0), out_axes=(0, 0, 1)
     )(program.algorithm, door, states, public, turns, private)
     public = program.algorithm.combine(public, mean_over_agents(messages), server)
     return (states, public), (records, messages)
