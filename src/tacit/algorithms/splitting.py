@@ -9,11 +9,11 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from typing_extensions import override
 
 from tacit import checks
-from tacit.algorithms.algorithm import Noise, StarAlgorithm, Turn
+from tacit.algorithms.algorithm import StarAlgorithm, Turn
 from tacit.errors import InputError
 from tacit.problems import Structured, laplacian_smooth
 from tacit.spec import Spec
@@ -197,23 +197,32 @@ def least_norm(problem: Structured, gradient: Float[Array, "D"]) -> Float[Array,
     in rounding; at most 4 D steps.
     """
     forward = problem.forward
-    tiny = jnp.asarray(np.finfo(gradient.dtype).eps, gradient.dtype)
     start = -forward.apply(gradient)
-    goal = tiny**2 * jnp.vdot(start, start)
+    least = float(np.finfo(gradient.dtype).tiny)
+    goal = float(np.finfo(gradient.dtype).eps) ** 2 * jnp.vdot(start, start)
 
-    def unfinished(carry: tuple[Array, ...]) -> Array:
-        return (carry[4] > goal) & (carry[5] < 4 * forward.columns)
+    def unfinished(at: _Search) -> Array:
+        going: Array = (at.size > goal) & (at.count < 4 * forward.columns)
+        return going
 
-    def step(carry: tuple[Array, ...]) -> tuple[Array, ...]:
-        u, left, ahead, _, size, count = carry
-        moved = forward.adjoint(ahead)
-        length = size / jnp.maximum(jnp.vdot(moved, moved), jnp.finfo(u.dtype).tiny)
-        left = left - length * moved
+    def step(at: _Search) -> _Search:
+        moved = forward.adjoint(at.ahead)
+        length = at.size / jnp.maximum(jnp.vdot(moved, moved), least)
+        left = at.left - length * moved
         slope = forward.apply(left)
-        grown = jnp.vdot(slope, slope)
-        return u + length * ahead, left, slope + grown / size * ahead, slope, grown, count + 1
+        size = jnp.vdot(slope, slope)
+        ahead = slope + size / at.size * at.ahead
+        return _Search(at.u + length * at.ahead, left, ahead, size, at.count + 1)
 
-    size = jnp.vdot(start, start)
-    carry = (jnp.zeros_like(start), -gradient, start, start, size, jnp.zeros((), int))
-    dual: Array = jax.lax.while_loop(unfinished, step, carry)[0]
-    return dual
+    begin = _Search(
+        jnp.zeros_like(start), -gradient, start, jnp.vdot(start, start), jnp.zeros((), int)
+    )
+    return jax.lax.while_loop(unfinished, step, begin).u
+
+
+class _Search(NamedTuple):
+    u: Float[Array, "m"]
+    left: Float[Array, "D"]
+    ahead: Float[Array, "m"]
+    size: Float[Array, ""]
+    count: Int[Array, ""]

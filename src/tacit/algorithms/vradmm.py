@@ -45,8 +45,8 @@ class VRADMM(SplittingADMM):
     x. Then m times the difference d from the anchor to x is asked (`MinibatchDifference`), and the
     step of `SplittingADMM` is taken on g = d + p. Without noise this is SVRG-ADMM.
 
-    With `restart` each opening sets x to the anchor and dual to -(1/rho) (A')^+ grad f(anchor), from
-    the same noised p: the paper's method for strongly convex problems. The paper restarts from
+    With `restart` each opening sets x to the anchor and dual to -(1/rho) (A')^+ grad f(anchor),
+    from the same noised p: the paper's method for strongly convex problems. The paper restarts from
     the un-noised gradient, which no noise in g protects. The shortest u with A'u = -grad f(x*) is
     the optimal multiplier only if there is no other, that is if A has full row rank; [phi; I] never
     has, and there the restart throws x off the optimum in every epoch. So it is off by default.
@@ -155,7 +155,7 @@ class VRADMM(SplittingADMM):
         return public._replace(iterate=iterate, mean=mean, average=average)
 
     def _opened(self, public: _Public, answer: Float[Array, "D"], turn: Turn) -> _Public:
-        """Return the public value with a fresh p; at an opening also a new anchor, and a restart."""
+        """Return the public value with a fresh p, at an opening also with a new anchor."""
         opens = turn.values["opens"] > 0
         anchor = jnp.where(opens, public.mean, public.anchor)
         fresh = public._replace(anchor=anchor, gradient=answer)

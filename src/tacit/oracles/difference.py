@@ -1,4 +1,4 @@
-"""How the gradient differs between two points, on a Poisson batch: variance reduction's question."""
+"""Variance reduction's questions: a snapshot gradient, and differences from it on batches."""
 
 from __future__ import annotations
 

@@ -38,6 +38,8 @@ from tacit.problems.structured import (
 )
 
 __all__ = [
+    "L1",
+    "L2",
     "AgentSets",
     "Ball",
     "Box",
@@ -48,8 +50,6 @@ __all__ = [
     "ElasticNet",
     "HuberHinge",
     "Identity",
-    "L1",
-    "L2",
     "Logistic",
     "Loss",
     "MultinomialLogistic",

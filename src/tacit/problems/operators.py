@@ -220,7 +220,7 @@ def differences(edges: Int[HostArray, "e 2"], size: int) -> Sparse:
     return Sparse(jnp.asarray(pairs, jnp.int32), jnp.asarray(values, jnp.float64), size)
 
 
-def sparse_rows(matrix: Float[HostArray, "m n"] | scipy.sparse.sparray) -> Sparse:
+def sparse_rows(matrix: Float[HostArray, "m n"] | scipy.sparse.csr_array) -> Sparse:
     """Return a matrix as an operator that stores its non-zero entries, padded row by row.
 
     Raises
