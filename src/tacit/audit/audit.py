@@ -39,10 +39,18 @@ Outcome = Literal["consistent", "violated"]
 
 @dataclass(frozen=True)
 class Candidate:
-    """An algorithm together with its question, where that is not the library's gradient."""
+    """An algorithm together with its question, where that is not the library's gradient.
+
+    Attributes
+    ----------
+    others
+        Further questions, of the kinds 1, 2 and so on. The problem saturates the first question for
+        which such a problem is known; all bounds are replayed.
+    """
 
     algorithm: StarAlgorithm
     oracle: Oracle
+    others: tuple[Oracle, ...] = ()
 
 
 Maker = Callable[[Problem], StarAlgorithm | Candidate]
@@ -178,8 +186,9 @@ def _prepared(
     if not isinstance(algorithm, str):
         made = algorithm(pair_for().problem)
         if isinstance(made, Candidate):
-            pair = pair_for(oracle=made.oracle)
-            return pair, _plan(made.algorithm, pair, mu, observer, rounds=ROUNDS)
+            pair = _saturated((made.oracle, *made.others), pair_for)
+            oracles = (made.oracle, *made.others)
+            return pair, _plan(made.algorithm, pair, mu, observer, rounds=ROUNDS, oracles=oracles)
         return pair_for(), _plan(made, pair_for(), mu, observer, rounds=ROUNDS)
     method = method_named(algorithm)
     if method.sampled:
@@ -198,12 +207,29 @@ def _prepared(
     return pair, _plan(method.algorithm(choice), pair, mu, observer, rounds=rounds)
 
 
-def _plan(
-    algorithm: StarAlgorithm, pair: Canary, mu: float, observer: Observer, *, rounds: int
+def _plan(  # noqa: PLR0913 - what is attacked
+    algorithm: StarAlgorithm,
+    pair: Canary,
+    mu: float,
+    observer: Observer,
+    *,
+    rounds: int,
+    oracles: tuple[Oracle, ...] = (),
 ) -> Plan:
     delta = 1e-5
     terms = Terms(float(epsilon_of(delta, mu)), delta, Adjacency(ReplaceOne(), "record"), observer)
-    return plan(pair.spec, algorithm, (pair.oracle,), terms, rounds=rounds, precision="float64")
+    asked = oracles or (pair.oracle,)
+    return plan(pair.spec, algorithm, asked, terms, rounds=rounds, precision="float64")
+
+
+def _saturated(oracles: tuple[Oracle, ...], pair_for: Callable[..., Canary]) -> Canary:
+    """Return the pair that saturates the first question for which one is known."""
+    for oracle in oracles[:-1]:
+        try:
+            return pair_for(oracle=oracle)
+        except InputError:
+            continue
+    return pair_for(oracle=oracles[-1])
 
 
 def _claim(made: Plan) -> float:

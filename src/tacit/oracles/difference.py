@@ -108,7 +108,7 @@ class MinibatchDifference(Oracle):
     def exact(self, shard: Shard, count: Float[Array, ""], query: Pair) -> Float[Array, "..."]:
         here, there = (self._coefficient(shard, point) for point in query)
         change = clip_coefficient(here - there, self.coefficient_bound)
-        return jnp.matmul(shard.features.T, change * shard.mask) / (self.rate * count)
+        return jnp.matmul(change * shard.mask, shard.features) / (self.rate * count)
 
     def _coefficient(self, shard: Shard, point: Array) -> Array:
         coefficient = self.loss.coefficient(shard.features @ point, shard.targets)

@@ -50,8 +50,12 @@ def poisson_batch(shard: Shard, key: Key, rate: float) -> Shard:
         taken = jax.random.uniform(key, shard.mask.shape, jnp.float64) < rate
         return dataclasses.replace(shard, mask=shard.mask * taken)
     places, taken = _gathered(key, survival(rate, rows), room, rows)
-    mask = shard.mask[places] * taken
-    return Shard(shard.features[places], shard.targets[places], mask)
+
+    def at_places(leaf: Array) -> Array:
+        return leaf.at[places].get(mode="promise_in_bounds")
+
+    mask = at_places(shard.mask) * taken
+    return Shard(at_places(shard.features), at_places(shard.targets), mask)
 
 
 def capacity(records: int, rate: float) -> int:
@@ -99,4 +103,4 @@ def _gathered(
     passed = above.astype(jnp.int64)
     found = passed < len(table)
     after = jnp.cumsum(passed + found)
-    return jnp.minimum(after - 1, rows - 1), found & (after <= rows)
+    return jnp.minimum(after - 1, rows - 1).astype(jnp.int32), found & (after <= rows)

@@ -135,7 +135,8 @@ def _shortened(problem: Problem, flat: Flat, at: Split, found: Split) -> tuple[S
     value, share = float(_objective(problem, flat, at.x)), 1.0
     for _ in range(_HALVINGS):
         x = at.x + share * (found.x - at.x)
-        if float(_objective(problem, flat, x)) < value:
-            return found._replace(x=x), True
+        reached = float(_objective(problem, flat, x))
+        if reached <= value + 1e-14 * abs(value):  # at the optimum rounding decides
+            return found._replace(x=x), reached < value
         share /= 2
     return found._replace(x=at.x), False
