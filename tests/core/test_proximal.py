@@ -2,6 +2,7 @@
 
 import math
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -53,8 +54,13 @@ def shards_of(loss, seed, records=3):
     return pack(x, y, [np.arange(records)], record_norm=NORM, precision="float64", enforce="clip")
 
 
+@jax.jit
+def exact(oracle, shard, v):
+    return oracle.exact(shard, jnp.asarray(3.0), Centre(v))
+
+
 def answer(oracle, shards, v):
-    return np.asarray(oracle.exact(shards.shard(0), jnp.asarray(3.0), Centre(jnp.asarray(v))))
+    return np.asarray(exact(oracle, shards.shard(0), jnp.asarray(v)))
 
 
 def bound(oracle, shards, relation):
@@ -152,7 +158,9 @@ def planned(problem, oracle, shards, *, epsilon=math.inf, rounds=200, where="ser
 def test_without_noise_admm_reaches_the_optimum(problem, where):
     shards = make_shards(agents=3, records=15, features=4, classes=problem.loss.outputs)
     oracle = ProximalStep(at_agents(problem, where), math.inf, RHO, 1.0, 1e-12)
-    done = run(planned(problem, oracle, shards, rounds=300, where=where), shards, runtime="serial")
+    done = run(
+        planned(problem, oracle, shards, rounds=300, where=where), shards, runtime="simulate"
+    )
     truth = minimise(problem, shards, tol=1e-10)
     np.testing.assert_allclose(done.model, truth.w, atol=1e-7)
 

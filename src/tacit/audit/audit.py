@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float
 
 from tacit import checks
-from tacit.algorithms import SAMPLED, StarAlgorithm, algorithm_named
+from tacit.algorithms import Choice, StarAlgorithm, method_named
 from tacit.audit.canary import Canary, canary, opened
 from tacit.audit.faults import BothAnswers, Fault, Subject, plant
 from tacit.audit.likelihood import LowerBound, log_likelihood_ratio, lower_bound
@@ -31,6 +31,7 @@ from tacit.typing import Array, HostArray, Key
 
 LEVEL = 1e-3
 CONFIDENCE = 0.95
+ROUNDS = 10
 LEAST_MU, MOST_MU, MOST_RUNS = 1e-3, 100.0, 1_000_000
 Outcome = Literal["consistent", "violated"]
 Maker = Callable[[Problem], StarAlgorithm]
@@ -112,8 +113,8 @@ def audit(
     runs
         Runs on each of the two data sets, for the likelihood ratio.
     fault
-        A fault to plant; the report must then say `violated`. The question is the library's own
-        gradient: what is audited is the algorithm, the door and the accounting.
+        A fault to plant; the report must then say `violated`. The question is one of
+        the library's own: what is audited is the algorithm, the door and the accounting.
     observer
         Who attacks; every message, if not given.
 
@@ -126,8 +127,11 @@ def audit(
         raise InputError(f"mu is {mu:g}; it must be between {LEAST_MU:g} and {MOST_MU:g}")
     if checks.at_least("runs", runs, 1) > MOST_RUNS:
         raise InputError(f"{runs} runs are more than memory holds; ask for at most {MOST_RUNS:,}")
-    pair = canary(agents=3, records=4, features=5, seed=seed)
-    made = _plan(_make(algorithm, pair.problem), pair, mu, observer or Messages())
+    pair, made = _prepared(algorithm, mu, seed, observer or Messages())
+    if fault == "reused-noise" and made.rounds == 1:
+        raise InputError(
+            f"{algorithm} draws noise once, so none can be reused; choose another fault"
+        )
     keys = jax.random.split(jax.random.key(seed), 3)
     record = _recorded(made, pair, keys[0], fault)
     return AuditReport(
@@ -147,28 +151,43 @@ def null_attacks(
 
     The two sides then follow one law, so a bound above 0 is a false alarm of the attack itself.
     """
-    pair = canary(agents=3, records=4, features=5, seed=seed)
-    made = _plan(_make(algorithm, pair.problem), pair, mu, Messages())
+    pair, made = _prepared(algorithm, mu, seed, Messages())
     keys = jax.random.split(jax.random.key(seed), 2 * attacks * runs)
     ratios = _ratios(made, pair, pair.first, keys, None).reshape(attacks, 2, runs)
     return [lower_bound(first, second, confidence=CONFIDENCE) for first, second in ratios]
 
 
-def _make(algorithm: str | Maker, problem: Problem) -> StarAlgorithm:
+def _prepared(
+    algorithm: str | Maker, mu: float, seed: int, observer: Observer
+) -> tuple[Canary, Plan]:
+    """Return the pair that saturates the algorithm's question, and the plan that is attacked."""
+    pair_for = partial(canary, agents=3, records=4, features=5, seed=seed)
     if not isinstance(algorithm, str):
-        return algorithm(problem)
-    if algorithm in SAMPLED:
+        pair = pair_for()
+        return pair, _plan(algorithm(pair.problem), pair, mu, observer, rounds=ROUNDS)
+    method = method_named(algorithm)
+    if method.sampled:
         raise InputError(
             f"{algorithm} answers on sampled batches, which have no mu to audit; use "
             "tacit.audit.audit_sampled, which bounds epsilon"
         )
-    return algorithm_named(algorithm, problem)
+    if method.inside:
+        raise InputError(
+            f"{algorithm} puts its noise inside an objective, which has no mu to audit; use "
+            "tacit.audit.audit_perturbed, which bounds epsilon"
+        )
+    choice = Choice(problem=pair_for().problem, clip=1.0, record_norm=1.0)
+    pair = pair_for(oracle=method.oracle(choice))
+    rounds = min(ROUNDS, method.rounds)
+    return pair, _plan(method.algorithm(choice), pair, mu, observer, rounds=rounds)
 
 
-def _plan(algorithm: StarAlgorithm, pair: Canary, mu: float, observer: Observer) -> Plan:
+def _plan(
+    algorithm: StarAlgorithm, pair: Canary, mu: float, observer: Observer, *, rounds: int
+) -> Plan:
     delta = 1e-5
     terms = Terms(float(epsilon_of(delta, mu)), delta, Adjacency(ReplaceOne(), "record"), observer)
-    return plan(pair.spec, algorithm, (pair.oracle,), terms, rounds=10, precision="float64")
+    return plan(pair.spec, algorithm, (pair.oracle,), terms, rounds=rounds, precision="float64")
 
 
 def _claim(made: Plan) -> float:

@@ -3,7 +3,7 @@
 | fault | what is broken | who must see it |
 |---|---|---|
 | halved-noise | noise of half the recorded scale | likelihood ratio, residuals |
-| no-clipping | record gradients are not clipped | likelihood ratio, replay |
+| no-clipping | record gradients, or targets, are not clipped | likelihood ratio, replay |
 | reused-noise | one draw of noise for every round | residuals (the likelihood ratio is blind) |
 | clear-dual | un-noised dual (or gradient) on the wire | message replay |
 """
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import sys
 from typing import Any, Literal, NamedTuple, get_args
 
 import equinox as eqx
@@ -21,7 +22,7 @@ from typing_extensions import override
 from tacit.algorithms import DualMessage, Noise, StarAlgorithm, Turn
 from tacit.door import Door, Live, Private, Record, exact_answer, noise_key
 from tacit.errors import InputError
-from tacit.oracles import Gradient, Oracle
+from tacit.oracles import Gradient, Oracle, ProximalStep, Statistics
 from tacit.spec import Spec
 from tacit.typing import Array, HostArray, PyTree
 
@@ -60,7 +61,9 @@ def plant(fault: Fault | None, algorithm: StarAlgorithm, live: Live) -> Subject:
 
 
 def _unclipped(oracle: Oracle) -> Oracle:
-    if not isinstance(oracle, Gradient):
+    if isinstance(oracle, Statistics):
+        return dataclasses.replace(oracle, target_bound=sys.float_info.max)
+    if not isinstance(oracle, Gradient | ProximalStep):
         raise InputError(f"{type(oracle).__name__} does not clip, so it cannot forget to")
     return dataclasses.replace(oracle, clip=math.inf)
 

@@ -1,4 +1,4 @@
-"""The command line: `tacit train`, `bounds`, `predict`, `show`, `account`, `audit`, `claims`."""
+"""The command line, `tacit`: one module for each of its commands."""
 
 from tacit.cli.main import main
 

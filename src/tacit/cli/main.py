@@ -16,6 +16,7 @@ from tacit.cli.audit import audit
 from tacit.cli.bounds import bounds
 from tacit.cli.claims import claims
 from tacit.cli.output import error_line
+from tacit.cli.plan import plan
 from tacit.cli.predict import predict
 from tacit.cli.show import show
 from tacit.cli.train import train
@@ -62,7 +63,7 @@ def application() -> typer.Typer:
     return app
 
 
-_COMMANDS = (train, bounds, predict, show, account, audit, claims)
+_COMMANDS = (plan, train, bounds, predict, show, account, audit, claims)
 _DESCRIPTION = "Differentially private distributed convex optimisation."
 
 

@@ -8,7 +8,7 @@ from tacit.privacy.calibration import (
     multiplier_for_all,
     sampled_multiplier,
 )
-from tacit.privacy.certificate import Certificate, certify
+from tacit.privacy.certificate import Certificate, certify, delta_warning
 from tacit.privacy.events import (
     Event,
     Exact,
@@ -64,6 +64,7 @@ __all__ = [
     "certify",
     "compose",
     "delta_of",
+    "delta_warning",
     "epsilon_of",
     "gaussian_multiplier",
     "mean_gradient_bound",

@@ -1,7 +1,7 @@
 """Problems: losses, regularisers, sets, private records and how they are shared among agents."""
 
-from tacit.problems.clipping import clip_coefficient
-from tacit.problems.facts import public_facts
+from tacit.problems.clipping import clip_coefficient, default_clip
+from tacit.problems.facts import facts_from, public_facts
 from tacit.problems.losses import HuberHinge, Logistic, Loss, Squared
 from tacit.problems.multinomial import MultinomialLogistic
 from tacit.problems.neighbours import replace_record, zero_record
@@ -42,7 +42,9 @@ __all__ = [
     "check_norms",
     "clip_coefficient",
     "contiguous_partition",
+    "default_clip",
     "dirichlet_partition",
+    "facts_from",
     "minimise",
     "pack",
     "partition_by",
