@@ -17,7 +17,7 @@ LAYERS = [
     ("problems", "network", "privacy"),
     ("oracles",),
     ("algorithms",),
-    ("describe", "program", "credit", "plan", "transcript", "door", "protocol"),
+    ("wiring", "describe", "program", "credit", "plan", "transcript", "door", "protocol"),
     ("runtime",),
     ("audit",),
     ("applications", "datasets"),

@@ -1,9 +1,17 @@
 """Methods: one per file. They ask, are told, and send; they never see data."""
 
 from tacit.algorithms.admm import ADMM, steady_rho
-from tacit.algorithms.algorithm import Algorithm, Noise, StarAlgorithm, Turn
+from tacit.algorithms.algorithm import (
+    Algorithm,
+    GossipAlgorithm,
+    Noise,
+    RelayAlgorithm,
+    StarAlgorithm,
+    Turn,
+)
 from tacit.algorithms.consensus_admm import ConsensusADMM, DualMessage, at_agents
 from tacit.algorithms.dp_admm import DPADMM
+from tacit.algorithms.gossip import EXTRA, NIDS, DIGing
 from tacit.algorithms.linearised_admm import LinearisedADMM, LocalMessage, LocalPublic
 from tacit.algorithms.local_settings import PublicSettings, PublishedSettings, Settings
 from tacit.algorithms.noisy_gradient import NoisyGradient
@@ -15,17 +23,24 @@ from tacit.algorithms.rate_bounds import (
     smooth_bound,
     strongly_convex_bound,
 )
+from tacit.algorithms.recal import RECAL
 from tacit.algorithms.registry import ALGORITHMS, METHODS, Choice, Method, method_named
+from tacit.algorithms.walkman import Walkman
 
 __all__ = [
     "ADMM",
     "ALGORITHMS",
     "DPADMM",
+    "EXTRA",
     "METHODS",
+    "NIDS",
+    "RECAL",
     "Algorithm",
     "Choice",
     "ConsensusADMM",
+    "DIGing",
     "DualMessage",
+    "GossipAlgorithm",
     "LinearisedADMM",
     "LocalMessage",
     "LocalPublic",
@@ -36,9 +51,11 @@ __all__ = [
     "PublicSettings",
     "PublishedSettings",
     "RateFacts",
+    "RelayAlgorithm",
     "Settings",
     "StarAlgorithm",
     "Turn",
+    "Walkman",
     "at_agents",
     "method_named",
     "nonsmooth_bound",

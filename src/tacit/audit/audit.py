@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float
 
 from tacit import checks
-from tacit.algorithms import Choice, StarAlgorithm, method_named
+from tacit.algorithms import Algorithm, Choice, method_named
 from tacit.audit.canary import Canary, canary, opened
 from tacit.audit.faults import BothAnswers, Fault, Subject, plant
 from tacit.audit.likelihood import LowerBound, log_likelihood_ratio, lower_bound
@@ -21,6 +21,7 @@ from tacit.audit.replay import ReplayReport, replay
 from tacit.audit.residuals import ResidualReport, residual_report
 from tacit.door import Live, Pair, Rival
 from tacit.errors import InputError
+from tacit.network import Walk
 from tacit.oracles import Oracle
 from tacit.plan import Plan, Terms, plan
 from tacit.privacy import Adjacency, Messages, Observer, ReplaceOne, epsilon_of
@@ -29,23 +30,25 @@ from tacit.program import Program
 from tacit.runtime import simulate
 from tacit.transcript import Trace
 from tacit.typing import Array, HostArray, Key
+from tacit.wiring import Network
 
 LEVEL = 1e-3
 CONFIDENCE = 0.95
 ROUNDS = 10
+AGENTS = 3
 LEAST_MU, MOST_MU, MOST_RUNS = 1e-3, 100.0, 1_000_000
 Outcome = Literal["consistent", "violated"]
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """An algorithm together with its question, where that is not the library's gradient."""
+    """An algorithm together with its question; None for the library's gradient."""
 
-    algorithm: StarAlgorithm
-    oracle: Oracle
+    algorithm: Algorithm
+    oracle: Oracle | None
 
 
-Maker = Callable[[Problem], StarAlgorithm | Candidate]
+Maker = Callable[[Problem], Algorithm | Candidate]
 
 
 @dataclass(frozen=True)
@@ -104,7 +107,7 @@ class AuditReport:
         }
 
 
-def audit(
+def audit(  # noqa: PLR0913 - who is attacked, by whom, with what
     algorithm: str | Maker,
     *,
     mu: float,
@@ -112,6 +115,7 @@ def audit(
     seed: int,
     fault: Fault | None = None,
     observer: Observer | None = None,
+    network: Network = None,
 ) -> AuditReport:
     """Attack `algorithm`, planned to be mu-GDP, on a problem that saturates its bound.
 
@@ -130,6 +134,8 @@ def audit(
         the library's own: what is audited is the algorithm, the door and the accounting.
     observer
         Who attacks; every message, if not given.
+    network
+        Of `AGENTS` agents, for gossip and relay; a walk's hops are then the rounds.
 
     Notes
     -----
@@ -140,7 +146,7 @@ def audit(
         raise InputError(f"mu is {mu:g}; it must be between {LEAST_MU:g} and {MOST_MU:g}")
     if checks.at_least("runs", runs, 1) > MOST_RUNS:
         raise InputError(f"{runs} runs are more than memory holds; ask for at most {MOST_RUNS:,}")
-    pair, made = _prepared(algorithm, mu, seed, observer or Messages())
+    pair, made = _prepared(algorithm, mu, seed, observer or Messages(), network)
     if fault == "reused-noise" and made.rounds == 1:
         raise InputError(
             f"{algorithm} draws noise once, so none can be reused; choose another fault"
@@ -171,16 +177,15 @@ def null_attacks(
 
 
 def _prepared(
-    algorithm: str | Maker, mu: float, seed: int, observer: Observer
+    algorithm: str | Maker, mu: float, seed: int, observer: Observer, network: Network = None
 ) -> tuple[Canary, Plan]:
     """Return the pair that saturates the algorithm's question, and the plan that is attacked."""
-    pair_for = partial(canary, agents=3, records=4, features=5, seed=seed)
+    pair_for = partial(canary, agents=AGENTS, records=4, features=5, seed=seed)
     if not isinstance(algorithm, str):
         made = algorithm(pair_for().problem)
-        if isinstance(made, Candidate):
-            pair = pair_for(oracle=made.oracle)
-            return pair, _plan(made.algorithm, pair, mu, observer, rounds=ROUNDS)
-        return pair_for(), _plan(made, pair_for(), mu, observer, rounds=ROUNDS)
+        candidate = made if isinstance(made, Candidate) else Candidate(made, None)
+        pair = pair_for(oracle=candidate.oracle)
+        return pair, _plan(candidate.algorithm, pair, mu, observer, ROUNDS, network)
     method = method_named(algorithm)
     if method.sampled:
         raise InputError(
@@ -195,15 +200,24 @@ def _prepared(
     choice = Choice(problem=pair_for().problem, clip=1.0, record_norm=1.0)
     pair = pair_for(oracle=method.oracle(choice))
     rounds = min(ROUNDS, method.rounds)
-    return pair, _plan(method.algorithm(choice), pair, mu, observer, rounds=rounds)
+    return pair, _plan(method.algorithm(choice), pair, mu, observer, rounds, network)
 
 
 def _plan(
-    algorithm: StarAlgorithm, pair: Canary, mu: float, observer: Observer, *, rounds: int
+    algorithm: Algorithm,
+    pair: Canary,
+    mu: float,
+    observer: Observer,
+    rounds: int,
+    network: Network,
 ) -> Plan:
+    hops = len(network.holders) if isinstance(network, Walk) else rounds
     delta = 1e-5
     terms = Terms(float(epsilon_of(delta, mu)), delta, Adjacency(ReplaceOne(), "record"), observer)
-    return plan(pair.spec, algorithm, (pair.oracle,), terms, rounds=rounds, precision="float64")
+    return plan(
+        pair.spec, algorithm, (pair.oracle,), terms,
+        rounds=hops, precision="float64", network=network,
+    )  # fmt: skip
 
 
 def _claim(made: Plan) -> float:
@@ -229,7 +243,11 @@ def _recorded(
     )
     seen = replay(made, subject.oracles, trace, opened(pair.first), opened(pair.second))
     answers, scale = np.asarray(trace.records.answer), np.asarray(trace.records.scale)
-    return seen, residual_report(answers, seen.exact, scale, program.mechanism, level=LEVEL)
+    asked = np.asarray(trace.records.kind) >= 0
+    report = residual_report(
+        answers, seen.exact, scale, program.mechanism, level=LEVEL, asked=asked
+    )
+    return seen, report
 
 
 def _attack(made: Plan, pair: Canary, keys: Key, runs: int, fault: Fault | None) -> LowerBound:
