@@ -25,6 +25,9 @@ from tacit.algorithms.rate_bounds import (
 )
 from tacit.algorithms.recal import RECAL
 from tacit.algorithms.registry import ALGORITHMS, METHODS, Choice, Method, method_named
+from tacit.algorithms.sadmm import SADMM, RenyiADMM
+from tacit.algorithms.splitting import Iterate, RateWarning, SplittingADMM
+from tacit.algorithms.vradmm import VRADMM, variance_reduction
 from tacit.algorithms.walkman import Walkman
 
 __all__ = [
@@ -35,12 +38,15 @@ __all__ = [
     "METHODS",
     "NIDS",
     "RECAL",
+    "SADMM",
+    "VRADMM",
     "Algorithm",
     "Choice",
     "ConsensusADMM",
     "DIGing",
     "DualMessage",
     "GossipAlgorithm",
+    "Iterate",
     "LinearisedADMM",
     "LocalMessage",
     "LocalPublic",
@@ -51,8 +57,11 @@ __all__ = [
     "PublicSettings",
     "PublishedSettings",
     "RateFacts",
+    "RateWarning",
     "RelayAlgorithm",
+    "RenyiADMM",
     "Settings",
+    "SplittingADMM",
     "StarAlgorithm",
     "Turn",
     "Walkman",
@@ -63,4 +72,5 @@ __all__ = [
     "smooth_bound",
     "steady_rho",
     "strongly_convex_bound",
+    "variance_reduction",
 ]

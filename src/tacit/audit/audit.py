@@ -42,10 +42,18 @@ Outcome = Literal["consistent", "violated"]
 
 @dataclass(frozen=True)
 class Candidate:
-    """An algorithm together with its question; None for the library's gradient."""
+    """An algorithm together with its question, None for the library's gradient.
+
+    Attributes
+    ----------
+    others
+        Further questions, of the kinds 1, 2 and so on. The problem saturates the first question for
+        which such a problem is known; all bounds are replayed.
+    """
 
     algorithm: Algorithm
     oracle: Oracle | None
+    others: tuple[Oracle, ...] = ()
 
 
 Maker = Callable[[Problem], Algorithm | Candidate]
@@ -184,8 +192,13 @@ def _prepared(
     if not isinstance(algorithm, str):
         made = algorithm(pair_for().problem)
         candidate = made if isinstance(made, Candidate) else Candidate(made, None)
-        pair = pair_for(oracle=candidate.oracle)
-        return pair, _plan(candidate.algorithm, pair, mu, observer, ROUNDS, network)
+        if candidate.oracle is None:
+            return pair_for(), _plan(
+                candidate.algorithm, pair_for(), (mu, observer), ROUNDS, network
+            )
+        oracles = (candidate.oracle, *candidate.others)
+        pair = _saturated(oracles, pair_for)
+        return pair, _plan(candidate.algorithm, pair, (mu, observer), ROUNDS, network, oracles)
     method = method_named(algorithm)
     if method.sampled:
         raise InputError(
@@ -200,24 +213,34 @@ def _prepared(
     choice = Choice(problem=pair_for().problem, clip=1.0, record_norm=1.0)
     pair = pair_for(oracle=method.oracle(choice))
     rounds = min(ROUNDS, method.rounds)
-    return pair, _plan(method.algorithm(choice), pair, mu, observer, rounds, network)
+    return pair, _plan(method.algorithm(choice), pair, (mu, observer), rounds, network)
 
 
 def _plan(
     algorithm: Algorithm,
     pair: Canary,
-    mu: float,
-    observer: Observer,
+    spending: tuple[float, Observer],
     rounds: int,
     network: Network,
+    oracles: tuple[Oracle, ...] = (),
 ) -> Plan:
     hops = len(network.holders) if isinstance(network, Walk) else rounds
-    delta = 1e-5
+    delta, (mu, observer) = 1e-5, spending
     terms = Terms(float(epsilon_of(delta, mu)), delta, Adjacency(ReplaceOne(), "record"), observer)
     return plan(
-        pair.spec, algorithm, (pair.oracle,), terms,
+        pair.spec, algorithm, oracles or (pair.oracle,), terms,
         rounds=hops, precision="float64", network=network,
     )  # fmt: skip
+
+
+def _saturated(oracles: tuple[Oracle, ...], pair_for: Callable[..., Canary]) -> Canary:
+    """Return the pair that saturates the first question for which one is known."""
+    for oracle in oracles[:-1]:
+        try:
+            return pair_for(oracle=oracle)
+        except InputError:
+            continue
+    return pair_for(oracle=oracles[-1])
 
 
 def _claim(made: Plan) -> float:

@@ -10,6 +10,7 @@ from tacit.datasets.adult import adult
 from tacit.datasets.dataset import Dataset
 from tacit.datasets.femnist import femnist
 from tacit.datasets.idx import fashion_mnist, mnist
+from tacit.datasets.libsvm import ijcnn1, mushrooms, w8a
 from tacit.datasets.sklearn_sets import breast_cancer, digits
 from tacit.errors import InputError
 
@@ -21,6 +22,9 @@ _LOADERS: Mapping[str, Callable[[], Dataset]] = MappingProxyType(
         "mnist": mnist,
         "fashion_mnist": fashion_mnist,
         "femnist": femnist,
+        "w8a": w8a,
+        "mushrooms": mushrooms,
+        "ijcnn1": ijcnn1,
     }
 )
 
@@ -31,7 +35,8 @@ def names() -> tuple[str, ...]:
     Examples
     --------
     >>> names()
-    ('adult', 'breast_cancer', 'digits', 'mnist', 'fashion_mnist', 'femnist')
+    ('adult', 'breast_cancer', 'digits', 'mnist', 'fashion_mnist', 'femnist',
+     'w8a', 'mushrooms', 'ijcnn1')
     """
     return tuple(_LOADERS)
 

@@ -8,6 +8,16 @@ from tacit.problems.losses import HuberHinge, Logistic, Loss, Squared
 from tacit.problems.multinomial import MultinomialLogistic
 from tacit.problems.neighbours import replace_record, zero_record
 from tacit.problems.norms import row_norms, within_norm
+from tacit.problems.operators import (
+    Identity,
+    Operator,
+    Sparse,
+    Stack,
+    chain,
+    differences,
+    laplacian_smooth,
+    sparse_rows,
+)
 from tacit.problems.partition import (
     contiguous_partition,
     dirichlet_partition,
@@ -19,6 +29,13 @@ from tacit.problems.regularisers import L1, L2, ElasticNet, NoRegulariser, Regul
 from tacit.problems.sets import Ball, Box, ConvexSet, Simplex, WholeSpace, soft_threshold
 from tacit.problems.shards import PublicScale, Shard, Shards, check_norms, pack
 from tacit.problems.solve import Solution, minimise
+from tacit.problems.structured import (
+    ComposedL1,
+    Structured,
+    fused_lasso,
+    generalised_lasso,
+    lasso,
+)
 
 __all__ = [
     "L1",
@@ -26,15 +43,18 @@ __all__ = [
     "AgentSets",
     "Ball",
     "Box",
+    "ComposedL1",
     "Cone",
     "ConicSet",
     "ConvexSet",
     "ElasticNet",
     "HuberHinge",
+    "Identity",
     "Logistic",
     "Loss",
     "MultinomialLogistic",
     "NoRegulariser",
+    "Operator",
     "Problem",
     "PublicScale",
     "Regulariser",
@@ -42,14 +62,23 @@ __all__ = [
     "Shards",
     "Simplex",
     "Solution",
+    "Sparse",
     "Squared",
+    "Stack",
+    "Structured",
     "WholeSpace",
+    "chain",
     "check_norms",
     "clip_coefficient",
     "contiguous_partition",
     "default_clip",
+    "differences",
     "dirichlet_partition",
     "facts_from",
+    "fused_lasso",
+    "generalised_lasso",
+    "laplacian_smooth",
+    "lasso",
     "minimise",
     "pack",
     "partition_by",
@@ -59,6 +88,7 @@ __all__ = [
     "replace_record",
     "row_norms",
     "soft_threshold",
+    "sparse_rows",
     "within_norm",
     "zero_record",
 ]
