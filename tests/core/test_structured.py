@@ -182,16 +182,12 @@ def test_on_batches_without_noise_the_gap_falls_as_the_method_proves():
     problem = STRUCTURES["fused-lasso"]
     optimum, composed, rounds = conic(problem), problem.composed, (100, 400, 1600, 6400)
     oracles = (MinibatchGradient(Logistic(), math.inf, 0.1),)
-    gaps = [
-        np.mean(
-            [
-                float(composed.objective(jnp.asarray(exact(SADMM(problem), oracles, count, seed).model), SHARDS))
-                - optimum
-                for seed in range(4)
-            ]
-        )
-        for count in rounds
-    ]  # fmt: skip
+
+    def gap(count, seed):
+        model = exact(SADMM(problem), oracles, count, seed).model
+        return float(composed.objective(jnp.asarray(model), SHARDS)) - optimum
+
+    gaps = [np.mean([gap(count, seed) for seed in range(4)]) for count in rounds]
     slope = np.polyfit(np.log(rounds), np.log(gaps), 1)[0]
     assert -1.5 < slope < -0.45
     algorithm, oracles = reduced(problem, rate=0.1, inner=39)

@@ -17,11 +17,11 @@ LAYERS = [
     ("problems", "network", "privacy"),
     ("oracles",),
     ("algorithms",),
-    ("describe", "program", "credit", "plan", "transcript", "door", "protocol"),
+    ("wiring", "describe", "program", "credit", "plan", "transcript", "door", "protocol"),
     ("runtime",),
     ("audit",),
     ("applications", "datasets"),
-    ("experiments", "claims", "report"),
+    ("experiments", "claims", "report", "reproductions"),
     ("cli",),
 ]
 LAYER_OF = {room: number for number, rooms in enumerate(LAYERS) for room in rooms}

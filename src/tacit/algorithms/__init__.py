@@ -1,9 +1,17 @@
 """Methods: one per file. They ask, are told, and send; they never see data."""
 
 from tacit.algorithms.admm import ADMM, steady_rho
-from tacit.algorithms.algorithm import Algorithm, Noise, StarAlgorithm, Turn
+from tacit.algorithms.algorithm import (
+    Algorithm,
+    GossipAlgorithm,
+    Noise,
+    RelayAlgorithm,
+    StarAlgorithm,
+    Turn,
+)
 from tacit.algorithms.consensus_admm import ConsensusADMM, DualMessage, at_agents
 from tacit.algorithms.dp_admm import DPADMM
+from tacit.algorithms.gossip import EXTRA, NIDS, DIGing
 from tacit.algorithms.linearised_admm import LinearisedADMM, LocalMessage, LocalPublic
 from tacit.algorithms.local_settings import PublicSettings, PublishedSettings, Settings
 from tacit.algorithms.noisy_gradient import NoisyGradient
@@ -15,22 +23,29 @@ from tacit.algorithms.rate_bounds import (
     smooth_bound,
     strongly_convex_bound,
 )
+from tacit.algorithms.recal import RECAL
 from tacit.algorithms.registry import ALGORITHMS, METHODS, Choice, Method, method_named
 from tacit.algorithms.sadmm import SADMM, RenyiADMM
 from tacit.algorithms.splitting import Iterate, RateWarning, SplittingADMM
 from tacit.algorithms.vradmm import VRADMM, variance_reduction
+from tacit.algorithms.walkman import Walkman
 
 __all__ = [
     "ADMM",
     "ALGORITHMS",
     "DPADMM",
+    "EXTRA",
     "METHODS",
+    "NIDS",
+    "RECAL",
     "SADMM",
     "VRADMM",
     "Algorithm",
     "Choice",
     "ConsensusADMM",
+    "DIGing",
     "DualMessage",
+    "GossipAlgorithm",
     "Iterate",
     "LinearisedADMM",
     "LocalMessage",
@@ -43,11 +58,13 @@ __all__ = [
     "PublishedSettings",
     "RateFacts",
     "RateWarning",
+    "RelayAlgorithm",
     "RenyiADMM",
     "Settings",
     "SplittingADMM",
     "StarAlgorithm",
     "Turn",
+    "Walkman",
     "at_agents",
     "method_named",
     "nonsmooth_bound",

@@ -12,7 +12,7 @@ from typing_extensions import override
 
 from tacit import checks
 from tacit.algorithms.algorithm import Noise
-from tacit.algorithms.noisy_gradient import tail_averaging
+from tacit.algorithms.steps import tail_average
 from tacit.errors import InputError
 from tacit.spec import Spec
 from tacit.typing import HostArray
@@ -83,7 +83,7 @@ class PublicSettings(Settings):
     def averaging(self, rounds: int, noise: Noise) -> HostArray:
         if noise.of_mean == 0 and not noise.sampled:
             return np.ones(rounds)
-        return tail_averaging(rounds, 0.5)
+        return tail_average(rounds, 0.5)
 
 
 class PublishedSettings(Settings):

@@ -202,7 +202,7 @@ def least_norm(problem: Structured, gradient: Float[Array, "D"]) -> Float[Array,
     goal = float(np.finfo(gradient.dtype).eps) ** 2 * jnp.vdot(start, start)
 
     def unfinished(at: _Search) -> Array:
-        going: Array = (at.size > goal) & (at.count < 4 * forward.columns)
+        going: Array = (at.size > goal) & (at.steps < 4 * forward.columns)
         return going
 
     def step(at: _Search) -> _Search:
@@ -212,7 +212,7 @@ def least_norm(problem: Structured, gradient: Float[Array, "D"]) -> Float[Array,
         slope = forward.apply(left)
         size = jnp.vdot(slope, slope)
         ahead = slope + size / at.size * at.ahead
-        return _Search(at.u + length * at.ahead, left, ahead, size, at.count + 1)
+        return _Search(at.u + length * at.ahead, left, ahead, size, at.steps + 1)
 
     begin = _Search(
         jnp.zeros_like(start), -gradient, start, jnp.vdot(start, start), jnp.zeros((), int)
@@ -225,4 +225,4 @@ class _Search(NamedTuple):
     left: Float[Array, "D"]
     ahead: Float[Array, "m"]
     size: Float[Array, ""]
-    count: Int[Array, ""]
+    steps: Int[Array, ""]

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float
 
 from tacit import checks
-from tacit.algorithms import Choice, StarAlgorithm, method_named
+from tacit.algorithms import Algorithm, Choice, method_named
 from tacit.audit.canary import Canary, canary, opened
 from tacit.audit.faults import BothAnswers, Fault, Subject, plant
 from tacit.audit.likelihood import LowerBound, log_likelihood_ratio, lower_bound
@@ -21,6 +21,7 @@ from tacit.audit.replay import ReplayReport, replay
 from tacit.audit.residuals import ResidualReport, residual_report
 from tacit.door import Live, Pair, Rival
 from tacit.errors import InputError
+from tacit.network import Walk
 from tacit.oracles import Oracle
 from tacit.plan import Plan, Terms, plan
 from tacit.privacy import Adjacency, Messages, Observer, ReplaceOne, epsilon_of
@@ -29,17 +30,19 @@ from tacit.program import Program
 from tacit.runtime import simulate
 from tacit.transcript import Trace
 from tacit.typing import Array, HostArray, Key
+from tacit.wiring import Network
 
 LEVEL = 1e-3
 CONFIDENCE = 0.95
 ROUNDS = 10
+AGENTS = 3
 LEAST_MU, MOST_MU, MOST_RUNS = 1e-3, 100.0, 1_000_000
 Outcome = Literal["consistent", "violated"]
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """An algorithm together with its question, where that is not the library's gradient.
+    """An algorithm together with its question, None for the library's gradient.
 
     Attributes
     ----------
@@ -48,12 +51,12 @@ class Candidate:
         which such a problem is known; all bounds are replayed.
     """
 
-    algorithm: StarAlgorithm
-    oracle: Oracle
+    algorithm: Algorithm
+    oracle: Oracle | None
     others: tuple[Oracle, ...] = ()
 
 
-Maker = Callable[[Problem], StarAlgorithm | Candidate]
+Maker = Callable[[Problem], Algorithm | Candidate]
 
 
 @dataclass(frozen=True)
@@ -112,7 +115,7 @@ class AuditReport:
         }
 
 
-def audit(
+def audit(  # noqa: PLR0913 - who is attacked, by whom, with what
     algorithm: str | Maker,
     *,
     mu: float,
@@ -120,6 +123,7 @@ def audit(
     seed: int,
     fault: Fault | None = None,
     observer: Observer | None = None,
+    network: Network = None,
 ) -> AuditReport:
     """Attack `algorithm`, planned to be mu-GDP, on a problem that saturates its bound.
 
@@ -138,6 +142,8 @@ def audit(
         the library's own: what is audited is the algorithm, the door and the accounting.
     observer
         Who attacks; every message, if not given.
+    network
+        Of `AGENTS` agents, for gossip and relay; a walk's hops are then the rounds.
 
     Notes
     -----
@@ -148,7 +154,7 @@ def audit(
         raise InputError(f"mu is {mu:g}; it must be between {LEAST_MU:g} and {MOST_MU:g}")
     if checks.at_least("runs", runs, 1) > MOST_RUNS:
         raise InputError(f"{runs} runs are more than memory holds; ask for at most {MOST_RUNS:,}")
-    pair, made = _prepared(algorithm, mu, seed, observer or Messages())
+    pair, made = _prepared(algorithm, mu, seed, observer or Messages(), network)
     if fault == "reused-noise" and made.rounds == 1:
         raise InputError(
             f"{algorithm} draws noise once, so none can be reused; choose another fault"
@@ -179,17 +185,20 @@ def null_attacks(
 
 
 def _prepared(
-    algorithm: str | Maker, mu: float, seed: int, observer: Observer
+    algorithm: str | Maker, mu: float, seed: int, observer: Observer, network: Network = None
 ) -> tuple[Canary, Plan]:
     """Return the pair that saturates the algorithm's question, and the plan that is attacked."""
-    pair_for = partial(canary, agents=3, records=4, features=5, seed=seed)
+    pair_for = partial(canary, agents=AGENTS, records=4, features=5, seed=seed)
     if not isinstance(algorithm, str):
         made = algorithm(pair_for().problem)
-        if isinstance(made, Candidate):
-            pair = _saturated((made.oracle, *made.others), pair_for)
-            oracles = (made.oracle, *made.others)
-            return pair, _plan(made.algorithm, pair, mu, observer, rounds=ROUNDS, oracles=oracles)
-        return pair_for(), _plan(made, pair_for(), mu, observer, rounds=ROUNDS)
+        candidate = made if isinstance(made, Candidate) else Candidate(made, None)
+        if candidate.oracle is None:
+            return pair_for(), _plan(
+                candidate.algorithm, pair_for(), (mu, observer), ROUNDS, network
+            )
+        oracles = (candidate.oracle, *candidate.others)
+        pair = _saturated(oracles, pair_for)
+        return pair, _plan(candidate.algorithm, pair, (mu, observer), ROUNDS, network, oracles)
     method = method_named(algorithm)
     if method.sampled:
         raise InputError(
@@ -204,22 +213,24 @@ def _prepared(
     choice = Choice(problem=pair_for().problem, clip=1.0, record_norm=1.0)
     pair = pair_for(oracle=method.oracle(choice))
     rounds = min(ROUNDS, method.rounds)
-    return pair, _plan(method.algorithm(choice), pair, mu, observer, rounds=rounds)
+    return pair, _plan(method.algorithm(choice), pair, (mu, observer), rounds, network)
 
 
-def _plan(  # noqa: PLR0913 - what is attacked
-    algorithm: StarAlgorithm,
+def _plan(
+    algorithm: Algorithm,
     pair: Canary,
-    mu: float,
-    observer: Observer,
-    *,
+    spending: tuple[float, Observer],
     rounds: int,
+    network: Network,
     oracles: tuple[Oracle, ...] = (),
 ) -> Plan:
-    delta = 1e-5
+    hops = len(network.holders) if isinstance(network, Walk) else rounds
+    delta, (mu, observer) = 1e-5, spending
     terms = Terms(float(epsilon_of(delta, mu)), delta, Adjacency(ReplaceOne(), "record"), observer)
-    asked = oracles or (pair.oracle,)
-    return plan(pair.spec, algorithm, asked, terms, rounds=rounds, precision="float64")
+    return plan(
+        pair.spec, algorithm, oracles or (pair.oracle,), terms,
+        rounds=hops, precision="float64", network=network,
+    )  # fmt: skip
 
 
 def _saturated(oracles: tuple[Oracle, ...], pair_for: Callable[..., Canary]) -> Canary:
@@ -255,7 +266,11 @@ def _recorded(
     )
     seen = replay(made, subject.oracles, trace, opened(pair.first), opened(pair.second))
     answers, scale = np.asarray(trace.records.answer), np.asarray(trace.records.scale)
-    return seen, residual_report(answers, seen.exact, scale, program.mechanism, level=LEVEL)
+    asked = np.asarray(trace.records.kind) >= 0
+    report = residual_report(
+        answers, seen.exact, scale, program.mechanism, level=LEVEL, asked=asked
+    )
+    return seen, report
 
 
 def _attack(made: Plan, pair: Canary, keys: Key, runs: int, fault: Fault | None) -> LowerBound:

@@ -21,7 +21,7 @@ import jax.numpy as jnp
 from jaxtyping import Float
 from typing_extensions import override
 
-from tacit.algorithms import VRADMM, DualMessage, Noise, StarAlgorithm, Turn
+from tacit.algorithms import VRADMM, Algorithm, DualMessage, Noise, StarAlgorithm, Turn
 from tacit.door import Door, Live, Private, Record, exact_answer, noise_key
 from tacit.errors import InputError
 from tacit.oracles import Gradient, Oracle, ProjectedStep, ProximalStep, Statistics
@@ -34,7 +34,7 @@ Fault = Literal["halved-noise", "no-clipping", "reused-noise", "clear-dual", "cl
 class Subject(NamedTuple):
     """What is really run: it equals the plan unless a fault was planted."""
 
-    algorithm: StarAlgorithm
+    algorithm: Algorithm
     oracles: tuple[Oracle, ...]
     door: Door
 
@@ -48,7 +48,7 @@ def fault_named(name: str) -> Fault:
     raise InputError(f"unknown fault {name!r}; choose from {', '.join(get_args(Fault))}")
 
 
-def plant(fault: Fault | None, algorithm: StarAlgorithm, live: Live) -> Subject:
+def plant(fault: Fault | None, algorithm: Algorithm, live: Live) -> Subject:
     """Return the subject of an audit, with `fault` planted in it."""
     if fault == "halved-noise":
         return Subject(algorithm, live.oracles, HalvedNoise(live))
@@ -62,6 +62,8 @@ def plant(fault: Fault | None, algorithm: StarAlgorithm, live: Live) -> Subject:
             raise InputError(f"{type(algorithm).__name__} has no restart; choose another fault")
         return Subject(ClearRestart(algorithm), live.oracles, BothAnswers(live))
     if fault == "clear-dual":
+        if not isinstance(algorithm, StarAlgorithm):
+            raise InputError("a clear dual is planted in methods with an aggregator only")
         return Subject(ClearState(algorithm), live.oracles, BothAnswers(live))
     return Subject(algorithm, live.oracles, live)
 

@@ -120,7 +120,7 @@ def _quadratic(
     """Return the minimiser of z'Hz/2 - linear'z + w |A z - c|_1 by ADMM from `at`."""
 
     def step(_: int, carry: Split) -> Split:
-        _, y, dual = carry
+        y, dual = carry.y, carry.u
         z = inverse @ (linear + rho * (matrix.T @ (y + structure.target - dual)))
         reach = matrix @ z - structure.target
         y = soft_threshold(reach + dual, structure.weight / rho)
