@@ -45,8 +45,8 @@ def decide() -> Finding:
         verdict="does not hold" if broken.any() else "holds with conditions",
         summary=(
             f"At the first activation u moves by {moved[0] / claimed:.3g} of 4 alpha beta c, so "
-            "the lemma's own algebra gives 2 alpha beta c. It takes y_i and lambda_i to be equal on "
-            "both data sets, which ends with the first activation: from activation "
+            "the lemma's own algebra gives 2 alpha beta c. It takes y_i and lambda_i to be equal "
+            "on both data sets, which ends with the first activation: from activation "
             f"{first} on the change exceeds the bound, and reaches {moved.max() / claimed:.3g} "
             "times it, two data sets that differ in one record and the same messages received."
         ),
