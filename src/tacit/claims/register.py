@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from tacit.claims import huang2019_thm2, ryu2023_obj_vs_out, ryu2023_thm4_6
+from tacit.claims import (
+    huang2019_thm2,
+    ryu2023_obj_vs_out,
+    ryu2023_thm4_6,
+    wang2024_lemma5,
+    wang2024_plf,
+    wang2024_tables,
+    wang2024_thm4,
+)
 from tacit.claims.claim import Claim
 from tacit.errors import InputError
 
@@ -10,6 +18,10 @@ REGISTER: tuple[Claim, ...] = (
     huang2019_thm2.CLAIM,
     ryu2023_thm4_6.CLAIM,
     ryu2023_obj_vs_out.CLAIM,
+    wang2024_thm4.CLAIM,
+    wang2024_lemma5.CLAIM,
+    wang2024_tables.CLAIM,
+    wang2024_plf.CLAIM,
 )
 
 
