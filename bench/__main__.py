@@ -47,9 +47,13 @@ def _print(figures: object, indent: str = "  ") -> None:
         return
     for name, value in figures.items():
         if isinstance(value, dict):
-            print(f"{indent}{name:<44}" + "  ".join(f"{k} {v:.4f}" for k, v in value.items()))
+            print(f"{indent}{name:<44}" + "  ".join(f"{k} {_text(v)}" for k, v in value.items()))
         else:
             print(f"{indent}{name:<44}{value:12.4g}")
+
+
+def _text(value: object) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import jax
 import numpy as np
 
-from tacit.algorithms import DPADMM, algorithm_named
+from tacit.algorithms import DPADMM, Choice, method_named
 from tacit.datasets import load, split
 from tacit.door import Live, Private
 from tacit.oracles import Gradient
@@ -58,7 +58,7 @@ def bench_of(name: str, shards: Shards, precision: Precision, *, epsilon: float)
     """Return the bench of an algorithm on packed shards."""
     made = plan(
         public_facts(PROBLEM, shards, clip=CLIP),
-        algorithm_named(name, PROBLEM),
+        method_named(name).algorithm(Choice(problem=PROBLEM, clip=CLIP, record_norm=1.0)),
         (Gradient(PROBLEM.loss, CLIP),),
         Terms(epsilon, 1e-5, Adjacency(ReplaceOne(), "record"), Messages()),
         rounds=ROUNDS,

@@ -22,6 +22,7 @@ PAGES = (
     "docs/notation.md",
     "docs/architecture.md",
     "docs/threat-model.md",
+    "docs/measurements.md",
     "CONTRIBUTING.md",
     "CHANGELOG.md",
 )

@@ -27,7 +27,7 @@ import jax
 import jax.numpy as jnp
 from jax.extend import core as jex
 
-from tacit.algorithms import Turn
+from tacit.algorithms import StarAlgorithm, Turn
 from tacit.program import Program
 from tacit.typing import Array, PyTree
 
@@ -57,6 +57,8 @@ def credits_summation(program: Program) -> bool:
     ):  # the noise is not simply added
         return False
     algorithm, template = program.algorithm, program.template
+    if not isinstance(algorithm, StarAlgorithm):
+        return False
     answer = jnp.zeros(program.oracles[0].answer_shape(template.shape), template.dtype)
     private = (algorithm.start(template), _own(program))
     public = algorithm.first_public(template)

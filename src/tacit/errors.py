@@ -1,4 +1,4 @@
-"""The exceptions a caller may meet; each says what was given, what is needed, what to do."""
+"""Exceptions and warnings a caller may meet: what was given, what is needed, what to do."""
 
 from __future__ import annotations
 
@@ -17,3 +17,15 @@ class DataError(InputError):
 
 class PrivacyError(TacitError):
     """A law that privacy rests on was broken; nothing may be released."""
+
+
+class PrivacyWarning(UserWarning):
+    """A guarantee protects less than its epsilon suggests; the message says why."""
+
+
+class PublicFactsWarning(PrivacyWarning):
+    """A certificate is conditional: what it takes for public was read off the private records."""
+
+
+class SolverError(TacitError):
+    """A numerical method did not reach the accuracy that it promises; no result is given."""

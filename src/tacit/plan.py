@@ -7,8 +7,10 @@ may depend on it; bounds, which may depend on the schedules; scales; ledger and 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import json
+import operator
 from collections import Counter
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tacit import checks
-from tacit.algorithms import Noise, StarAlgorithm
+from tacit.algorithms import Algorithm, Noise
 from tacit.credit import credits_summation
 from tacit.describe import compact, describe
 from tacit.errors import InputError, PrivacyError
@@ -43,6 +45,7 @@ from tacit.privacy import (
 from tacit.program import Program, cast
 from tacit.spec import Spec
 from tacit.typing import HostArray, Precision
+from tacit.wiring import Network, Star, asked_kinds, of_those_asked, wired
 
 MOST_ANSWERS = 10**8
 MOST_EPSILON = 1e6
@@ -83,10 +86,13 @@ class Plan:
     ledger: Ledger
     certificate: Certificate
     program: Program
+    network: Network = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return all of the plan as JSON-safe values; arrays as nested lists."""
-        return {
+        wiring = self.program.wiring
+        network = {} if isinstance(wiring, Star) else {"network": describe(wiring)}
+        return network | {
             "algorithm": describe(self.program.algorithm),
             "oracles": [describe(oracle) for oracle in self.program.oracles],
             "mechanism": describe(self.program.mechanism),
@@ -109,13 +115,14 @@ class Plan:
 
 def plan(  # noqa: PLR0913 - what is run, on what terms, and how
     spec: Spec,
-    algorithm: StarAlgorithm,
+    algorithm: Algorithm,
     oracles: tuple[Oracle, ...],
     terms: Terms,
     *,
     rounds: int,
     precision: Precision,
     mechanism: Mechanism | None = None,
+    network: Network = None,
 ) -> Plan:
     """Return the plan of a run that spends exactly the budget of `terms`.
 
@@ -127,13 +134,16 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
         The questions that the algorithm may ask, in the order of their kinds.
     mechanism
         The law of the noise; Gaussian if none is given.
+    network
+        None for a star with an aggregator, a `tacit.network.Mixing` for gossip, a
+        `tacit.network.Walk` for a relay, on which a round is one hop.
 
     Raises
     ------
     InputError
         If an answer is not bounded and epsilon is finite, a setting is out of range, the oracles
-        differ in the shape of their answers or in where the noise stands, or one samples as
-        `check_sampling` forbids.
+        differ in the shape of their answers or in where the noise stands, one samples as
+        `check_sampling` forbids, or the network does not suit (`tacit.wiring.wired`).
     PrivacyError
         If the predicted ledger would cost more than the budget.
 
@@ -141,8 +151,11 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
     -----
     **Guarantee.** With multiplier z = scale / sensitivity equal for all questions of an agent, n
     questions of Gaussian noise compose to mu = sqrt(n) / z exactly; z is chosen so that the
-    (epsilon, delta) curve of that mu passes through the budget. The certificate is computed again
-    from the finished ledger, not from z.
+    (epsilon, delta) curve of that mu passes through the budget, with n that of the agent who is
+    asked most (on a relay: the privacy leakage frequency; the others spend less). The certificate
+    is computed again from the finished ledger, not from z, for every agent.
+    An oracle with a `relative_multiplier` r has multiplier r z instead, in scales, ledger and
+    calibration alike; z is then found numerically.
 
     For the observer of sums, the noises of honest agents add: with k colluders, h = max(1, A - k)
     honest agents and the largest sensitivity D, each adds scale z D / sqrt(h). This is used only
@@ -153,15 +166,19 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
     """
     rounds = checks.at_least("rounds", rounds, 1)
     check_size(rounds, spec.agents)
+    algorithm = algorithm.fitted(spec, network)
+    wired(network, algorithm, spec.agents, rounds)
     kinds = _questions(algorithm, rounds, len(oracles))
+    check_size(kinds.size, spec.agents)
     law = NoNoise() if np.isinf(terms.epsilon) else (mechanism or Gaussian())
     _check_shapes(oracles, spec)
-    design = _Design(spec, algorithm, oracles, terms, law, _inside(oracles, spec, terms.adjacency))
+    inside = _inside(oracles, spec, terms.adjacency)
+    design = _Design(spec, algorithm, oracles, terms, law, inside, network)
     preview = _preview(design)
     multiplier = _multiplier(design, kinds)
 
     def build(observer: Observer) -> _Draft:
-        scales = _scales(preview, multiplier, observer)
+        scales = _scales(preview * oracles[0].relative_multiplier, multiplier, observer)
         noise = Noise(multiplier, scales, oracles[0].sampling_rate < 1)
         return _draft(design, kinds, noise, observer, precision)
 
@@ -181,18 +198,23 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
         )
     return Plan(
         spec, terms, rounds, precision, multiplier, draft.schedules, draft.bounds, draft.ledger,
-        certificate, draft.program,
+        certificate, draft.program, network,
     )  # fmt: skip
 
 
 @dataclass(frozen=True)
 class _Design:
     spec: Spec
-    algorithm: StarAlgorithm
+    algorithm: Algorithm
     oracles: tuple[Oracle, ...]
     terms: Terms
     mechanism: Mechanism
     inside: Inside | None
+    network: Network
+
+    def asked(self, kinds: HostArray) -> HostArray:
+        """Return the kind of every agent's questions, `(A, T, E)`."""
+        return asked_kinds(self.network, kinds, self.spec.agents)
 
 
 @dataclass(frozen=True)
@@ -203,12 +225,12 @@ class _Draft:
     program: Program
 
 
-def check_size(rounds: int, agents: int) -> None:
+def check_size(questions: int, agents: int) -> None:
     """Raise `InputError` if a run would give more answers than a ledger can hold in memory."""
-    if rounds * agents > MOST_ANSWERS:
+    if questions * agents > MOST_ANSWERS:
         raise InputError(
-            f"{rounds} rounds of {agents} agents are more than {MOST_ANSWERS:.0e} answers; "
-            "ask for fewer rounds"
+            f"{questions} questions to each of {agents} agents are more than {MOST_ANSWERS:.0e} "
+            "answers; ask for fewer rounds or local updates"
         )
 
 
@@ -217,7 +239,7 @@ def _adds_up(program: Program) -> bool:
     return isinstance(program.mechanism, Gaussian | NoNoise) and credits_summation(program)
 
 
-def _questions(algorithm: StarAlgorithm, rounds: int, oracles: int) -> HostArray:
+def _questions(algorithm: Algorithm, rounds: int, oracles: int) -> HostArray:
     """Return the kinds of all questions, each of them one of the oracles or -1."""
     kinds = np.asarray(algorithm.questions(rounds))
     if kinds.ndim != 2 or len(kinds) != rounds or kinds.shape[1] < 1:
@@ -266,18 +288,26 @@ def _preview(design: _Design) -> HostArray:
 
 
 def _multiplier(design: _Design, kinds: HostArray) -> float:
-    """Return the multiplier, equal for all questions, at which they fit the budget."""
+    """Return the multiplier at which all questions fit the budget, each with its relative one."""
     terms, mechanism, inside = design.terms, design.mechanism, design.inside
-    counts = Counter(kinds[kinds >= 0].tolist())
+    own = [Counter(row[row >= 0].tolist()) for row in design.asked(kinds)]
+    counts = functools.reduce(operator.or_, own)  # of every kind, as often as anyone is asked it
     if isinstance(mechanism, NoNoise) or not counts:
         return 0.0
-    rates = {kind: design.oracles[kind].sampling_rate for kind in counts}
-    if isinstance(mechanism, Gaussian) and inside is None and set(rates.values()) == {1.0}:
-        return gaussian_multiplier(terms.epsilon, terms.delta, counts.total())
+    asked = [(design.oracles[kind], count) for kind, count in counts.items()]
+    plain = all(o.sampling_rate == 1 and o.relative_multiplier == 1 for o, _ in asked)
+    if isinstance(mechanism, Gaussian) and inside is None and plain:
+        most = max(counter.total() for counter in own)
+        return gaussian_multiplier(terms.epsilon, terms.delta, most)
+
+    def event(multiplier: float) -> Event:
+        return mechanism.event(multiplier) if inside is None else inside.worst(multiplier)
 
     def events(multiplier: float) -> list[tuple[Event, int]]:
-        one = mechanism.event(multiplier) if inside is None else inside.worst(multiplier)
-        return [(sampled(one, rates[kind]), count) for kind, count in counts.items()]
+        return [
+            (sampled(event(multiplier * oracle.relative_multiplier), oracle.sampling_rate), count)
+            for oracle, count in asked
+        ]
 
     return multiplier_for_all(
         events, epsilon=terms.epsilon, delta=terms.delta, relation=terms.adjacency.relation
@@ -296,19 +326,22 @@ def _draft(
     )
     for oracle, bound in zip(design.oracles, bounds, strict=True):
         check_sampling(oracle, bound, spec=spec, norm=norm, size=size, values=schedules)
-    sensitivity = _by_kind(bounds, kinds)
-    scale = _scales(sensitivity, noise.multiplier, observer)
-    asked = np.broadcast_to(kinds, sensitivity.shape)
+    asked = design.asked(kinds)
+    sensitivity = _by_kind([bound.value for bound in bounds], asked)
+    weighted = [
+        b.value * o.relative_multiplier for b, o in zip(bounds, design.oracles, strict=True)
+    ]
+    scale = _scales(_by_kind(weighted, asked), noise.multiplier, observer)
     rates = np.array([oracle.sampling_rate for oracle in design.oracles])[np.maximum(asked, 0)]
     ledger = Ledger(asked, sensitivity, scale, design.mechanism, rates, design.inside)
     return _Draft(schedules, bounds, ledger, _program(design, kinds, schedules, scale, precision))
 
 
-def _by_kind(bounds: tuple[SensitivityBound, ...], kinds: HostArray) -> HostArray:
-    """Return the sensitivity `(A, T, E)` of the question in each slot; 0 where there is none."""
-    value = np.zeros_like(bounds[0].value)
-    for kind, bound in enumerate(bounds):
-        value = np.where(kinds == kind, bound.value, value)
+def _by_kind(of_kinds: list[HostArray], kinds: HostArray) -> HostArray:
+    """Return the `(A, T, E)` entry of the question in each slot; 0 where there is none."""
+    value = np.zeros_like(of_kinds[0])
+    for kind, entries in enumerate(of_kinds):
+        value = np.where(kinds == kind, entries, value)
     return value
 
 
@@ -337,8 +370,10 @@ def _program(
         kinds=jnp.asarray(kinds, jnp.int32),
         shared={name: jnp.asarray(v) for name, v in schedules.items() if v.ndim == 1},
         per_agent={name: jnp.asarray(v.T) for name, v in schedules.items() if v.ndim == 2},
-        scales=jnp.moveaxis(jnp.asarray(_rounded_up(scale, precision)), 0, -1),
+        scales=jnp.asarray(of_those_asked(design.network, _rounded_up(scale, precision))),
         template=jnp.zeros(design.spec.shape),
+        wiring=wired(design.network, design.algorithm, design.spec.agents, len(kinds)),
+        agents=design.spec.agents,
     )
     narrowed: Program = cast(program, jnp.dtype(precision))
     return narrowed

@@ -10,11 +10,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
 
-from tacit.algorithms import StarAlgorithm, Turn
+from tacit.algorithms import Algorithm, Turn
 from tacit.errors import InputError
 from tacit.oracles import Oracle
-from tacit.privacy import Mechanism
+from tacit.privacy import NO_QUESTION, Mechanism
 from tacit.typing import Array, PyTree
+from tacit.wiring import Relay, Wiring
 
 
 class Program(eqx.Module):
@@ -27,24 +28,26 @@ class Program(eqx.Module):
     shared, per_agent
         Schedules: `(T,)` each, and `(T, A)` each.
     scales
-        `(T, E, A)`: absolute noise scale of every answer.
+        `(T, E, S)`: absolute noise scale of every answer of the S agents that may be asked in a
+        round: all on a star and in gossip, the holder of the token on a relay.
     template
         A zero model: its shape and dtype are the run's.
+    wiring
+        How the agents are connected.
+    agents
+        Number of agents, A.
     """
 
-    algorithm: StarAlgorithm
+    algorithm: Algorithm
     oracles: tuple[Oracle, ...]
     mechanism: Mechanism
     kinds: Int[Array, "T E"]
     shared: dict[str, Float[Array, "T"]]
     per_agent: dict[str, Float[Array, "T A"]]
-    scales: Float[Array, "T E A"]
+    scales: Float[Array, "T E S"]
     template: Float[Array, "*shape"]
-
-    @property
-    def agents(self) -> int:
-        """Number of agents, A."""
-        return int(self.scales.shape[-1])
+    wiring: Wiring
+    agents: int = eqx.field(static=True)
 
     @property
     def rounds(self) -> int:
@@ -88,10 +91,17 @@ def stack(programs: list[Program]) -> Program:
 
 
 def agent_turns(program: Program) -> Turn:
-    """Return all turns of all agents, leaves `(T, E, A)`: on a star all take part always."""
+    """Return the turns of the S agents that may be asked in each round, leaves `(T, E, S)`."""
     rounds, questions = program.kinds.shape
-    shape = (rounds, questions, program.agents)
+    shape = program.scales.shape
     index = jnp.arange(rounds, dtype=jnp.int32)[:, None, None]
+    agent = jnp.arange(program.agents, dtype=jnp.int32)[None, :]
+    participation, kind, per_agent = index, program.kinds[:, :, None], program.per_agent
+    if isinstance(program.wiring, Relay):
+        relay = program.wiring
+        agent, participation = relay.holders[:, None], relay.visits[:, None, None]
+        kind = jnp.where(relay.awake[:, None, None], kind, NO_QUESTION)
+        per_agent = {name: jnp.take_along_axis(v, agent, axis=1) for name, v in per_agent.items()}
 
     def fill(x: Array) -> Array:
         return jnp.broadcast_to(x, shape)
@@ -99,12 +109,12 @@ def agent_turns(program: Program) -> Turn:
     return Turn(
         round=fill(index),
         local=fill(jnp.arange(questions, dtype=jnp.int32)[None, :, None]),
-        participation=fill(index),
-        kind=fill(program.kinds[:, :, None]),
-        agent=fill(jnp.arange(program.agents, dtype=jnp.int32)[None, None, :]),
+        participation=fill(participation),
+        kind=fill(kind),
+        agent=fill(agent[:, None, :]),
         scale=program.scales,
         values={name: fill(v[:, None, None]) for name, v in program.shared.items()}
-        | {name: fill(v[:, None, :]) for name, v in program.per_agent.items()},
+        | {name: fill(v[:, None, :]) for name, v in per_agent.items()},
     )
 
 

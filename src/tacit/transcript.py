@@ -18,11 +18,12 @@ class Trace(NamedTuple):
     models
         `(T, *shape)`: the model that could be released after each round.
     records
-        The door's records, leaves `(T, E, A, ...)`.
+        The door's records, leaves `(T, E, A, ...)`; kind -1 where an agent was not asked.
     messages
-        What each agent put on the wire, leaves `(T, A, ...)`.
+        What each agent put on the wire, leaves `(T, A, ...)`; on a relay the token, `(T, 1, ...)`.
     publics
-        The aggregator's value after each round, leaves `(T, ...)`.
+        What agents hear after each round: the aggregator's value or the token, leaves `(T, ...)`,
+        in gossip the agents' inboxes, `(T, A, ...)`.
     """
 
     models: Any

@@ -71,3 +71,13 @@ def test_a_useless_attacker_proves_no_epsilon_and_a_backwards_one_neither():
 def test_the_audit_of_mu_sends_sampled_algorithms_to_the_right_one():
     with pytest.raises(InputError, match="audit_sampled"):
         audit("dp-sgd", mu=1.5, runs=1, seed=0)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [({"runs": 10**9}, "at most"), ({"epsilon": math.inf}, "finite"), ({"rate": 0.0}, "rate")],
+)
+def test_an_impossible_attack_on_batches_names_the_limit(changes, words):
+    options = {"rate": 0.2, "epsilon": 2.0, "runs": 10, "seed": 0} | changes
+    with pytest.raises(InputError, match=words):
+        audit_sampled(Adjacency(ReplaceOne(), "record"), **options)

@@ -219,6 +219,17 @@ def test_a_bad_option_is_one_line_that_names_the_fix(refused, tmp_path, changes,
         (["audit", "sgd"], "noisy-gradient, dp-admm"),
         (["audit", "dp-admm", "--fault", "typo"], "halved-noise"),
         (["audit", "dp-admm", "--mu", "nan"], "above 0"),
+        (["audit", "dp-admm", "--epsilon", "1"], "give --mu"),
+        (["audit", "one-question", "--sampling-rate", "0.1"], "answers on all records"),
+        (["audit", "noisy-gradient", "--relation", "zero_out"], "replace_one"),
+        (["audit", "noisy-gradient", "--fault", "full-batch"], "dp-sgd"),
+        (["audit", "one-question", "--fault", "reused-noise"], "draws noise once"),
+        (["audit", "dp-sgd", "--mu", "1.5"], "give --epsilon"),
+        (["audit", "dp-sgd", "--fault", "no-clipping"], "full-batch"),
+        (["audit", "dp-sgd", "--epsilon", "inf"], "finite"),
+        (["audit", "dp-sgd", "--sampling-rate", "2"], "at most 1"),
+        (["audit", "dp-sgd", "--relation", "friends"], "replace_one, zero_out"),
+        (["train", "digits", *PRIVATE, "--algorithm", "one-question"], "squared loss"),
         (["audit", "dp-admm", "--runs", "0"], "at least 1"),
         (["audit", "dp-admm", "--seed", "-1"], "from 0 to"),
         (["audit", "dp-admm", "--runs", str(10**11)], "at most"),
@@ -387,6 +398,17 @@ def test_audit_in_words_is_consistent_where_every_layer_is(tacit_, attacked, mon
     assert "Verdict: consistent" in done.out
     assert "violated" not in done.out
     assert "no fault planted" in done.out
+
+
+def test_audit_of_batches_says_what_is_claimed_and_what_is_proved(tacit_):
+    command = ["audit", "dp-sgd", "--runs", "3000", "--epsilon", "2", "--sampling-rate", "0.2"]
+    text = tacit_(*command).out
+    assert "claimed      epsilon 2 at delta 1e-05" in text
+    assert "Verdict: consistent" in text
+    values = tacit_(*command, "--fault", "full-batch", "--json").json
+    assert values["verdict"] == "violated"
+    assert values["epsilon_lower_bound"] > values["claimed_epsilon"]
+    assert (values["relation"], values["sampling_rate"]) == ("replace_one", 0.2)
 
 
 def test_claims_are_listed_and_shown_one_by_one(tacit_):

@@ -13,11 +13,11 @@ from dp_accounting.privacy_accountant import NeighboringRelation
 from scipy import stats
 
 from conftest import make_shards, make_terms
-from tacit.algorithms import NoisyGradient, oracle_named
+from tacit.algorithms import Choice, NoisyGradient, method_named
 from tacit.audit import replay
 from tacit.door import Live, Rival, batch_key, exact_answer, noise_key
 from tacit.errors import InputError, PrivacyError
-from tacit.oracles import Gradient, MinibatchGradient, Point, Size
+from tacit.oracles import Gradient, MinibatchGradient, PerturbedStep, Point, ProximalStep, Size
 from tacit.plan import plan
 from tacit.privacy import (
     Adjacency,
@@ -352,10 +352,11 @@ def test_without_noise_dp_sgd_comes_close_to_the_optimum():
 
 
 def test_a_name_stands_for_a_method_and_its_question():
-    oracle = oracle_named("dp-sgd", Logistic(), clip=1.0, rate=0.2)
+    problem = Problem(Logistic(), L2(0.1), WholeSpace())
+    choice = Choice(problem=problem, clip=1.0, record_norm=1.0, rate=0.2)
+    oracle = method_named("dp-sgd").oracle(choice)
     assert isinstance(oracle, MinibatchGradient)
     assert oracle.sampling_rate == 0.2
-    assert isinstance(oracle_named("dp-admm", Logistic(), clip=1.0), Gradient)
-    for name, rate in (("dp-sgd", None), ("dp-admm", 0.2)):
-        with pytest.raises(InputError, match="sampling rate"):
-            oracle_named(name, Logistic(), clip=1.0, rate=rate)
+    assert isinstance(method_named("dp-admm").oracle(choice), Gradient)
+    assert isinstance(method_named("pvp").oracle(choice), ProximalStep)
+    assert isinstance(method_named("dvp").oracle(choice), PerturbedStep)

@@ -2,6 +2,7 @@
 
 import math
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -53,8 +54,13 @@ def shards_of(loss, seed, records=3):
     return pack(x, y, [np.arange(records)], record_norm=NORM, precision="float64", enforce="clip")
 
 
+@jax.jit
+def exact(oracle, shard, v):
+    return oracle.exact(shard, jnp.asarray(3.0), Centre(v))
+
+
 def answer(oracle, shards, v):
-    return np.asarray(oracle.exact(shards.shard(0), jnp.asarray(3.0), Centre(jnp.asarray(v))))
+    return np.asarray(exact(oracle, shards.shard(0), jnp.asarray(v)))
 
 
 def bound(oracle, shards, relation):
@@ -102,6 +108,24 @@ def test_no_neighbour_moves_the_step_beyond_its_bound_however_early_it_stops(
     slack = 1e-9 + 1e-13 * size
     assert moved <= bound(oracle, first, ReplaceOne()) + slack
     assert gone <= bound(oracle, first, ZeroOut()) + slack
+
+
+@pytest.mark.parametrize("loss", [Logistic(), HuberHinge(0.5)])
+def test_targets_outside_the_losss_domain_cannot_break_the_bound_of_the_step(loss):
+    """The smoothness is enforced, not believed: a target of 1000 would make it 10^6 times that."""
+    oracle = ProximalStep(plain(loss), 1.0, 0.5, 1.0)
+    most, limit, solve = 0.0, 2 / 20 / 0.5, jax.jit(oracle.exact)
+    for seed in range(60):
+        draw = np.random.default_rng(seed)
+        x, y = draw.standard_normal((21, 2)), 1000 * np.sign(draw.standard_normal(20))
+        x /= 1.000001 * np.linalg.norm(x, axis=1, keepdims=True)
+        x, row = x[:20], x[20]
+        first = pack(x, y, [np.arange(20)], record_norm=1.0, precision="float64", enforce="clip")
+        second = replace_record(first, 0, 0, row, -y[0])
+        v, count = jnp.asarray(0.1 * draw.standard_normal(2)), jnp.asarray(20.0)
+        one, two = (solve(s.shard(0), count, Centre(v)) for s in (first, second))
+        most = max(most, float(jnp.linalg.norm(one - two)))
+    assert most <= limit * (1 + 1e-9)
 
 
 def opposite_pair():
@@ -152,7 +176,9 @@ def planned(problem, oracle, shards, *, epsilon=math.inf, rounds=200, where="ser
 def test_without_noise_admm_reaches_the_optimum(problem, where):
     shards = make_shards(agents=3, records=15, features=4, classes=problem.loss.outputs)
     oracle = ProximalStep(at_agents(problem, where), math.inf, RHO, 1.0, 1e-12)
-    done = run(planned(problem, oracle, shards, rounds=300, where=where), shards, runtime="serial")
+    done = run(
+        planned(problem, oracle, shards, rounds=300, where=where), shards, runtime="simulate"
+    )
     truth = minimise(problem, shards, tol=1e-10)
     np.testing.assert_allclose(done.model, truth.w, atol=1e-7)
 

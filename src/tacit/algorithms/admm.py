@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from jaxtyping import Float
 from typing_extensions import override
 
@@ -10,6 +12,22 @@ from tacit.algorithms.consensus_admm import ConsensusADMM, DualState
 from tacit.oracles import Centre
 from tacit.spec import Spec
 from tacit.typing import Array, HostArray
+
+
+def steady_rho(facts: Spec, rounds: int, noise: Noise) -> float:
+    """Return a public rho under which noise on exact steps moves a margin by about one unit.
+
+    Averaged over the agents, a round moves the public value by 1 / rho times the mean gradient at
+    the new iterates and adds noise of standard deviation nu / rho per coordinate, nu that of the
+    mean answer in gradient units: T rounds have the horizon H = T / rho of `NoisyGradient`, and
+    collect H nu / sqrt(T). Its rule H = radius sqrt(T / d) / nu, radius = sqrt(d) / R, gives
+
+        rho = sqrt(T) nu R.
+
+    It is not let below 0.4 L, the paper's 0.1 for the logistic loss and unit records.
+    """
+    margin = math.sqrt(rounds) * noise.of_mean * facts.record_norm
+    return max(0.4 * facts.smoothness, margin)
 
 
 class ADMM(ConsensusADMM):

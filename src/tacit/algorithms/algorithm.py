@@ -14,12 +14,13 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import equinox as eqx
 import numpy as np
 from jaxtyping import Float, Int
 
+from tacit.network import Mixing, Walk
 from tacit.spec import Spec
 from tacit.typing import Array, HostArray, PyTree
 
@@ -80,6 +81,15 @@ class Noise:
 class Algorithm(eqx.Module):
     """The agent's side of a method."""
 
+    def fitted(self, spec: Spec, network: Mixing | Walk | None) -> Self:
+        """Return this algorithm with what it takes from the network; here it is unchanged.
+
+        Called once, before planning. It may raise `InputError`, for example if a step size is
+        beyond what is stable on the network.
+        """
+        del spec, network
+        return self
+
     def questions(self, rounds: int) -> HostArray:
         """Return the kinds of the questions, `(T, E)` integers: here oracle 0 once a round."""
         return np.zeros((rounds, 1), dtype=int)
@@ -127,3 +137,31 @@ class StarAlgorithm(Algorithm):
     @abstractmethod
     def model(self, public: PyTree) -> Float[Array, "*shape"]:
         """Return the model that a run would release at this public value."""
+
+
+class GossipAlgorithm(Algorithm):
+    """A method without aggregator: every agent learns how its neighbours' messages differ.
+
+    With messages m_i and weights w_ij, the inbox of agent i is sum_j w_ij (m_j - m_i): what mixing
+    adds to its own message. It is 0 where neighbours agree.
+    """
+
+    @abstractmethod
+    def first_inbox(self, template: Float[Array, "*shape"]) -> PyTree:
+        """Return an agent's inbox before the first round, of the structure of its messages."""
+
+    @abstractmethod
+    def model(self, state: PyTree) -> Float[Array, "*shape"]:
+        """Return the agent's own model; a run releases the mean of all agents'."""
+
+
+class RelayAlgorithm(Algorithm):
+    """A method with a token: the inbox is the token that arrives, the message the one passed on."""
+
+    @abstractmethod
+    def first_token(self, template: Float[Array, "*shape"]) -> PyTree:
+        """Return the token before the first hop."""
+
+    @abstractmethod
+    def model(self, token: PyTree) -> Float[Array, "*shape"]:
+        """Return the model that a run would release with this token."""

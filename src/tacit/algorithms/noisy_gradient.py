@@ -11,6 +11,7 @@ from typing_extensions import override
 
 from tacit import checks
 from tacit.algorithms.algorithm import Noise, StarAlgorithm, Turn
+from tacit.algorithms.steps import tail_average
 from tacit.errors import InputError
 from tacit.oracles import Point
 from tacit.problems import Problem
@@ -90,7 +91,7 @@ class NoisyGradient(StarAlgorithm):
         return {
             "step_size": np.full(rounds, step),
             "momentum": np.full(rounds, momentum),
-            "averaging": _averaging(rounds, self.averaged),
+            "averaging": tail_average(rounds, self.averaged),
         }
 
     @override
@@ -150,9 +151,3 @@ def _accelerated(smoothness: float, rounds: int) -> dict[str, HostArray]:
         "momentum": k / (k + 3),
         "averaging": np.ones(rounds),
     }
-
-
-def _averaging(rounds: int, fraction: float) -> HostArray:
-    """Return the weights a_t of a running mean over the last `fraction` of the rounds."""
-    first = rounds - max(1, round(fraction * rounds))
-    return 1 / np.maximum(1.0, np.arange(rounds) - first + 1)

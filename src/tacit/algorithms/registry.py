@@ -1,64 +1,161 @@
-"""Algorithms by name, with settings from public facts: what the command line can run and audit.
+"""Methods by name, with settings from public facts: what the command line can run and audit.
 
-A name stands for a method together with the question it asks: DP-SGD is the noisy gradient method
-on Poisson batches.
+A name stands for an algorithm together with the question it asks: DP-SGD is the noisy gradient
+algorithm on Poisson batches.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 
+from tacit.algorithms.admm import ADMM
 from tacit.algorithms.algorithm import StarAlgorithm
+from tacit.algorithms.consensus_admm import at_agents
 from tacit.algorithms.dp_admm import DPADMM
+from tacit.algorithms.linearised_admm import LinearisedADMM
 from tacit.algorithms.noisy_gradient import NoisyGradient
+from tacit.algorithms.one_question import OneQuestion
 from tacit.errors import InputError
-from tacit.oracles import Gradient, MinibatchGradient, Oracle
-from tacit.problems import Loss, Problem
-
-
-def _dp_admm(problem: Problem) -> StarAlgorithm:
-    return DPADMM(problem, rho=0.1, radius=None, step_rule="smooth", regulariser_at="server")
-
-
-_MAKERS: Mapping[str, Callable[[Problem], StarAlgorithm]] = MappingProxyType(
-    {"noisy-gradient": NoisyGradient, "dp-admm": _dp_admm, "dp-sgd": NoisyGradient}
+from tacit.oracles import (
+    Gradient,
+    MinibatchGradient,
+    Oracle,
+    PerturbedStep,
+    ProximalStep,
+    Statistics,
 )
-ALGORITHMS = tuple(_MAKERS)
-SAMPLED = ("dp-sgd",)
+from tacit.problems import Problem
+
+TARGET_BOUND = 1.0
 
 
-def algorithm_named(name: str, problem: Problem) -> StarAlgorithm:
-    """Return the algorithm of that name for `problem`, with its public settings.
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """What a method is made from; everything in it is public.
+
+    Attributes
+    ----------
+    clip
+        Bound on the norm of a record's coefficient; for `Statistics` on a target, at most 1, since
+        targets are mapped to [-1, 1].
+    record_norm
+        Bound on the norm of a record.
+    rate
+        Of Poisson sampling; 1 for the methods that ask on all records.
+    rho
+        The ADMM parameter, for the methods that have one.
+    local_updates
+        Questions of an agent in one round, for the methods that have local updates.
+    """
+
+    problem: Problem
+    clip: float
+    record_norm: float
+    rate: float = 1.0
+    rho: float = 0.1
+    local_updates: int = 1
+
+
+@dataclass(frozen=True)
+class Method:
+    """An algorithm, the question it asks, and its own number of rounds.
+
+    Attributes
+    ----------
+    algorithm, oracle
+        From a choice to the algorithm with its public settings, and to its question.
+    rounds
+        How many are planned if the user does not say.
+    sampled
+        Whether the question is asked on Poisson batches.
+    exact
+        Whether the question is about a minimiser, not a gradient. The coefficient of a loss with
+        several margins is then not clipped, and rho follows `steady_rho`.
+    inside
+        Whether the noise stands inside what is minimised: then there is no mu.
+    admm
+        Whether it has a parameter rho.
+    local
+        Whether agents may make several updates, each a question, in one round.
+    """
+
+    algorithm: Callable[[Choice], StarAlgorithm]
+    oracle: Callable[[Choice], Oracle]
+    rounds: int = 200
+    sampled: bool = False
+    exact: bool = False
+    inside: bool = False
+    admm: bool = False
+    local: bool = False
+
+
+def _noisy_gradient(choice: Choice) -> StarAlgorithm:
+    return NoisyGradient(choice.problem)
+
+
+def _dp_admm(choice: Choice) -> StarAlgorithm:
+    return DPADMM(
+        choice.problem, choice.rho, radius=None, step_rule="smooth", regulariser_at="server"
+    )
+
+
+def _admm(choice: Choice) -> StarAlgorithm:
+    return ADMM(choice.problem, choice.rho, regulariser_at="server")
+
+
+def _linearised_admm(choice: Choice) -> StarAlgorithm:
+    return LinearisedADMM(choice.problem, choice.local_updates)
+
+
+def _one_question(choice: Choice) -> StarAlgorithm:
+    return OneQuestion(choice.problem)
+
+
+def _gradient(choice: Choice) -> Oracle:
+    return Gradient(choice.problem.loss, choice.clip)
+
+
+def _batch(choice: Choice) -> Oracle:
+    return MinibatchGradient(choice.problem.loss, choice.clip, choice.rate)
+
+
+def _statistics(choice: Choice) -> Oracle:
+    return Statistics(min(choice.clip, TARGET_BOUND))
+
+
+def _proximal(choice: Choice) -> ProximalStep:
+    own = at_agents(choice.problem, "server")
+    return ProximalStep(own, choice.clip, choice.rho, choice.record_norm)
+
+
+def _perturbed(choice: Choice) -> Oracle:
+    return PerturbedStep(_proximal(choice))
+
+
+METHODS: Mapping[str, Method] = MappingProxyType(
+    {
+        "noisy-gradient": Method(_noisy_gradient, _gradient),
+        "dp-admm": Method(_dp_admm, _gradient, admm=True),
+        "pvp": Method(_admm, _proximal, exact=True, admm=True),
+        "dvp": Method(_admm, _perturbed, exact=True, inside=True, admm=True),
+        "linearised-admm": Method(_linearised_admm, _gradient, local=True),
+        "dp-sgd": Method(_noisy_gradient, _batch, sampled=True),
+        "one-question": Method(_one_question, _statistics, rounds=1),
+    }
+)
+ALGORITHMS = tuple(METHODS)
+
+
+def method_named(name: str) -> Method:
+    """Return the method of that name.
 
     Raises
     ------
     InputError
         If there is none; the message lists the names.
     """
-    if name not in _MAKERS:
+    if name not in METHODS:
         raise InputError(f"unknown algorithm {name!r}; choose from {', '.join(ALGORITHMS)}")
-    return _MAKERS[name](problem)
-
-
-def oracle_named(name: str, loss: Loss, *, clip: float, rate: float | None = None) -> Oracle:
-    """Return the question that the algorithm of that name asks.
-
-    Parameters
-    ----------
-    clip
-        Bound on the norm of a record's coefficient.
-    rate
-        Poisson sampling rate, for the algorithms of `SAMPLED` and for no other.
-
-    Raises
-    ------
-    InputError
-        If a rate is missing, or given to an algorithm that does not sample.
-    """
-    if (name in SAMPLED) != (rate is not None):
-        raise InputError(
-            f"{name} was given sampling rate {rate}; {', '.join(SAMPLED)} needs one, and no other "
-            "algorithm takes one"
-        )
-    return Gradient(loss, clip) if rate is None else MinibatchGradient(loss, clip, rate)
+    return METHODS[name]

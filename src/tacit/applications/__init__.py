@@ -1,11 +1,19 @@
-"""What a training is for: a model that can be saved, loaded, read and used."""
+"""What a training is for: a model that can be saved, loaded, read and used; estimators."""
 
+from tacit.applications.estimators import (
+    PrivateLinearRegression,
+    PrivateLogisticRegression,
+    PrivateSVC,
+)
 from tacit.applications.model import Model, Term, table_terms
 from tacit.applications.model_file import load_model, model_text, model_to_dict, save_model
 from tacit.applications.predict import predict
 
 __all__ = [
     "Model",
+    "PrivateLinearRegression",
+    "PrivateLogisticRegression",
+    "PrivateSVC",
     "Term",
     "load_model",
     "model_text",

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float
 
 from tacit import checks
-from tacit.algorithms import SAMPLED, StarAlgorithm, algorithm_named
+from tacit.algorithms import Algorithm, Choice, method_named
 from tacit.audit.canary import Canary, canary, opened
 from tacit.audit.faults import BothAnswers, Fault, Subject, plant
 from tacit.audit.likelihood import LowerBound, log_likelihood_ratio, lower_bound
@@ -21,6 +21,8 @@ from tacit.audit.replay import ReplayReport, replay
 from tacit.audit.residuals import ResidualReport, residual_report
 from tacit.door import Live, Pair, Rival
 from tacit.errors import InputError
+from tacit.network import Walk
+from tacit.oracles import Oracle
 from tacit.plan import Plan, Terms, plan
 from tacit.privacy import Adjacency, Messages, Observer, ReplaceOne, epsilon_of
 from tacit.problems import Problem, Shards
@@ -28,12 +30,33 @@ from tacit.program import Program
 from tacit.runtime import simulate
 from tacit.transcript import Trace
 from tacit.typing import Array, HostArray, Key
+from tacit.wiring import Network
 
 LEVEL = 1e-3
 CONFIDENCE = 0.95
+ROUNDS = 10
+AGENTS = 3
 LEAST_MU, MOST_MU, MOST_RUNS = 1e-3, 100.0, 1_000_000
 Outcome = Literal["consistent", "violated"]
-Maker = Callable[[Problem], StarAlgorithm]
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """An algorithm together with its question, None for the library's gradient.
+
+    Attributes
+    ----------
+    others
+        Further questions, of the kinds 1, 2 and so on. The problem saturates the first question for
+        which such a problem is known; all bounds are replayed.
+    """
+
+    algorithm: Algorithm
+    oracle: Oracle | None
+    others: tuple[Oracle, ...] = ()
+
+
+Maker = Callable[[Problem], Algorithm | Candidate]
 
 
 @dataclass(frozen=True)
@@ -92,7 +115,7 @@ class AuditReport:
         }
 
 
-def audit(
+def audit(  # noqa: PLR0913 - who is attacked, by whom, with what
     algorithm: str | Maker,
     *,
     mu: float,
@@ -100,22 +123,27 @@ def audit(
     seed: int,
     fault: Fault | None = None,
     observer: Observer | None = None,
+    network: Network = None,
 ) -> AuditReport:
     """Attack `algorithm`, planned to be mu-GDP, on a problem that saturates its bound.
 
     Parameters
     ----------
     algorithm
-        One of `tacit.algorithms.ALGORITHMS`, or a function from a problem to an algorithm of yours.
+        One of `tacit.algorithms.ALGORITHMS`, or a function from a problem to an algorithm of yours,
+        or to a `Candidate`: an algorithm and its question, whose bound is then audited too. Its
+        clip must be 1, which is what the problem saturates.
     mu
         What the plan is made to spend; between 1 and 2 the attack is sharpest.
     runs
         Runs on each of the two data sets, for the likelihood ratio.
     fault
-        A fault to plant; the report must then say `violated`. The question is the library's own
-        gradient: what is audited is the algorithm, the door and the accounting.
+        A fault to plant; the report must then say `violated`. The question is one of
+        the library's own: what is audited is the algorithm, the door and the accounting.
     observer
         Who attacks; every message, if not given.
+    network
+        Of `AGENTS` agents, for gossip and relay; a walk's hops are then the rounds.
 
     Notes
     -----
@@ -126,8 +154,11 @@ def audit(
         raise InputError(f"mu is {mu:g}; it must be between {LEAST_MU:g} and {MOST_MU:g}")
     if checks.at_least("runs", runs, 1) > MOST_RUNS:
         raise InputError(f"{runs} runs are more than memory holds; ask for at most {MOST_RUNS:,}")
-    pair = canary(agents=3, records=4, features=5, seed=seed)
-    made = _plan(_make(algorithm, pair.problem), pair, mu, observer or Messages())
+    pair, made = _prepared(algorithm, mu, seed, observer or Messages(), network)
+    if fault == "reused-noise" and made.rounds == 1:
+        raise InputError(
+            f"{algorithm} draws noise once, so none can be reused; choose another fault"
+        )
     keys = jax.random.split(jax.random.key(seed), 3)
     record = _recorded(made, pair, keys[0], fault)
     return AuditReport(
@@ -147,28 +178,69 @@ def null_attacks(
 
     The two sides then follow one law, so a bound above 0 is a false alarm of the attack itself.
     """
-    pair = canary(agents=3, records=4, features=5, seed=seed)
-    made = _plan(_make(algorithm, pair.problem), pair, mu, Messages())
+    pair, made = _prepared(algorithm, mu, seed, Messages())
     keys = jax.random.split(jax.random.key(seed), 2 * attacks * runs)
     ratios = _ratios(made, pair, pair.first, keys, None).reshape(attacks, 2, runs)
     return [lower_bound(first, second, confidence=CONFIDENCE) for first, second in ratios]
 
 
-def _make(algorithm: str | Maker, problem: Problem) -> StarAlgorithm:
+def _prepared(
+    algorithm: str | Maker, mu: float, seed: int, observer: Observer, network: Network = None
+) -> tuple[Canary, Plan]:
+    """Return the pair that saturates the algorithm's question, and the plan that is attacked."""
+    pair_for = partial(canary, agents=AGENTS, records=4, features=5, seed=seed)
     if not isinstance(algorithm, str):
-        return algorithm(problem)
-    if algorithm in SAMPLED:
+        made = algorithm(pair_for().problem)
+        candidate = made if isinstance(made, Candidate) else Candidate(made, None)
+        if candidate.oracle is None:
+            return pair_for(), _plan(
+                candidate.algorithm, pair_for(), (mu, observer), ROUNDS, network
+            )
+        oracles = (candidate.oracle, *candidate.others)
+        pair = _saturated(oracles, pair_for)
+        return pair, _plan(candidate.algorithm, pair, (mu, observer), ROUNDS, network, oracles)
+    method = method_named(algorithm)
+    if method.sampled:
         raise InputError(
             f"{algorithm} answers on sampled batches, which have no mu to audit; use "
             "tacit.audit.audit_sampled, which bounds epsilon"
         )
-    return algorithm_named(algorithm, problem)
+    if method.inside:
+        raise InputError(
+            f"{algorithm} puts its noise inside an objective, which has no mu to audit; use "
+            "tacit.audit.audit_perturbed, which bounds epsilon"
+        )
+    choice = Choice(problem=pair_for().problem, clip=1.0, record_norm=1.0)
+    pair = pair_for(oracle=method.oracle(choice))
+    rounds = min(ROUNDS, method.rounds)
+    return pair, _plan(method.algorithm(choice), pair, (mu, observer), rounds, network)
 
 
-def _plan(algorithm: StarAlgorithm, pair: Canary, mu: float, observer: Observer) -> Plan:
-    delta = 1e-5
+def _plan(
+    algorithm: Algorithm,
+    pair: Canary,
+    spending: tuple[float, Observer],
+    rounds: int,
+    network: Network,
+    oracles: tuple[Oracle, ...] = (),
+) -> Plan:
+    hops = len(network.holders) if isinstance(network, Walk) else rounds
+    delta, (mu, observer) = 1e-5, spending
     terms = Terms(float(epsilon_of(delta, mu)), delta, Adjacency(ReplaceOne(), "record"), observer)
-    return plan(pair.spec, algorithm, (pair.oracle,), terms, rounds=10, precision="float64")
+    return plan(
+        pair.spec, algorithm, oracles or (pair.oracle,), terms,
+        rounds=hops, precision="float64", network=network,
+    )  # fmt: skip
+
+
+def _saturated(oracles: tuple[Oracle, ...], pair_for: Callable[..., Canary]) -> Canary:
+    """Return the pair that saturates the first question for which one is known."""
+    for oracle in oracles[:-1]:
+        try:
+            return pair_for(oracle=oracle)
+        except InputError:
+            continue
+    return pair_for(oracle=oracles[-1])
 
 
 def _claim(made: Plan) -> float:
@@ -194,7 +266,11 @@ def _recorded(
     )
     seen = replay(made, subject.oracles, trace, opened(pair.first), opened(pair.second))
     answers, scale = np.asarray(trace.records.answer), np.asarray(trace.records.scale)
-    return seen, residual_report(answers, seen.exact, scale, program.mechanism, level=LEVEL)
+    asked = np.asarray(trace.records.kind) >= 0
+    report = residual_report(
+        answers, seen.exact, scale, program.mechanism, level=LEVEL, asked=asked
+    )
+    return seen, report
 
 
 def _attack(made: Plan, pair: Canary, keys: Key, runs: int, fault: Fault | None) -> LowerBound:

@@ -50,13 +50,20 @@ def log_likelihood_ratio(
         Leaves `(T, E, A, *shape)` and, for the scale, `(T, E, A)`.
     """
     if isinstance(observer, Messages):
-        scale = _like(record.scale, record.first)
+        scale = _like(_where_any(record.scale, record), record.first)
         return mechanism.log_ratio(record.first / scale, record.second / scale, jnp.ones(()))
     honest = max(1, record.scale.shape[2] - observer.colluders)
     scale = jnp.sqrt(jnp.sum(record.scale[:, :, :honest] ** 2, axis=2))
     first, second = (jnp.sum(part[:, :, :honest], axis=2) for part in (record.first, record.second))
     scale = _like(scale, first)
     return mechanism.log_ratio(first / scale, second / scale, jnp.ones(()))
+
+
+def _where_any(scale: Array, record: RivalRecord) -> Array:
+    """Return the scales, with 1 where agents were not asked: there nothing was said at all."""
+    places = tuple(range(scale.ndim, record.first.ndim))
+    silent = jnp.all((record.first == 0) & (record.second == 0), axis=places)
+    return jnp.where((scale == 0) & silent, jnp.ones_like(scale), scale)
 
 
 def _like(scale: Array, values: Array) -> Array:

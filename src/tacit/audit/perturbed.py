@@ -61,7 +61,7 @@ def audit_perturbed(
 
 
 def _plan(pair: Canary, epsilon: float) -> Plan:
-    step = ProximalStep(pair.problem, pair.oracle.clip, RHO, pair.spec.record_norm, 1e-12)
+    step = ProximalStep(pair.problem, 1.0, RHO, pair.spec.record_norm, 1e-12)
     return plan(
         pair.spec,
         ADMM(pair.problem, RHO, regulariser_at="agents"),

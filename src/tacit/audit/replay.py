@@ -79,10 +79,11 @@ def replay(
     change = _norms(exact - other, plan.ledger.mechanism.norm)
     ledger = plan.ledger
     bound, scale = np.moveaxis(ledger.sensitivity, 0, -1), np.moveaxis(ledger.scale, 0, -1)
-    realised = np.sqrt(np.sum((change / scale) ** 2, axis=(0, 1)))
+    asked = np.moveaxis(ledger.asked, 0, -1)
+    realised = np.sqrt(np.sum(_quotient(change, scale, asked) ** 2, axis=(0, 1)))
     return ReplayReport(
         exact=exact,
-        worst_ratio=float(np.max(change / bound)),
+        worst_ratio=float(np.max(_quotient(change, bound, asked))),
         realised_mu=float(np.max(realised)),
         planned_mu=float(np.max(np.sqrt(np.sum(ledger.ratios() ** 2, axis=(1, 2))))),
         message_gap=_gap(messages, trace.messages),
@@ -93,6 +94,12 @@ def _exact(plan: Plan, door: Replay, answers: Any, private: Private) -> tuple[Ho
     recorded = Recorded(private, jnp.moveaxis(answers, 2, 0))
     _, trace = simulate(plan.program, door, recorded, keep=frozenset({"messages"}))
     return np.asarray(trace.records.exact), trace.messages
+
+
+def _quotient(change: HostArray, size: HostArray, asked: HostArray) -> HostArray:
+    """Return change / size where a question was asked; elsewhere infinity for any change, or 0."""
+    unasked = np.where(change > 0, np.inf, 0.0)
+    return np.divide(change, size, out=unasked, where=asked)
 
 
 def _norms(change: HostArray, norm: str) -> HostArray:

@@ -35,7 +35,13 @@ class ResidualReport:
 
 
 def residual_report(
-    answers: HostArray, exact: HostArray, scale: HostArray, mechanism: Mechanism, *, level: float
+    answers: HostArray,
+    exact: HostArray,
+    scale: HostArray,
+    mechanism: Mechanism,
+    *,
+    level: float,
+    asked: HostArray | None = None,
 ) -> ResidualReport:
     """Return the tests of u = (answer - exact) / scale against independent draws of the stated law.
 
@@ -51,8 +57,13 @@ def residual_report(
         `(T, E, A, *shape)`, from the run and from its replay.
     scale
         `(T, E, A)`, as recorded.
+    asked
+        `(T, E, A)`: where there was a question; None for everywhere. If some agents were not
+        asked, the answers are taken one after the other, as if one agent had given them all.
     """
     law = _law(mechanism)
+    if asked is not None and not np.all(asked):
+        answers, exact, scale = (values[asked][:, None, None] for values in (answers, exact, scale))
     wide = scale.reshape(scale.shape + (1,) * (answers.ndim - scale.ndim))
     if not np.all(scale > 0):
         raise InputError("an answer was given without noise; its residual cannot be tested")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import jax
 import numpy as np
@@ -16,6 +16,7 @@ from tacit.algorithms import NoisyGradient
 from tacit.audit.canary import FAR, opened
 from tacit.audit.likelihood import upper_rate
 from tacit.door import Live
+from tacit.errors import InputError
 from tacit.oracles import MinibatchGradient
 from tacit.plan import Plan, Terms, plan
 from tacit.privacy import Adjacency, Messages, ReplaceOne
@@ -36,6 +37,7 @@ from tacit.typing import Array, HostArray, Key
 
 CONFIDENCE = 0.95
 ROUNDS, RECORDS, FEATURES = 10, 4, 2
+MOST_RUNS = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,17 @@ class EpsilonBound:
     def consistent(self) -> bool:
         """Whether the bound stays at or below what was certified."""
         return self.epsilon <= self.claimed
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the bound as JSON-safe values."""
+        return {
+            "claimed_epsilon": self.claimed,
+            "epsilon_lower_bound": self.epsilon,
+            "delta": self.delta,
+            "confidence": self.confidence,
+            "runs": self.runs,
+            "verdict": "consistent" if self.consistent else "violated",
+        }
 
 
 class FullBatch(MinibatchGradient):
@@ -127,7 +140,9 @@ def audit_sampled(
     fault
         "full-batch": the oracle claims the amplification but answers on all records.
     """
-    checks.at_least("runs", runs, 1)
+    if checks.at_least("runs", runs, 1) > MOST_RUNS:
+        raise InputError(f"{runs} runs are more than memory holds; ask for at most {MOST_RUNS:,}")
+    checks.positive("epsilon", epsilon)
     first, second = _pair(adjacency)
     made = _plan(first, adjacency, rate, epsilon)
     keys = jax.random.split(jax.random.key(seed), (2, runs))

@@ -2,11 +2,27 @@
 
 from __future__ import annotations
 
-from tacit.claims import huang2019_thm2
+from tacit.claims import (
+    huang2019_thm2,
+    ryu2023_obj_vs_out,
+    ryu2023_thm4_6,
+    wang2024_lemma5,
+    wang2024_plf,
+    wang2024_tables,
+    wang2024_thm4,
+)
 from tacit.claims.claim import Claim
 from tacit.errors import InputError
 
-REGISTER: tuple[Claim, ...] = (huang2019_thm2.CLAIM,)
+REGISTER: tuple[Claim, ...] = (
+    huang2019_thm2.CLAIM,
+    ryu2023_thm4_6.CLAIM,
+    ryu2023_obj_vs_out.CLAIM,
+    wang2024_thm4.CLAIM,
+    wang2024_lemma5.CLAIM,
+    wang2024_tables.CLAIM,
+    wang2024_plf.CLAIM,
+)
 
 
 def claim_named(identifier: str) -> Claim:

@@ -1,4 +1,4 @@
-"""The command line: one file per command, see `tacit --help`."""
+"""The command line, `tacit`: one module for each of its commands."""
 
 from tacit.cli.main import main
 

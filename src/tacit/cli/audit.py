@@ -2,59 +2,212 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tacit.cli.interrupt import interruptible
 from tacit.cli.output import emit, one_of, table
 from tacit.cli.train import check_seed
+from tacit.errors import InputError
 
 if TYPE_CHECKING:
-    from tacit.audit import AuditReport
+    from tacit.audit import AuditReport, EpsilonBound
+
+_RELATIONS = ("replace_one", "zero_out")
+_BATCH_FAULT = "full-batch"
 
 
-def audit(
-    algorithm: Annotated[str, typer.Argument(help="dp-admm or noisy-gradient.")],
+def audit(  # noqa: PLR0913, PLR0917 - one parameter per option
+    algorithm: Annotated[
+        str, typer.Argument(help="dp-admm, noisy-gradient, one-question, pvp, dvp or dp-sgd.")
+    ],
     fault: Annotated[
         str | None,
-        typer.Option(help="Plant one: halved-noise, no-clipping, reused-noise or clear-dual."),
+        typer.Option(
+            help="Plant one: halved-noise, no-clipping, reused-noise or clear-dual; for dp-sgd "
+            "full-batch, for dvp halved-noise."
+        ),
     ] = None,
-    mu: Annotated[float, typer.Option(help="What the plan is made to spend.")] = 1.5,
-    runs: Annotated[int, typer.Option(help="Runs on each of the two data sets.")] = 1000,
+    mu: Annotated[
+        float | None, typer.Option(help="What the plan is made to spend; 1.5 if not given.")
+    ] = None,
+    epsilon: Annotated[
+        float | None,
+        typer.Option(help="The same for dp-sgd (2 if not given) and dvp (4), at delta 1e-5."),
+    ] = None,
+    sampling_rate: Annotated[
+        float | None, typer.Option(help="Of dp-sgd's batches; 0.2 if not given.")
+    ] = None,
+    relation: Annotated[
+        str | None, typer.Option(help="For dp-sgd: replace_one (if not given) or zero_out.")
+    ] = None,
+    runs: Annotated[
+        int | None,
+        typer.Option(help="Runs on each of the two data sets; 1000, for dp-sgd and dvp 4000."),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Of the noise and of the data.")] = 0,
     json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
-    """Attack an algorithm, as planned or with a planted fault, on data that saturates its bound."""
-    report = interruptible(lambda: _attacked(algorithm, fault, mu=mu, runs=runs, seed=seed))
+    """Attack an algorithm, as planned or with a planted fault, on data that saturates its bound.
+
+    Algorithms that answer on all records are planned to a mu and attacked in four layers. dp-sgd
+    answers on batches, and dvp has its noise inside an objective: neither has a mu, and outputs
+    alone give a lower bound on epsilon.
+    """
+    asked = _Asked(algorithm, fault, mu, epsilon, sampling_rate, relation, runs, seed)
+    report = interruptible(lambda: _attacked(asked))
     if json:
         from tacit.report import strict  # noqa: PLC0415 - start-up
 
-        emit(strict(report.to_dict()))
+        emit(strict(_values(report, asked)))
     else:
-        typer.echo(_sentences(report))
+        typer.echo(_text(report, asked))
 
 
-def _attacked(algorithm: str, fault: str | None, *, mu: float, runs: int, seed: int) -> AuditReport:
+@dataclass(frozen=True)
+class _Asked:
+    algorithm: str
+    fault: str | None
+    mu: float | None
+    epsilon: float | None
+    sampling_rate: float | None
+    relation: str | None
+    runs: int | None
+    seed: int
+
+    def refuse(self, names: tuple[str, ...], why: str) -> None:
+        """Raise `InputError` if an option of these names was given."""
+        for name in names:
+            if getattr(self, name) is not None:
+                option = f"--{name.replace('_', '-')}"
+                raise InputError(f"{option} is given with {self.algorithm}; {why}")
+
+
+def _attacked(asked: _Asked) -> AuditReport | EpsilonBound:
+    from tacit.algorithms import ALGORITHMS, method_named  # noqa: PLC0415 - start-up
+
+    one_of("ALGORITHM", asked.algorithm, ALGORITHMS)
+    check_seed("seed", asked.seed)
+    method = method_named(asked.algorithm)
+    if method.inside:
+        return _inside_objective(asked)
+    return _on_batches(asked) if method.sampled else _on_all_records(asked)
+
+
+def _inside_objective(asked: _Asked) -> EpsilonBound:
+    from tacit.audit import audit_perturbed  # noqa: PLC0415 - start-up
+
+    asked.refuse(
+        ("mu", "sampling_rate", "relation"),
+        "noise inside an objective has a curve under replace_one, so give --epsilon",
+    )
+    if asked.fault is not None:
+        one_of("--fault", asked.fault, ("halved-noise",))
+    return audit_perturbed(
+        epsilon=4.0 if asked.epsilon is None else asked.epsilon,
+        runs=4000 if asked.runs is None else asked.runs,
+        seed=asked.seed,
+        fault=None if asked.fault is None else "halved-noise",
+    )
+
+
+def _on_all_records(asked: _Asked) -> AuditReport:
     import tacit.audit as layers  # noqa: PLC0415 - start-up
-    from tacit.algorithms import ALGORITHMS  # noqa: PLC0415 - start-up
 
-    one_of("ALGORITHM", algorithm, ALGORITHMS)
-    planted = None if fault is None else layers.fault_named(fault)
-    check_seed("seed", seed)
-    return layers.audit(algorithm, mu=mu, runs=runs, seed=seed, fault=planted)
+    asked.refuse(
+        ("epsilon", "sampling_rate", "relation"),
+        "it answers on all records under replace_one, so give --mu, or audit dp-sgd",
+    )
+    if asked.fault == _BATCH_FAULT:
+        raise InputError(f"the fault {_BATCH_FAULT} is for batches; plant it in dp-sgd")
+    planted = None if asked.fault is None else layers.fault_named(asked.fault)
+    return layers.audit(
+        asked.algorithm,
+        mu=1.5 if asked.mu is None else asked.mu,
+        runs=1000 if asked.runs is None else asked.runs,
+        seed=asked.seed,
+        fault=planted,
+    )
+
+
+def _on_batches(asked: _Asked) -> EpsilonBound:
+    from tacit.audit import audit_sampled  # noqa: PLC0415 - start-up
+    from tacit.privacy import Adjacency, relation_named  # noqa: PLC0415 - start-up
+
+    asked.refuse(("mu",), "answers on batches have none, so give --epsilon")
+    if asked.fault is not None:
+        one_of("--fault", asked.fault, (_BATCH_FAULT,))
+    return audit_sampled(
+        Adjacency(relation_named(one_of("--relation", _relation(asked), _RELATIONS)), "record"),
+        rate=_rate(asked),
+        epsilon=2.0 if asked.epsilon is None else asked.epsilon,
+        runs=4000 if asked.runs is None else asked.runs,
+        seed=asked.seed,
+        fault=None if asked.fault is None else "full-batch",
+    )
+
+
+def _rate(asked: _Asked) -> float:
+    return 0.2 if asked.sampling_rate is None else asked.sampling_rate
+
+
+def _relation(asked: _Asked) -> str:
+    return "replace_one" if asked.relation is None else asked.relation
+
+
+def _values(report: AuditReport | EpsilonBound, asked: _Asked) -> dict[str, Any]:
+    from tacit.audit import AuditReport  # noqa: PLC0415 - start-up
+
+    if isinstance(report, AuditReport):
+        return report.to_dict()
+    settings: dict[str, Any] = {"relation": _relation(asked)}
+    if asked.algorithm != "dvp":
+        settings["sampling_rate"] = _rate(asked)
+    return {"algorithm": asked.algorithm, "fault": asked.fault, **settings, **report.to_dict()}
+
+
+def _text(report: AuditReport | EpsilonBound, asked: _Asked) -> str:
+    from tacit.audit import AuditReport  # noqa: PLC0415 - start-up
+
+    return (
+        _sentences(report) if isinstance(report, AuditReport) else _batch_sentences(report, asked)
+    )
+
+
+def _batch_sentences(bound: EpsilonBound, asked: _Asked) -> str:
+    verdict = "consistent: the attack proved no more than the certificate allows"
+    if not bound.consistent:
+        verdict = "violated: the outputs tell more than was certified"
+    return (
+        f"Audit of {asked.algorithm}, {_planted(asked.fault)}, {_setting(asked)}, {bound.runs} "
+        "runs on each of two neighbouring data sets\n\n"
+        f"claimed      epsilon {bound.claimed:.4g} at delta {bound.delta:g}\n"
+        f"lower bound  epsilon {bound.epsilon:.4g} (confidence {bound.confidence:.0%}), from the "
+        f"outputs alone\n\nVerdict: {verdict}"
+    )
+
+
+def _setting(asked: _Asked) -> str:
+    if asked.algorithm == "dvp":
+        return "relation replace_one"
+    return f"sampling rate {_rate(asked):g}, relation {_relation(asked)}"
+
+
+def _planted(fault: str | None) -> str:
+    return "no fault planted" if fault is None else f"planted fault: {fault}"
 
 
 def _sentences(report: AuditReport) -> str:
-    fault = "no fault planted" if report.fault is None else f"planted fault: {report.fault}"
     violated = [layer for layer, seen in report.layers.items() if seen == "violated"]
     verdict = "consistent: no layer saw more than the certificate allows"
     if violated:
         verdict = f"violated, as seen by: {', '.join(violated)}"
     return (
-        f"Audit of {report.algorithm}, {fault}, {report.likelihood.runs} runs on each of two "
-        f"neighbouring data sets\nClaimed mu {report.claimed_mu:.4g}; realised by this pair "
-        f"{report.replay.realised_mu:.4g}\n\n{_layers(report)}\n\n{_reach(report)}"
+        f"Audit of {report.algorithm}, {_planted(report.fault)}, {report.likelihood.runs} runs on "
+        f"each of two neighbouring data sets\nClaimed mu {report.claimed_mu:.4g}; realised by this "
+        f"pair {report.replay.realised_mu:.4g}\n\n{_layers(report)}\n\n{_reach(report)}"
         f"Verdict: {verdict}"
     )
 

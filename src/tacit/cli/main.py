@@ -16,6 +16,7 @@ from tacit.cli.audit import audit
 from tacit.cli.bounds import bounds
 from tacit.cli.claims import claims
 from tacit.cli.output import error_line
+from tacit.cli.plan import plan
 from tacit.cli.predict import predict
 from tacit.cli.reproduce import reproduce
 from tacit.cli.show import show
@@ -63,7 +64,7 @@ def application() -> typer.Typer:
     return app
 
 
-_COMMANDS = (train, bounds, predict, show, account, audit, claims, reproduce)
+_COMMANDS = (plan, train, bounds, predict, show, account, audit, claims, reproduce)
 _DESCRIPTION = "Differentially private distributed convex optimisation."
 
 

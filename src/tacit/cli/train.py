@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,8 +46,8 @@ def train(  # noqa: PLR0913, PLR0917 - one parameter per option
         str,
         typer.Argument(
             callback=_printable,
-            help="adult, breast_cancer, digits, mnist, fashion_mnist; or a CSV or Parquet file, or "
-            "a folder with one file per agent.",
+            help="adult, breast_cancer, digits, mnist, fashion_mnist, femnist; or a CSV or Parquet "
+            "file, or a folder with one file per agent.",
         ),
     ],
     epsilon: Annotated[float, typer.Option(help="Total budget; inf for a run without noise.")],
@@ -83,11 +84,21 @@ def train(  # noqa: PLR0913, PLR0917 - one parameter per option
     ] = "messages",
     relation: Annotated[str, typer.Option(help="replace_one or zero_out.")] = "replace_one",
     algorithm: Annotated[
-        str, typer.Option(help="noisy-gradient, dp-admm or dp-sgd.")
+        str,
+        typer.Option(
+            help="noisy-gradient, dp-admm, linearised-admm, pvp, dvp, dp-sgd or (squared loss) "
+            "one-question."
+        ),
     ] = "noisy-gradient",
     rounds: Annotated[int | None, typer.Option(help="The algorithm's own if not given.")] = None,
     sampling_rate: Annotated[
         float | None, typer.Option(help="Of dp-sgd's batches: 0.1 if not given.")
+    ] = None,
+    local_updates: Annotated[
+        int, typer.Option(help="Of linearised-admm: updates, each a question, in one round.")
+    ] = 1,
+    rho: Annotated[
+        float | None, typer.Option(help="The ADMM parameter, of dp-admm, pvp and dvp.")
     ] = None,
     seed: Annotated[
         int | None, typer.Option(help="Of the noise: then the run is a reproduction, not private.")
@@ -112,7 +123,8 @@ def train(  # noqa: PLR0913, PLR0917 - one parameter per option
         "agents": agents, "epsilon": epsilon, "delta": delta, "observer": observer,
         "relation": relation, "algorithm": algorithm, "rounds": rounds, "seed": seed,
         "split_seed": split_seed, "loss": loss, "regulariser": regulariser,
-        "constraint": constraint, "clip": clip, "sampling_rate": sampling_rate,
+        "constraint": constraint, "clip": clip, "sampling_rate": sampling_rate, "rho": rho,
+        "local_updates": local_updates,
     }  # fmt: skip
     options = TableOptions(target=target, bounds=bounds, agent_column=agent_column, test=test)
     delivery = Delivery(out, force, oracle_metrics, json)
@@ -145,7 +157,11 @@ def check_request(request: Request) -> None:
         With the fix.
     """
     from tacit.experiments import ALGORITHMS  # noqa: PLC0415 - start-up
-    from tacit.experiments.request import sampling_rate, terms_for  # noqa: PLC0415 - start-up
+    from tacit.experiments.request import (  # noqa: PLC0415 - start-up
+        local_updates,
+        sampling_rate,
+        terms_for,
+    )
     from tacit.plan import check_size  # noqa: PLC0415 - start-up
 
     one_of("--algorithm", request.algorithm, ALGORITHMS)
@@ -154,8 +170,9 @@ def check_request(request: Request) -> None:
     checks.at_least("agents", request.agents, 1)
     if request.rounds is not None:
         checks.at_least("rounds", request.rounds, 1)
-        check_size(request.rounds, request.agents)
+        check_size(request.rounds * request.local_updates, request.agents)
     sampling_rate(request)
+    local_updates(request)
     terms_for(request)
     check_seed("split-seed", request.split_seed)
     if request.clip is not None:
@@ -197,9 +214,14 @@ def _prepared(
 
 
 def _check_problem(dataset: Dataset | Table, request: Request) -> None:
+    """Raise unless there is such a problem, and the algorithm solves it in so many rounds."""
+    from tacit.algorithms import Choice, method_named  # noqa: PLC0415 - start-up
     from tacit.experiments.material import problem_for  # noqa: PLC0415 - start-up
 
-    problem_for(dataset, request)
+    problem = problem_for(dataset, request)
+    method = method_named(request.algorithm)
+    choice = Choice(problem=problem, clip=math.inf, record_norm=1.0)
+    method.algorithm(choice).questions(_rounds(request))
 
 
 def _trained(
@@ -216,9 +238,9 @@ def _trained(
 
 
 def _rounds(request: Request) -> int:
-    from tacit.experiments.request import DEFAULT_ROUNDS  # noqa: PLC0415 - start-up
+    from tacit.experiments.request import rounds_of  # noqa: PLC0415 - start-up
 
-    return request.rounds or DEFAULT_ROUNDS
+    return rounds_of(request)
 
 
 def small(dataset: Dataset | Table) -> bool:
@@ -228,12 +250,16 @@ def small(dataset: Dataset | Table) -> bool:
 
 
 def _heading(dataset: Dataset | Table, request: Request) -> str:
-    agents = "1 agent" if request.agents == 1 else f"{request.agents} agents"
+    agents, rounds = _count(request.agents, "agent"), _count(_rounds(request), "round")
     return (
         f"Training on {dataset.title}: {dataset.train_rows:,} records, {agents}\n"
-        f"{request.algorithm}, {_rounds(request)} rounds; observer {request.observer}, relation "
+        f"{request.algorithm}, {rounds}; observer {request.observer}, relation "
         f"{request.relation}, split seed {request.split_seed}"
     )
+
+
+def _count(number: int, what: str) -> str:
+    return f"1 {what}" if number == 1 else f"{number} {what}s"
 
 
 def _deliver(training: Training, delivery: Delivery) -> None:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tacit import checks
-from tacit.algorithms import SAMPLED
+from tacit.algorithms import METHODS, method_named
 from tacit.errors import InputError
 from tacit.plan import Terms
 from tacit.privacy import Adjacency, observer_named, relation_named
 from tacit.privacy.events import LEAST_RATE
 
-DEFAULT_ROUNDS = 200
 DEFAULT_REGULARISER = "l2:1e-6"
 DEFAULT_RATE = 0.1
 
@@ -24,8 +23,10 @@ class Request:
     ----------
     agents
         Among how many the records are dealt; not used where the records have owners.
+    algorithm
+        One of `tacit.algorithms.ALGORITHMS`.
     rounds
-        None for `DEFAULT_ROUNDS`.
+        None for the algorithm's own.
     seed
         Of the noise; None for the operating system's entropy.
     split_seed
@@ -38,6 +39,10 @@ class Request:
         Public bound on the coefficient of a record; None for its largest norm at the start.
     sampling_rate
         Of Poisson batches, for algorithms that sample; None for `DEFAULT_RATE`.
+    rho
+        The ADMM parameter, for algorithms that have one; None for a public choice.
+    local_updates
+        Questions of an agent in one round, for algorithms that have local updates.
     """
 
     agents: int
@@ -54,6 +59,8 @@ class Request:
     constraint: str = "none"
     clip: float | None = None
     sampling_rate: float | None = None
+    rho: float | None = None
+    local_updates: int = 1
 
 
 def terms_for(request: Request) -> Terms:
@@ -62,24 +69,45 @@ def terms_for(request: Request) -> Terms:
     return Terms(request.epsilon, request.delta, adjacency, observer_named(request.observer))
 
 
+def rounds_of(request: Request) -> int:
+    """Return the number of rounds that a request asks for, or the method's own."""
+    return method_named(request.algorithm).rounds if request.rounds is None else request.rounds
+
+
 def sampling_rate(request: Request) -> float | None:
-    """Return the sampling rate of the algorithm's batches; None if it takes none.
+    """Return the sampling rate of the method's batches; None if it takes none.
 
     Raises
     ------
     InputError
-        If a rate is given to an algorithm that does not sample, or is not in [1e-9, 1].
+        If a rate is given to a method that does not sample, or is not in [1e-9, 1].
     """
-    if request.algorithm in SAMPLED and request.sampling_rate is None:
-        return DEFAULT_RATE
-    if request.sampling_rate is None:
-        return None
-    if request.algorithm not in SAMPLED:
+    if method_named(request.algorithm).sampled:
+        given = DEFAULT_RATE if request.sampling_rate is None else request.sampling_rate
+        rate = checks.fraction("sampling-rate", given)
+        if rate < LEAST_RATE:
+            raise InputError(f"sampling-rate is {rate:g}; it must be at least {LEAST_RATE:g}")
+        return rate
+    if request.sampling_rate is not None:
         raise InputError(
             f"{request.algorithm} does not sample; leave the sampling rate out or use "
-            f"{', '.join(SAMPLED)}"
+            f"{', '.join(name for name, method in METHODS.items() if method.sampled)}"
         )
-    rate = checks.fraction("sampling-rate", request.sampling_rate)
-    if rate < LEAST_RATE:
-        raise InputError(f"sampling-rate is {rate:g}; it must be at least {LEAST_RATE:g}")
-    return rate
+    return None
+
+
+def local_updates(request: Request) -> int:
+    """Return the number of updates an agent makes in one round.
+
+    Raises
+    ------
+    InputError
+        If it is not a whole number above 0, or is given to a method without local updates.
+    """
+    count = checks.at_least("local-updates", request.local_updates, 1)
+    if count > 1 and not method_named(request.algorithm).local:
+        raise InputError(
+            f"{request.algorithm} makes one update a round; leave the local updates out or use "
+            f"{', '.join(name for name, method in METHODS.items() if method.local)}"
+        )
+    return count

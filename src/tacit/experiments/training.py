@@ -11,16 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from tacit import checks
-from tacit.algorithms import algorithm_named, oracle_named
 from tacit.datasets import Dataset
 from tacit.datasets.tables import Table
 from tacit.experiments.material import material, share_out
 from tacit.experiments.metrics import Metrics, curves_on_test, measure, optimum
-from tacit.experiments.request import DEFAULT_ROUNDS, Request, sampling_rate, terms_for
-from tacit.plan import Plan, plan
-from tacit.privacy import Certificate
-from tacit.problems import Problem, Shards, public_facts
+from tacit.experiments.planning import coefficient_clip, planned
+from tacit.experiments.request import Request
+from tacit.plan import Plan
+from tacit.privacy import Certificate, delta_warning
+from tacit.problems import public_facts
 from tacit.runtime import run
 from tacit.typing import HostArray
 
@@ -88,7 +87,9 @@ def train(
     subject = material(dataset, request)
     began = time.perf_counter()
     shards = share_out(subject)
-    made = plan_for(subject.problem, shards, request)
+    clip = coefficient_clip(subject.problem.loss, request)
+    facts = public_facts(subject.problem, shards, clip=clip)
+    made = planned(subject.problem, facts, request)
     done = run(
         made,
         shards,
@@ -108,41 +109,6 @@ def train(
     )  # fmt: skip
 
 
-def plan_for(problem: Problem, shards: Shards, request: Request) -> Plan:
-    """Return the plan of a request, with settings from public facts alone.
-
-    Without privacy nothing is clipped, unless the request says so; see `coefficient_clip`.
-    """
-    algorithm = algorithm_named(request.algorithm, problem)
-    rounds = DEFAULT_ROUNDS if request.rounds is None else request.rounds
-    clip = coefficient_clip(problem, request)
-    return plan(
-        public_facts(problem, shards, clip=clip),
-        algorithm,
-        (oracle_named(request.algorithm, problem.loss, clip=clip, rate=sampling_rate(request)),),
-        terms_for(request),
-        rounds=checks.at_least("rounds", rounds, 1),
-        precision="float32",
-    )
-
-
-def coefficient_clip(problem: Problem, request: Request) -> float:
-    """Return the public bound on the coefficient of a record.
-
-    By default it is the largest norm that the coefficient can have at the starting point w = 0:
-    1/2 for the logistic loss, and 1 for the squared loss, since targets lie in [-1, 1] (half the
-    range of the target). The first gradient is then exact, and the noise is as small as that
-    allows. A squared loss whose coefficient z - y is clipped at c has the gradient of the Huber
-    loss with threshold c.
-    """
-    if request.clip is not None:
-        return checks.positive("clip", request.clip)
-    if math.isinf(request.epsilon):
-        return math.inf
-    start = problem.loss.start_coefficient
-    return 1.0 if start is None else start
-
-
 def bounds_warning(dataset: Dataset | Table) -> tuple[str, ...]:
     """Return a warning if the bounds of a table were filled in from its records, else nothing."""
     if isinstance(dataset, Dataset) or dataset.bounds.origin == "public":
@@ -150,21 +116,4 @@ def bounds_warning(dataset: Dataset | Table) -> tuple[str, ...]:
     return (
         "the certificate is conditional: the bounds file was filled in from the records; put "
         'public ranges and lists in their place and write source = "public"',
-    )
-
-
-def delta_warning(delta: float, records: int) -> tuple[str, ...]:
-    """Return a warning if delta exceeds 1 / (10 x records), else nothing.
-
-    Examples
-    --------
-    >>> delta_warning(1e-6, 1000)
-    ()
-    """
-    least = 1 / (10 * records)
-    if delta <= least:
-        return ()
-    return (
-        f"delta {delta:g} is above 1/(10 x {records} records) = {least:.2g}: such a mechanism "
-        f"may publish whole records; choose delta at most {least:.2g}",
     )

@@ -8,10 +8,11 @@ from tacit.privacy.calibration import (
     multiplier_for_all,
     sampled_multiplier,
 )
-from tacit.privacy.certificate import Certificate, certify
+from tacit.privacy.certificate import Certificate, certify, delta_warning
 from tacit.privacy.events import (
     Event,
     Exact,
+    FixedSize,
     GaussianAnswer,
     LaplaceAnswer,
     PerturbedAnswer,
@@ -40,6 +41,7 @@ __all__ = [
     "Certificate",
     "Event",
     "Exact",
+    "FixedSize",
     "Gaussian",
     "GaussianAnswer",
     "Inside",
@@ -64,6 +66,7 @@ __all__ = [
     "certify",
     "compose",
     "delta_of",
+    "delta_warning",
     "epsilon_of",
     "gaussian_multiplier",
     "mean_gradient_bound",

@@ -153,6 +153,23 @@ def certify(
     )
 
 
+def delta_warning(delta: float, records: int) -> tuple[str, ...]:
+    """Return a warning if delta exceeds 1 / (10 x records), else nothing.
+
+    Examples
+    --------
+    >>> delta_warning(1e-6, 1000)
+    ()
+    """
+    least = 1 / (10 * records)
+    if delta <= least:
+        return ()
+    return (
+        f"delta {delta:g} is above 1/(10 x {records} records) = {least:.2g}: such a mechanism "
+        f"may publish whole records; choose delta at most {least:.2g}",
+    )
+
+
 def _by_events(ledger: Ledger, delta: float, relation: Relation) -> tuple[float, ...]:
     @functools.cache
     def cost(events: tuple[tuple[Event, int], ...]) -> float:

@@ -7,6 +7,7 @@ import numpy as np
 from jaxtyping import Float
 
 from tacit.errors import InputError
+from tacit.problems.losses import Loss
 from tacit.typing import Array
 
 
@@ -49,6 +50,24 @@ def clip_coefficient(
     coefficient = jnp.where(usable, coefficient, jnp.zeros_like(coefficient))
     norms = jnp.linalg.norm(coefficient, axis=-1, keepdims=True)
     return coefficient * jnp.where(norms > limit * (1 - margin), limit * (1 - margin) / norms, 1)
+
+
+def default_clip(loss: Loss) -> float:
+    """Return the largest norm that a record's coefficient can have at the starting point w = 0.
+
+    As a public bound on coefficients it leaves the first gradient exact, and the noise is as small
+    as that allows. For the logistic loss it is 1/2. For the squared loss it is 1, since targets lie
+    in [-1, 1] (half the range of the target); where its coefficient z - y is clipped at c, the
+    gradient is that of the Huber loss with threshold c.
+
+    Examples
+    --------
+    >>> from tacit.problems import Logistic, Squared
+    >>> default_clip(Logistic()), default_clip(Squared())
+    (0.5, 1.0)
+    """
+    start = loss.start_coefficient
+    return 1.0 if start is None else start
 
 
 def _rounded_down(bound: float | Array, like: Array) -> Array:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tacit.algorithms import StarAlgorithm
+from tacit.algorithms import Algorithm
 from tacit.describe import describe
 from tacit.experiments import Training
 from tacit.experiments.options import DEFAULT_LOSS
@@ -63,7 +63,7 @@ def _over_time(values: Any) -> str:
     return f"{spread(first)} in the first round, {spread(last)} in the last"
 
 
-def _numbers(algorithm: StarAlgorithm) -> list[tuple[str, float]]:
+def _numbers(algorithm: Algorithm) -> list[tuple[str, float]]:
     """Return the numerical fields of the algorithm."""
     fields = describe(algorithm).items()
     return [(_NAMES.get(name, name), value) for name, value in fields if isinstance(value, float)]

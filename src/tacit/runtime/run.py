@@ -23,6 +23,7 @@ from tacit.runtime.serial import serial
 from tacit.runtime.simulate import simulate
 from tacit.transcript import KEPT, Trace, observed_ledger
 from tacit.typing import HostArray, Key
+from tacit.wiring import asked_kinds
 
 Runtime = Literal["simulate", "serial"]
 
@@ -148,15 +149,16 @@ def check_shards(shards: Shards) -> None:
 
 def check_bounds(plan: Plan) -> None:
     """Raise `PrivacyError` unless the program's oracles have the bounds that were planned."""
-    kinds = plan.ledger.kind[0]
-    oracles, size = plan.program.oracles, Size(*kinds.shape)
+    kinds = np.asarray(plan.program.kinds)
+    oracles, size = plan.program.oracles, Size(*plan.ledger.kind.shape[1:])
     same = len(oracles) == len(plan.bounds)
     for oracle, bound in zip(oracles, plan.bounds, strict=False):
         fresh = oracle.bound(
             plan.spec, bound.adjacency, norm=bound.norm, size=size, values=plan.schedules
         )
         same = same and bool(np.all(fresh.value <= bound.value))
-    if not same or not np.array_equal(np.asarray(plan.program.kinds), kinds):
+    asked = asked_kinds(plan.network, kinds, plan.spec.agents)
+    if not same or not np.array_equal(asked, plan.ledger.kind):
         raise PrivacyError("the program's questions are not the planned ones; plan again")
 
 

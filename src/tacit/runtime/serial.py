@@ -7,11 +7,13 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from tacit.door import Door
 from tacit.program import Program, agent_turns, server_turns
 from tacit.protocol import agent_round
-from tacit.runtime.star import Keep, first_carry, kept_parts, mean_over_agents
+from tacit.runtime.exchange import Keep, first_states, kept_parts, whole
+from tacit.runtime.exchanges import exchange_of
 from tacit.transcript import Trace
 from tacit.typing import Array, PyTree
 
@@ -31,25 +33,30 @@ def serial(
     Slow on purpose: it is the truth that the vectorised runtime is held to, and the shape that a
     runtime on real machines takes.
     """
-    turns, server = agent_turns(program), server_turns(program)
-    states, public = first_carry(program)
-    agents = [_at(states, agent) for agent in range(program.agents)]
+    exchange, turns, server = exchange_of(program), agent_turns(program), server_turns(program)
+    first, heard = first_states(program), exchange.first_heard(program)
+    states = [_at(first, agent) for agent in range(program.agents)]
+    asked = np.asarray(turns.agent[:, 0, :])
     traces = []
     for t in range(program.rounds):
         records, messages = [], []
-        for agent in range(program.agents):
-            mine = jax.tree.map(lambda x, t=t, agent=agent: x[t, :, agent], turns)
-            agents[agent], message, record = _one_agent(
-                program.algorithm, door, agents[agent], public, mine, _at(private, agent)
+        for slot, agent in enumerate(asked[t].tolist()):
+            mine = jax.tree.map(lambda x, t=t, slot=slot: x[t, :, slot], turns)
+            inbox = exchange.inbox(heard, agent)
+            state, message, record = _one_agent(
+                program.algorithm, door, states[agent], inbox, mine, _at(private, agent)
             )
+            new, old = (state, message), (states[agent], inbox)
+            states[agent], message = exchange.settled(program, t, new, old)
             records.append(record)
             messages.append(message)
         wire = _stack(messages, axis=0)
-        public = program.algorithm.combine(public, mean_over_agents(wire), _at(server, t))
-        traces.append(kept_parts(program, public, _stack(records, axis=1), wire, keep))
+        heard = exchange.deliver(program, heard, wire, _at(server, t))
+        model = exchange.model(program, _stack(states, axis=0), heard)
+        traces.append(kept_parts(model, heard, _stack(records, axis=1), wire, keep))
         if report is not None:
             report(t + 1)
-    return program.algorithm.model(public), _stack(traces, axis=0)
+    return model, whole(program, _stack(traces, axis=0))
 
 
 def _at(tree: PyTree, index: int) -> PyTree:

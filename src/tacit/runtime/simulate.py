@@ -10,7 +10,8 @@ import jax
 
 from tacit.door import Door
 from tacit.program import Program, agent_turns, server_turns
-from tacit.runtime.star import Keep, first_carry, kept_parts, star_round
+from tacit.runtime.exchange import Keep, first_states, kept_parts, whole
+from tacit.runtime.exchanges import exchange_of
 from tacit.transcript import Trace
 from tacit.typing import Array, PyTree
 
@@ -70,12 +71,17 @@ def sweep(programs: Program, doors: Door, private: Any, *, keep: Keep) -> tuple[
 def _simulate(
     program: Program, door: Door, private: Any, keep: Keep, report: Callable[[Any], None] | None
 ) -> tuple[Array, Trace]:
+    exchange = exchange_of(program)
+    door, private = exchange.opened(program, door, private)
+
     def body(carry: PyTree, turns: Any) -> tuple[PyTree, Trace]:
-        carry, (records, messages) = star_round(program, door, private, carry, *turns)
+        carry, (records, messages) = exchange.round(program, door, private, carry, *turns)
         if report is not None:
             jax.debug.callback(report, turns[1].round + 1)
-        return carry, kept_parts(program, carry[1], records, messages, keep)
+        model = exchange.model(program, *carry)
+        return carry, kept_parts(model, carry[1], records, messages, keep)
 
     turns = (agent_turns(program), server_turns(program))
-    (_, public), trace = jax.lax.scan(body, first_carry(program), turns)
-    return program.algorithm.model(public), trace
+    first = (first_states(program), exchange.first_heard(program))
+    last, trace = jax.lax.scan(body, first, turns)
+    return exchange.model(program, *last), whole(program, trace)

@@ -2,7 +2,7 @@
 
 from tacit.datasets.tables.bounds import Bounds, Categories, Numeric, bounds_text, read_bounds
 from tacit.datasets.tables.encode import Encoded, encode, encoded_names, encoded_norm
-from tacit.datasets.tables.fill import bounds_from
+from tacit.datasets.tables.fill import bounds_from, range_of
 from tacit.datasets.tables.read import read_agents, read_table, read_tables
 from tacit.datasets.tables.table import Source, Table, load_table
 
@@ -19,6 +19,7 @@ __all__ = [
     "encoded_names",
     "encoded_norm",
     "load_table",
+    "range_of",
     "read_agents",
     "read_bounds",
     "read_table",

@@ -51,7 +51,7 @@ def bounds_from(frame: pd.DataFrame, target: str, *, ignored: tuple[str, ...] = 
 def _fact(cells: pd.Series, name: str) -> Numeric | Categories | None:
     numbers = _numbers(cells, name)
     if numbers is not None:
-        return _range(numbers)
+        return range_of(numbers)
     values = tuple(sorted(set(cells)))
     return Categories(values) if len(values) <= MOST_VALUES else None
 
@@ -67,7 +67,7 @@ def _target(cells: pd.Series, name: str) -> Numeric | Categories:
             )
         return Categories(tuple(values))
     if len(values) > MOST_LABELS:
-        return _range(numbers)
+        return range_of(numbers)
     return Categories(tuple(sorted(values, key=float)))
 
 
@@ -85,7 +85,19 @@ def _numbers(cells: pd.Series, name: str) -> np.ndarray | None:
     return None if np.isnan(numbers).any() else numbers
 
 
-def _range(numbers: np.ndarray) -> Numeric:
+def range_of(numbers: np.ndarray) -> Numeric:
+    """Return the range that numbers span, widened if they are all the same; not a public fact.
+
+    Raises
+    ------
+    InputError
+        If the numbers are too large or too close together, see `Numeric`.
+
+    Examples
+    --------
+    >>> range_of(np.array([3.0, 1.0])), range_of(np.array([0.0, 0.0]))
+    (Numeric(minimum=1.0, maximum=3.0), Numeric(minimum=0.0, maximum=1.0))
+    """
     least, most = float(numbers.min()), float(numbers.max())
     # a constant column still needs a range of some width
     return Numeric(least, most if most > least else least + max(1.0, abs(least)))

@@ -10,7 +10,7 @@ import equinox as eqx
 import numpy as np
 from typing_extensions import override
 
-from tacit.algorithms import ADMM, DPADMM, Noise, NoisyGradient, algorithm_named
+from tacit.algorithms import ADMM, DPADMM, Choice, Noise, NoisyGradient, method_named
 from tacit.oracles import Gradient, Oracle, PerturbedStep, ProximalStep
 from tacit.problems import L1, L2, Logistic, Problem, WholeSpace
 from tacit.reproductions.arms import Arm
@@ -85,7 +85,9 @@ def public_arm(name: str, scale: Scale) -> Arm:
     method = "dp-admm" if name == PUBLIC else "noisy-gradient"
     return Arm(
         name,
-        lambda problem: algorithm_named(method, problem),
+        lambda problem: method_named(method).algorithm(
+            Choice(problem=problem, clip=PUBLIC_CLIP, record_norm=1.0)
+        ),
         _gradient(PUBLIC_CLIP),
         PUBLIC_CLIP,
         scale.public_rounds,

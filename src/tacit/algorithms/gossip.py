@@ -1,0 +1,206 @@
+"""Gossip on noised gradients: NIDS, PG-EXTRA and DIGing."""
+
+from __future__ import annotations
+
+import dataclasses
+from abc import abstractmethod
+from typing import NamedTuple, Self
+
+import equinox as eqx
+import numpy as np
+from jaxtyping import Float
+from typing_extensions import override
+
+from tacit.algorithms.algorithm import GossipAlgorithm, Noise, Turn
+from tacit.algorithms.steps import averaging, checked_step, smoothness_of, step_within
+from tacit.errors import InputError
+from tacit.network import Mixing, Walk
+from tacit.oracles import Point
+from tacit.problems import NoRegulariser, Problem, WholeSpace
+from tacit.spec import Spec
+from tacit.typing import Array, HostArray
+
+
+class GossipState(NamedTuple):
+    """An agent's model x, what it sends besides, its dual y, and the average of its models."""
+
+    model: Float[Array, "*shape"]
+    first: Float[Array, "*shape"]
+    second: Float[Array, "*shape"]
+    dual: Float[Array, "*shape"]
+    average: Float[Array, "*shape"]
+
+
+class Exchanged(NamedTuple):
+    """The two vectors that an agent sends in a round."""
+
+    first: Float[Array, "*shape"]
+    second: Float[Array, "*shape"]
+
+
+class NoisedGossip(GossipAlgorithm):
+    r"""What the gossip methods share: gradients at an agent's own model, and its step size.
+
+    They are forms of one kernel. With all agents' vectors as rows, tau the step size and G the
+    noised gradients at X:
+
+        V <- M X - tau B G - Y,    Y <- Y + C V,    X <- prox_{tau r}(V),     Y = 0 at first.
+
+    The dual Y sums up differences C V, which vanish at agreement, instead of differences of
+    gradients in time: it does not drift with rounding. Both products are of vectors known when an
+    agent sends, so a round is one exchange of two vectors.
+
+    **Settings from public facts.** The step size is half of the method's limit, or less if the
+    noise asks for it (`tacit.algorithms.steps.step_within`); with noise every agent averages the
+    last half of its models.
+
+    **Guarantee.** State and messages are functions of noised answers and public constants alone:
+    a run is post-processing of the adaptive composition of its answers.
+
+    Attributes
+    ----------
+    problem
+        Supplies the regulariser and the constraint; its loss is not used.
+    step
+        tau; None for the public choice.
+    """
+
+    problem: Problem
+    step: float | None = eqx.field(static=True, default=None)
+    least_eigenvalue: float = eqx.field(static=True, default=0.0)
+
+    @abstractmethod
+    def limit(self, smoothness: float) -> tuple[float, str]:
+        """Return the step size from which on the method may diverge, and its formula."""
+
+    @override
+    def fitted(self, spec: Spec, network: Mixing | Walk | None) -> Self:
+        if not isinstance(network, Mixing):
+            return self
+        made = dataclasses.replace(self, least_eigenvalue=network.least_eigenvalue)
+        if self.step is not None:
+            name = type(self).__name__
+            checked_step(name, self.step, *made.limit(smoothness_of(spec)))
+        return made
+
+    @override
+    def schedule(self, spec: Spec, rounds: int, noise: Noise) -> dict[str, HostArray]:
+        limit, _ = self.limit(smoothness_of(spec))
+        step = self.step or step_within(limit, spec, noise, rounds)
+        return {"step_size": np.full(rounds, step), "averaging": averaging(rounds, noise)}
+
+    @override
+    def start(self, template: Float[Array, "*shape"]) -> GossipState:
+        return GossipState(template, template, template, template, template)
+
+    @override
+    def first_inbox(self, template: Float[Array, "*shape"]) -> Exchanged:
+        return Exchanged(template, template)
+
+    @override
+    def ask(self, state: GossipState, inbox: Exchanged, turn: Turn) -> Point:
+        return Point(state.model)
+
+    @override
+    def send(
+        self, state: GossipState, inbox: Exchanged, turn: Turn
+    ) -> tuple[GossipState, Exchanged]:
+        change = turn.values["averaging"] * (state.model - state.average)
+        state = state._replace(average=state.average + change)
+        return state, Exchanged(state.first, state.second)
+
+    @override
+    def model(self, state: GossipState) -> Float[Array, "*shape"]:
+        return state.average
+
+
+class NIDS(NoisedGossip):
+    r"""NIDS (Li, Shi, Yan 2019): the kernel with M = B = (I + W)/2, C = (I - W)/2.
+
+    An agent sends h = x - tau g and v. Its limit 2/L does not depend on the network.
+    """
+
+    @override
+    def limit(self, smoothness: float) -> tuple[float, str]:
+        return 2 / smoothness, "2 / L"
+
+    @override
+    def receive(self, state: GossipState, inbox: Exchanged, turn: Turn) -> GossipState:
+        dual = state.dual - inbox.second / 2
+        second = state.first + inbox.first / 2 - dual
+        model = self.problem.prox(second, turn.values["step_size"])
+        return state._replace(model=model, second=second, dual=dual)
+
+    @override
+    def tell(
+        self, state: GossipState, inbox: Exchanged, turn: Turn, answer: Float[Array, "*shape"]
+    ) -> GossipState:
+        return state._replace(first=state.model - turn.values["step_size"] * answer)
+
+
+class EXTRA(NoisedGossip):
+    r"""PG-EXTRA (Shi et al. 2015): the kernel with M = (I + W)/2, B = I, C = (I - W)/2.
+
+    An agent sends x and v. Its limit is (1 + l) / L, with l the least eigenvalue of W.
+    """
+
+    @override
+    def limit(self, smoothness: float) -> tuple[float, str]:
+        limit = (1 + self.least_eigenvalue) / smoothness
+        return limit, "(1 + least eigenvalue of W) / L"
+
+    @override
+    def receive(self, state: GossipState, inbox: Exchanged, turn: Turn) -> GossipState:
+        return state._replace(
+            dual=state.dual - inbox.second / 2, first=state.model + inbox.first / 2
+        )
+
+    @override
+    def tell(
+        self, state: GossipState, inbox: Exchanged, turn: Turn, answer: Float[Array, "*shape"]
+    ) -> GossipState:
+        step = turn.values["step_size"]
+        second = state.first - step * answer - state.dual
+        model = self.problem.prox(second, step)
+        return state._replace(model=model, first=model, second=second)
+
+
+class DIGing(NoisedGossip):
+    r"""DIGing (Nedic, Olshevsky, Shi 2017): gradient tracking, for smooth problems.
+
+        x_i <- sum_j W_ij x_j - tau s_i,    s_i <- sum_j W_ij s_j + g_i(new) - g_i(old).
+
+    It is the kernel with M = W^2, B = I, C = (I - W)^2 and no prox. An agent sends x and s. If all
+    agents have one Hessian h, the mode of an eigenvalue l of W obeys
+    m^2 - (2 l - tau h) m + l^2 - tau h = 0, whose roots lie in the unit disc iff
+    2 tau h < (1 + l)^2; hence the limit (1 + l)^2 / (2 L) with the least l, which is necessary.
+
+    Raises
+    ------
+    InputError
+        If the problem has a constraint or a regulariser that is not smooth.
+    """
+
+    def __check_init__(self) -> None:
+        free = isinstance(self.problem.constraint, WholeSpace)
+        if not (free and isinstance(self.problem.regulariser, NoRegulariser)):
+            raise InputError(
+                "DIGing takes no regulariser and no constraint; use NIDS or EXTRA, which do"
+            )
+
+    @override
+    def limit(self, smoothness: float) -> tuple[float, str]:
+        limit = (1 + self.least_eigenvalue) ** 2 / (2 * smoothness)
+        return limit, "(1 + least eigenvalue of W)^2 / (2 L)"
+
+    @override
+    def receive(self, state: GossipState, inbox: Exchanged, turn: Turn) -> GossipState:
+        moved = state.first + inbox.first - turn.values["step_size"] * state.second
+        return state._replace(model=moved, first=moved, second=state.second + inbox.second)
+
+    @override
+    def tell(
+        self, state: GossipState, inbox: Exchanged, turn: Turn, answer: Float[Array, "*shape"]
+    ) -> GossipState:
+        # the dual's place holds the gradient that the tracker last took in
+        return state._replace(second=state.second + answer - state.dual, dual=answer)

@@ -1,0 +1,142 @@
+"""RECAL and its private form: a primal-dual method whose token goes from agent to agent."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import NamedTuple, Self
+
+import equinox as eqx
+import numpy as np
+from jaxtyping import Float
+from typing_extensions import override
+
+from tacit import checks
+from tacit.algorithms.algorithm import Noise, RelayAlgorithm, Turn
+from tacit.algorithms.steps import averaging, checked_step, smoothness_of, step_within
+from tacit.network import Mixing, Walk
+from tacit.oracles import Point
+from tacit.problems import Problem
+from tacit.spec import Spec
+from tacit.typing import Array, HostArray
+
+
+class RecalToken(NamedTuple):
+    """The baton: the model x, the sum u of all duals, and the average of the models."""
+
+    model: Float[Array, "*shape"]
+    duals: Float[Array, "*shape"]
+    average: Float[Array, "*shape"]
+
+
+class RecalState(NamedTuple):
+    """An agent's copy y_i, its dual lambda_i, and the token that it passes on."""
+
+    copy: Float[Array, "*shape"]
+    dual: Float[Array, "*shape"]
+    token: RecalToken
+
+
+class RECAL(RelayAlgorithm):
+    r"""RECAL (Wang et al. 2024) on noised gradients: the sound form of DP-RECAL.
+
+    The problem is min sum_i s f_i(y_i) + A s r(x) with y_i = x, s the objective scale. The holder i
+    of the token (x, u), u = sum_j lambda_j, asks for the gradient of f_i at its copy y_i. With g
+    the noised answer, beta = 1 / (2 (A + 1)) and step size alpha:
+
+        h        = lambda_i + beta (x - y_i)                                        (7a)
+        x+       = prox_{A s r}(x - (u + h - lambda_i))                             (7b)
+        y_i+     = y_i - alpha (s g - h)                                            (7c)
+        lambda_i+ = h + beta ((x+ - x) - (y_i+ - y_i))                              (7d)
+        u+       = u + lambda_i+ - lambda_i                                         (7e)
+
+    It converges for alpha < 2 / (s L + 1) on any connected network, whatever the walk's law
+    (Theorem 2 there). As published, noise goes onto the message u instead, and the gradients can be
+    recovered exactly from the links: see `tacit.as_published`.
+
+    **Settings from public facts.** In directions of little curvature h a sweep of A hops multiplies
+    x by about 1 - alpha s h: put lambda_i = s h y_i + (y_i+ - y_i) / alpha, from (7c), into (7b).
+    So alpha s is a step size, and alpha = step / s with the step of
+    `tacit.algorithms.steps.step_within`, whose limit is 2 / (L + 1/s). The objective scale s = 10/L
+    makes that nearly 2/L. With noise the last half of the models is averaged.
+
+    **Guarantee.** Copies, duals and the token are functions of noised answers and public constants
+    alone: a run is post-processing of the adaptive composition of its answers, and an observer who
+    reads every link learns what the certificate says and no more.
+
+    Attributes
+    ----------
+    problem
+        Supplies the regulariser and the constraint; its loss is not used.
+    step
+        alpha s; None for the public choice.
+    objective_scale
+        s; None for 10 / L.
+    """
+
+    problem: Problem
+    step: float | None = eqx.field(static=True, default=None)
+    objective_scale: float | None = eqx.field(static=True, default=None)
+    agents: int = eqx.field(static=True, default=0)
+
+    def __check_init__(self) -> None:
+        if self.objective_scale is not None:
+            checks.positive("objective_scale", self.objective_scale)
+
+    @override
+    def fitted(self, spec: Spec, network: Mixing | Walk | None) -> Self:
+        scale = self.objective_scale or 10 / smoothness_of(spec)
+        if self.step is not None:
+            checked_step("RECAL", self.step, _limit(spec, scale), "2 / (L + 1/s)")
+        return dataclasses.replace(self, objective_scale=scale, agents=spec.agents)
+
+    @override
+    def schedule(self, spec: Spec, rounds: int, noise: Noise) -> dict[str, HostArray]:
+        limit = _limit(spec, self._scale)
+        step = self.step or step_within(limit, spec, noise, rounds / spec.agents)
+        return {
+            "step_size": np.full(rounds, step / self._scale),
+            "averaging": averaging(rounds, noise),
+        }
+
+    @property
+    def _scale(self) -> float:
+        return self.objective_scale or 1.0
+
+    @override
+    def start(self, template: Float[Array, "*shape"]) -> RecalState:
+        return RecalState(template, template, self.first_token(template))
+
+    @override
+    def first_token(self, template: Float[Array, "*shape"]) -> RecalToken:
+        return RecalToken(template, template, template)
+
+    @override
+    def ask(self, state: RecalState, inbox: RecalToken, turn: Turn) -> Point:
+        return Point(state.copy)
+
+    @override
+    def tell(
+        self, state: RecalState, inbox: RecalToken, turn: Turn, answer: Float[Array, "*shape"]
+    ) -> RecalState:
+        beta, x = 1 / (2 * (self.agents + 1)), inbox.model
+        half = state.dual + beta * (x - state.copy)
+        weight = turn.values["averaging"]
+        model = self.problem.prox(x - (inbox.duals + half - state.dual), self.agents * self._scale)
+        copy = state.copy - turn.values["step_size"] * (self._scale * answer - half)
+        dual = half + beta * ((model - x) - (copy - state.copy))
+        average = inbox.average + weight * (model - inbox.average)
+        return RecalState(copy, dual, RecalToken(model, inbox.duals + dual - state.dual, average))
+
+    @override
+    def send(
+        self, state: RecalState, inbox: RecalToken, turn: Turn
+    ) -> tuple[RecalState, RecalToken]:
+        return state, state.token
+
+    @override
+    def model(self, token: RecalToken) -> Float[Array, "*shape"]:
+        return token.average
+
+
+def _limit(spec: Spec, scale: float) -> float:
+    return 2 / (smoothness_of(spec) + 1 / scale)

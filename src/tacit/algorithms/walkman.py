@@ -1,0 +1,112 @@
+"""Walkman: a token that carries the mean of all agents' corrected copies."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import NamedTuple, Self
+
+import equinox as eqx
+import numpy as np
+from jaxtyping import Float
+from typing_extensions import override
+
+from tacit.algorithms.algorithm import Noise, RelayAlgorithm, Turn
+from tacit.algorithms.steps import averaging, checked_step, smoothness_of, step_within
+from tacit.network import Mixing, Walk
+from tacit.oracles import Point
+from tacit.problems import Problem
+from tacit.spec import Spec
+from tacit.typing import Array, HostArray
+
+
+class WalkmanToken(NamedTuple):
+    """The mean over agents of y_i - z_i, and the model with its average."""
+
+    mean: Float[Array, "*shape"]
+    model: Float[Array, "*shape"]
+    average: Float[Array, "*shape"]
+
+
+class WalkmanState(NamedTuple):
+    """An agent's copy y_i, its scaled dual z_i, and the token that it passes on."""
+
+    copy: Float[Array, "*shape"]
+    dual: Float[Array, "*shape"]
+    token: WalkmanToken
+
+
+class Walkman(RelayAlgorithm):
+    r"""Walkman with linearised steps (Mao et al. 2020) on noised gradients.
+
+    The holder i of the token m = (1/A) sum_j (y_j - z_j) asks for the gradient of f_i at its copy
+    y_i. With g the noised answer and step size a:
+
+        x   = prox_{a r}(m)
+        y_i+ = x + z_i - a g
+        z_i+ = z_i + x - y_i+
+        m+  = m + ((y_i+ - z_i+) - (y_i - z_i)) / A
+
+    A sweep of A hops moves x like a gradient step of size a. Steps of 1/L and more were seen to
+    diverge, 1/(2 L) was not; 1/L is therefore refused, and half of it or less taken
+    (`tacit.algorithms.steps.step_within`). With noise the last half of the models is averaged.
+
+    **Guarantee.** Copies, duals and the token are functions of noised answers and public constants
+    alone, so a run is post-processing of the adaptive composition of its answers.
+
+    Attributes
+    ----------
+    problem
+        Supplies the regulariser and the constraint; its loss is not used.
+    step
+        a; None for the public choice.
+    """
+
+    problem: Problem
+    step: float | None = eqx.field(static=True, default=None)
+    agents: int = eqx.field(static=True, default=0)
+
+    @override
+    def fitted(self, spec: Spec, network: Mixing | Walk | None) -> Self:
+        if self.step is not None:
+            checked_step("Walkman", self.step, 1 / smoothness_of(spec), "1 / L")
+        return dataclasses.replace(self, agents=spec.agents)
+
+    @override
+    def schedule(self, spec: Spec, rounds: int, noise: Noise) -> dict[str, HostArray]:
+        limit = 1 / smoothness_of(spec)
+        step = self.step or step_within(limit, spec, noise, rounds / spec.agents)
+        return {"step_size": np.full(rounds, step), "averaging": averaging(rounds, noise)}
+
+    @override
+    def start(self, template: Float[Array, "*shape"]) -> WalkmanState:
+        return WalkmanState(template, template, self.first_token(template))
+
+    @override
+    def first_token(self, template: Float[Array, "*shape"]) -> WalkmanToken:
+        return WalkmanToken(template, template, template)
+
+    @override
+    def ask(self, state: WalkmanState, inbox: WalkmanToken, turn: Turn) -> Point:
+        return Point(state.copy)
+
+    @override
+    def tell(
+        self, state: WalkmanState, inbox: WalkmanToken, turn: Turn, answer: Float[Array, "*shape"]
+    ) -> WalkmanState:
+        step, weight = turn.values["step_size"], turn.values["averaging"]
+        model = self.problem.prox(inbox.mean, step)
+        copy = model + state.dual - step * answer
+        dual = state.dual + model - copy
+        mean = inbox.mean + ((copy - dual) - (state.copy - state.dual)) / self.agents
+        average = inbox.average + weight * (model - inbox.average)
+        return WalkmanState(copy, dual, WalkmanToken(mean, model, average))
+
+    @override
+    def send(
+        self, state: WalkmanState, inbox: WalkmanToken, turn: Turn
+    ) -> tuple[WalkmanState, WalkmanToken]:
+        return state, state.token
+
+    @override
+    def model(self, token: WalkmanToken) -> Float[Array, "*shape"]:
+        return token.average

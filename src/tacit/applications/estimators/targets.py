@@ -1,0 +1,35 @@
+"""What an estimator learns to predict, as the solver sees it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from jaxtyping import Num
+
+from tacit.problems import Loss
+from tacit.typing import HostArray
+
+
+class Targets(NamedTuple):
+    """Encoded targets, and how scores of the encoded problem become those of the user.
+
+    Attributes
+    ----------
+    values
+        (N,): -1 and 1, class numbers, or numbers in [-1, 1].
+    loss
+        The loss that suits them.
+    scale, offset
+        A score z of the encoded problem is `offset + scale * z` in the user's units.
+    labels
+        The classes in the order of the scores, sorted; None for a regression.
+    public
+        Whether labels or range were given; False if they were read off the records.
+    """
+
+    values: Num[HostArray, "N"]
+    loss: Loss
+    scale: float
+    offset: float
+    labels: HostArray | None
+    public: bool

@@ -1,0 +1,37 @@
+"""Networks of agents: graphs, mixing matrices, walks. All of it is public."""
+
+from tacit.network.families import (
+    complete,
+    erdos_renyi,
+    grid,
+    network_named,
+    path,
+    random_regular,
+    ring,
+    star,
+)
+from tacit.network.files import SUFFIXES, read_network
+from tacit.network.graph import Graph
+from tacit.network.mixing import Mixing, metropolis, mixing_from_matrix
+from tacit.network.walk import Walk, closed_route, cyclic_walk, uniform_walk
+
+__all__ = [
+    "SUFFIXES",
+    "Graph",
+    "Mixing",
+    "Walk",
+    "closed_route",
+    "complete",
+    "cyclic_walk",
+    "erdos_renyi",
+    "grid",
+    "metropolis",
+    "mixing_from_matrix",
+    "network_named",
+    "path",
+    "random_regular",
+    "read_network",
+    "ring",
+    "star",
+    "uniform_walk",
+]

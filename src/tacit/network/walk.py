@@ -1,0 +1,160 @@
+"""Walks: who holds the token at each hop, drawn from public randomness before any run."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse
+from jaxtyping import Bool, Int
+from scipy.sparse.csgraph import breadth_first_order
+
+from tacit import checks
+from tacit.errors import InputError
+from tacit.network.graph import Graph
+from tacit.typing import HostArray
+
+_ALL_STARTS = 64
+
+
+@dataclass(frozen=True, eq=False)
+class Walk:
+    """The agents that hold the token, hop after hop, and how often each may be asked.
+
+    A walk is public and fixed before a run, so it is known beforehand how often every agent is
+    asked, and at which hops.
+
+    Attributes
+    ----------
+    graph
+        The network.
+    holders
+        `(T,)`: the agent of each hop; consecutive ones are neighbours.
+    cap
+        The most answers that any agent gives: one who holds the token oftener passes it on
+        untouched and answers nothing. None for no limit.
+
+    Raises
+    ------
+    InputError
+        If the walk is empty, leaves the edges of the graph, or the cap is below 1.
+    """
+
+    graph: Graph
+    holders: Int[HostArray, " T"]
+    cap: int | None = None
+
+    def __post_init__(self) -> None:
+        holders = np.array(self.holders, np.int32)
+        if holders.ndim != 1 or not holders.size:
+            raise InputError("a walk holds no hop; ask for at least one")
+        if holders.min() < 0 or holders.max() >= self.graph.agents:
+            raise InputError(f"a walk visits agents 0 to {self.graph.agents - 1} only")
+        steps = np.asarray(self.graph.adjacency().todense())[holders[:-1], holders[1:]]
+        if not np.all(steps):
+            hop = int(np.argmin(steps))
+            raise InputError(
+                f"hop {hop} goes from agent {holders[hop]} to {holders[hop + 1]}, who are not "
+                "neighbours; a token moves along edges"
+            )
+        if self.cap is not None and checks.at_least("cap", self.cap, 0) == 0:
+            raise InputError("the cap is 0: the budget is spent before the first hop; allow 1")
+        holders.setflags(write=False)
+        object.__setattr__(self, "holders", holders)
+
+    @property
+    def visits(self) -> Int[HostArray, " T"]:
+        """How often the holder of each hop has held the token before, `(T,)`."""
+        order = np.argsort(self.holders, kind="stable")
+        sizes = np.bincount(self.holders, minlength=self.graph.agents)
+        earlier = np.arange(len(order)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        before = np.empty(len(order), np.int32)
+        before[order] = earlier
+        return before
+
+    @property
+    def awake(self) -> Bool[HostArray, " T"]:
+        """Whether the holder takes part at each hop, `(T,)`; beyond the cap it does not."""
+        return np.ones(len(self.holders), bool) if self.cap is None else self.visits < self.cap
+
+    @property
+    def counts(self) -> Int[HostArray, " A"]:
+        """How often each agent takes part, `(A,)`."""
+        return np.bincount(self.holders[self.awake], minlength=self.graph.agents)
+
+    @property
+    def privacy_leakage_frequency(self) -> int:
+        """PLF: how often the busiest agent takes part (Wang et al. 2024, Section II-D)."""
+        return int(np.max(self.counts))
+
+    def capped(self, cap: int) -> Walk:
+        """Return the same walk with that cap."""
+        return dataclasses.replace(self, cap=cap)
+
+
+def uniform_walk(graph: Graph, hops: int, *, seed: int) -> Walk:
+    """Return a walk that goes to a neighbour drawn uniformly (Wang et al. 2024, Assumption 2).
+
+    Parameters
+    ----------
+    seed
+        Public. The first holder is drawn uniformly among all agents.
+
+    Examples
+    --------
+    >>> from tacit.network import ring
+    >>> uniform_walk(ring(5), 6, seed=0).holders.tolist()
+    [2, 3, 2, 1, 0, 4]
+    """
+    draw = np.random.default_rng(seed)
+    neighbours = [own.tolist() for own in graph.neighbours()]
+    chances = draw.random(checks.at_least("hops", hops, 1)).tolist()
+    holders = [int(draw.integers(graph.agents))]
+    for chance in chances[:-1]:
+        own = neighbours[holders[-1]]
+        holders.append(own[int(chance * len(own))])
+    return Walk(graph, np.array(holders))
+
+
+def cyclic_walk(graph: Graph, hops: int) -> Walk:
+    """Return a walk that repeats one short closed route through all agents (`closed_route`)."""
+    route = closed_route(graph)
+    return Walk(graph, np.resize(route, checks.at_least("hops", hops, 1)))
+
+
+def closed_route(graph: Graph) -> Int[HostArray, " R"]:
+    """Return a closed route through all agents; its last agent is a neighbour of its first.
+
+    From every start (the first 64 of many agents) it goes along a shortest path to the nearest
+    agent not yet seen, and home in the end; the shortest of these routes is returned. On a ring,
+    and wherever it finds a Hamiltonian cycle, it has A hops; on a tree 2 (A - 1), which is best.
+
+    Examples
+    --------
+    >>> from tacit.network import star
+    >>> closed_route(star(4)).tolist()
+    [0, 1, 0, 2, 0, 3]
+    """
+    starts = range(min(graph.agents, _ALL_STARTS))
+    return min((_greedy(graph, start) for start in starts), key=len)
+
+
+def _greedy(graph: Graph, start: int) -> HostArray:
+    matrix = graph.adjacency()
+    route, unseen = [start], set(range(graph.agents)) - {start}
+    while unseen:
+        route += _to_nearest(matrix, route[-1], unseen)
+        unseen -= set(route)
+    home = _to_nearest(matrix, route[-1], {start})
+    return np.array(route + home[:-1])
+
+
+def _to_nearest(matrix: scipy.sparse.csr_array, source: int, targets: set[int]) -> list[int]:
+    """Return a shortest path from `source` (left out) to the nearest of `targets`."""
+    order, parent = breadth_first_order(matrix, source, directed=False)
+    here = next(int(agent) for agent in order if int(agent) in targets)
+    back = [here]
+    while int(parent[back[-1]]) != source:
+        back.append(int(parent[back[-1]]))
+    return back[::-1]

@@ -1,0 +1,121 @@
+"""`tacit plan` as users run it: public facts in, a table or one JSON object out."""
+
+import json
+
+import pytest
+
+from tacit.cli.main import main
+
+PLAN = ["plan", "--records", "4000", "--epsilon", "1", "--delta", "1e-6", "--rounds", "10,200"]
+BY_HAND = [*PLAN, "--features", "5", "--loss", "logistic"]
+BOUNDS = """
+source = "data"
+[target]
+name = "y"
+min = 0
+max = 10
+[columns.age]
+min = 0
+max = 120
+[columns.town]
+values = ["a", "b", "c"]
+"""
+
+
+@pytest.fixture
+def tacit_(capsys):
+    def call(*arguments):
+        code = main([str(argument) for argument in arguments])
+        return code, *capsys.readouterr()
+
+    return call
+
+
+def test_the_table_names_methods_rounds_the_worst_case_and_a_recommendation(tacit_):
+    code, out, err = tacit_(*BY_HAND)
+    assert (code, err) == (0, "")
+    for needed in (
+        "4,000 records of 10 agents, 5 coordinates", "No data was read", "noisy-gradient  10 ",
+        "dp-admm         200", "without its constant", "Recommended: noisy-gradient, 200 rounds",
+    ):  # fmt: skip
+        assert needed in out
+
+
+def test_json_is_one_object_with_a_forecast_per_method_and_number_of_rounds(tacit_):
+    code, out, _ = tacit_(*BY_HAND, "--observer", "sum", "--json")
+    values = json.loads(out, parse_constant=pytest.fail)
+    assert code == 0
+    assert [(f["algorithm"], f["rounds"]) for f in values["forecasts"]] == [
+        ("noisy-gradient", 10), ("noisy-gradient", 200), ("dp-admm", 10), ("dp-admm", 200),
+    ]  # fmt: skip
+    assert values["recommended"]["rounds"] == 200
+    assert (values["records"], values["coordinates"], values["gradient_bound"]) == (4000, 5, 0.5)
+
+
+def test_a_bounds_file_stands_for_features_norm_and_loss(tacit_, tmp_path):
+    file = tmp_path / "bounds.toml"
+    file.write_text(BOUNDS)
+    values = json.loads(tacit_(*PLAN, "--bounds", file, "--json")[1])
+    # age, three towns and the constant; two columns: norm sqrt(3)
+    assert (values["coordinates"], values["loss"]) == (5, "squared")
+    assert values["record_norm"] == pytest.approx(3**0.5)
+    assert "one-question" in {f["algorithm"] for f in values["forecasts"]}
+    assert any("filled in from the records" in line for line in values["warnings"])
+
+
+def test_what_is_planned_is_what_train_then_does(tacit_, tmp_path):
+    """Same public facts: the same multiplier and mu as a training of that size."""
+    out = tmp_path / "report"
+    budget = ["--epsilon", "1", "--delta", "1e-4"]
+    train = ["train", "breast_cancer", *budget, "--rounds", "6", "--agents", "5", "--out", out]
+    assert tacit_(*train, "--json")[0] == 0
+    made = json.loads((out / "plan.json").read_text())
+    command = ["plan", "--records", "455", "--agents", "5", *budget, "--features", "30"]
+    more = ["--loss", "logistic", "--rounds", "6", "--algorithm", "noisy-gradient", "--json"]
+    found = json.loads(tacit_(*command, *more)[1])["forecasts"][0]
+    assert found["multiplier"] == made["multiplier"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "fix"),
+    [
+        (["--epsilon", "inf"], "finite"),
+        (["--epsilon", "0"], "above 0"),
+        (["--delta", "1"], "below 1"),
+        (["--records", "0"], "at least 1"),
+        (["--records", "5"], "at most 5"),
+        (["--agents", "0"], "at least 1"),
+        (["--features", "0"], "at least 1"),
+        (["--loss", "absolute"], "logistic, hinge:H"),
+        (["--loss", "hinge:-1"], "smoothing"),
+        (["--loss", "multinomial"], "--classes"),
+        (["--classes", "3"], "--classes"),
+        (["--loss", "multinomial", "--classes", "1"], "at least 2"),
+        (["--record-norm", "nan"], "above 0"),
+        (["--clip", "0"], "above 0"),
+        (["--observer", "x"], "messages, sum"),
+        (["--relation", "x"], "replace_one, zero_out"),
+        (["--rounds", "10,x"], "with commas"),
+        (["--rounds", "0"], "at least 1"),
+        (["--rounds", "99999999999"], "fewer rounds"),
+        (["--rounds", ",".join(map(str, range(1, 30)))], "at most 20"),
+        (["--algorithm", "sgd"], "noisy-gradient"),
+        (["--algorithm", "one-question"], "squared loss"),
+        (["--algorithm", "dp-admm", "--sampling-rate", "0.1"], "does not sample"),
+        (["--sampling-rate", "2"], "at most 1"),
+        (["--bounds", "missing.toml"], "--features follows from the bounds file"),
+    ],
+)
+def test_a_bad_option_is_one_line_that_names_the_fix(tacit_, changes, fix):
+    code, out, err = tacit_(*BY_HAND, *changes)
+    assert (code, out) == (2, "")
+    assert err.startswith("tacit: error: ")
+    assert err.count("\n") == 1
+    assert fix in err
+
+
+def test_features_and_loss_are_needed_without_a_bounds_file(tacit_):
+    for given, missing in ((["--loss", "logistic"], "features"), (["--features", "3"], "loss")):
+        code, _, err = tacit_(*PLAN, *given)
+        assert code == 2
+        assert f"add --{missing}, or --bounds FILE" in err
