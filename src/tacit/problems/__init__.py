@@ -1,5 +1,11 @@
 """Problems: losses, regularisers, sets, private records and how they are shared among agents."""
 
+from tacit.problems.agent_cones import (
+    AgentCones,
+    ConeProgram,
+    cones_of_agents,
+    quadratic_minimum,
+)
 from tacit.problems.clipping import clip_coefficient
 from tacit.problems.facts import public_facts
 from tacit.problems.losses import HuberHinge, Logistic, Loss, Squared
@@ -21,8 +27,10 @@ from tacit.problems.solve import Solution, minimise
 __all__ = [
     "L1",
     "L2",
+    "AgentCones",
     "Ball",
     "Box",
+    "ConeProgram",
     "ConvexSet",
     "ElasticNet",
     "HuberHinge",
@@ -41,12 +49,14 @@ __all__ = [
     "WholeSpace",
     "check_norms",
     "clip_coefficient",
+    "cones_of_agents",
     "contiguous_partition",
     "dirichlet_partition",
     "minimise",
     "pack",
     "partition_by",
     "public_facts",
+    "quadratic_minimum",
     "random_partition",
     "replace_record",
     "row_norms",
