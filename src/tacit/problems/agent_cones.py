@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from threading import Lock
 from typing import Any
 
 import clarabel
@@ -86,33 +85,23 @@ def quadratic_minimum(
     TacitError
         If the solver finds no optimum, for example because the set is empty.
     """
-    return _solved(_solver(program, csc_matrix(triu(quadratic)), linear))
+    return _minimum(program, csc_matrix(triu(quadratic)), linear)
 
 
 class _Stepper:
-    """A solver that is set up once; only the metric and the linear term change from call to call."""
+    """One agent's set and Hessian, ready for the solver."""
 
     def __init__(self, program: ConeProgram, hessian: csc_array | None) -> None:
         n = program.dimension
         self.program, self.hessian = program, hessian
-        added = csc_array((n, n)) if hessian is None else hessian
-        upper = csc_matrix(triu(added + diags_array(np.ones(n))))
-        upper.sort_indices()
-        self._diagonal = upper.indptr[1:] - 1  # the last entry of a column of an upper triangle
-        self._fixed = upper.data.copy()
-        self._fixed[self._diagonal] -= 1
-        self._solver = _solver(program, upper, np.zeros(n))
-        self._alone = Lock()
+        self._added = csc_array((n, n)) if hessian is None else triu(hessian)
 
     def __call__(self, linear: HostArray, metric: HostArray) -> HostArray:
         n = self.program.dimension
         if not (np.all(np.isfinite(linear[:n])) and np.all(metric[:n] > 0)):
             raise TacitError("a point to project is not finite, or its metric is not positive")
-        quadratic = self._fixed.copy()
-        quadratic[self._diagonal] += metric[:n]
-        with self._alone:
-            self._solver.update(P=quadratic, q=-np.asarray(linear[:n], np.float64))
-            found = _solved(self._solver)
+        upper = csc_matrix(self._added + diags_array(np.asarray(metric[:n], np.float64)))
+        found = _minimum(self.program, upper, -np.asarray(linear[:n], np.float64))
         return np.concatenate([found, np.zeros(len(linear) - n)]).astype(linear.dtype)
 
     def __repr__(self) -> str:
@@ -191,29 +180,33 @@ class AgentCones(eqx.Module):
 def cones_of_agents(
     programs: list[ConeProgram], hessians: list[csc_array] | None = None
 ) -> AgentCones:
-    """Return the sets of all agents, each with its solver set up, and public Hessians if wanted."""
+    """Return the sets of all agents, with public Hessians if wanted."""
     beside = [None] * len(programs) if hessians is None else hessians
     pairs = zip(programs, beside, strict=True)
     return AgentCones(_Steppers(_Stepper(*pair) for pair in pairs))
 
 
-def _solver(program: ConeProgram, upper: csc_matrix, linear: HostArray) -> Any:
-    settings = clarabel.DefaultSettings()
-    settings.verbose = False
-    settings.presolve_enable = False  # or the data could not be updated
-    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = _TOL
-    for name in ("reduced_tol_gap_abs", "reduced_tol_gap_rel", "reduced_tol_feas"):
-        setattr(settings, name, _WORST_TOL)
-    return clarabel.DefaultSolver(
-        upper, linear, csc_matrix(program.matrix), program.offset, program.cones(), settings
+def _minimum(program: ConeProgram, upper: csc_matrix, linear: HostArray) -> HostArray:
+    """Return argmin x'P x / 2 + linear'x over the set, P given by its upper triangle."""
+    # a fresh solver each time: one that is kept and updated fails on ill-conditioned sets
+    for equilibrate in (True, False):
+        solution = clarabel.DefaultSolver(
+            upper, linear, csc_matrix(program.matrix), program.offset, program.cones(),
+            _settings(equilibrate=equilibrate),
+        ).solve()  # fmt: skip
+        if solution.status in {clarabel.SolverStatus.Solved, clarabel.SolverStatus.AlmostSolved}:
+            return np.array(solution.x)
+    raise TacitError(
+        f"the cone solver stopped with {solution.status}; the set may be empty: check the limits "
+        "of the problem"
     )
 
 
-def _solved(solver: Any) -> HostArray:
-    solution = solver.solve()
-    if solution.status not in {clarabel.SolverStatus.Solved, clarabel.SolverStatus.AlmostSolved}:
-        raise TacitError(
-            f"the cone solver stopped with {solution.status}; the set may be empty: check the "
-            "limits of the problem"
-        )
-    return np.array(solution.x)
+def _settings(*, equilibrate: bool) -> Any:
+    settings = clarabel.DefaultSettings()
+    settings.verbose = False
+    settings.equilibrate_enable = equilibrate
+    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = _TOL
+    for name in ("reduced_tol_gap_abs", "reduced_tol_gap_rel", "reduced_tol_feas"):
+        setattr(settings, name, _WORST_TOL)
+    return settings

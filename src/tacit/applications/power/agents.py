@@ -111,7 +111,7 @@ class Settings:
     average
         Whether repeated answers are averaged, as the looks at the demand that they are.
     rho, pull
-        The ADMM parameter; the weight of staying where one is. `None`: 1 with Hessians, the
+        The ADMM parameter; the weight of staying where one is. `None`: 0.01 with Hessians, the
         smoothness of the problem without (below that a linearised step may diverge).
     updates, rounds
         Local updates E per round, and rounds T.
@@ -121,7 +121,7 @@ class Settings:
     rounds: int
     updates: int = 1
     average: bool = True
-    rho: float = 3.0
+    rho: float = 0.3
     pull: float | None = None
 
     def __post_init__(self) -> None:
@@ -164,7 +164,7 @@ def algorithm(made: Grid, settings: Settings) -> GeneralConsensus:
     """Return the method with these settings."""
     pull = settings.pull
     if pull is None:
-        pull = 0.1 if made.sets.has_hessians else made.spec.smoothness
+        pull = 0.01 if made.sets.has_hessians else made.spec.smoothness
     return GeneralConsensus(
         sharing=made.sharing,
         features=made.shards.stacked.features,
