@@ -15,6 +15,7 @@ from tacit.cli.account import account
 from tacit.cli.audit import audit
 from tacit.cli.bounds import bounds
 from tacit.cli.claims import claims
+from tacit.cli.grid import grid
 from tacit.cli.output import error_line
 from tacit.cli.predict import predict
 from tacit.cli.show import show
@@ -62,7 +63,7 @@ def application() -> typer.Typer:
     return app
 
 
-_COMMANDS = (train, bounds, predict, show, account, audit, claims)
+_COMMANDS = (train, bounds, predict, show, grid, account, audit, claims)
 _DESCRIPTION = "Differentially private distributed convex optimisation."
 
 

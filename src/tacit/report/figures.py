@@ -19,7 +19,7 @@ from tacit.experiments import Training
 from tacit.report.errors import error_name
 from tacit.typing import HostArray
 
-_STYLE: Mapping[Any, Any] = MappingProxyType(
+STYLE: Mapping[Any, Any] = MappingProxyType(
     {
         "svg.hashsalt": "tacit",
         "svg.fonttype": "path",
@@ -42,7 +42,7 @@ def curves_svg(training: Training) -> str:
     outside itself.
     """
     best = training.nonprivate if training.dataset.public else None
-    with matplotlib.rc_context(dict(_STYLE)):
+    with matplotlib.rc_context(dict(STYLE)):
         figure = Figure(figsize=(8.2, 3.1), layout="constrained")
         FigureCanvasSVG(figure)
         left, right = figure.subplots(1, 2)
@@ -55,7 +55,7 @@ def curves_svg(training: Training) -> str:
         _draw(right, "test loss", losses, None if best is None else best.test_loss)
         buffer = io.StringIO()
         figure.savefig(buffer, format="svg", metadata={"Date": None}, transparent=True)
-    return _bare(buffer.getvalue())
+    return bare(buffer.getvalue(), "Test error and test loss of the released model after every round")
 
 
 def _draw(axes: Axes, title: str, values: HostArray, reference: float | None) -> None:
@@ -73,9 +73,8 @@ def _draw(axes: Axes, title: str, values: HostArray, reference: float | None) ->
     axes.legend(frameon=False, fontsize=9)
 
 
-def _bare(svg: str) -> str:
-    """Return the drawing without its file header and its metadata, which name outside addresses."""
+def bare(svg: str, label: str) -> str:
+    """Return a drawing without its file header and its metadata, which name outside addresses."""
     body = svg[svg.index("<svg") :]
     body = re.sub(r"<metadata>.*?</metadata>", "", body, flags=re.DOTALL)
-    label = "Test error and test loss of the released model after every round"
     return body.replace("<svg ", f'<svg role="img" aria-label="{label}" ', 1)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from html import escape
 
 import tacit
 from tacit.experiments import Training
-from tacit.report.errors import error_name, error_text, percent
+from tacit.report.errors import error_name, error_text
 from tacit.report.figures import curves_svg
+from tacit.report.parts import certificate_box, document, listed, section, stamps, table
 from tacit.report.settings import settings
-from tacit.report.style import CSS
 
 _UNPROTECTED = (
     "The settings above, the number of agents, their record counts and the number of rounds: "
@@ -31,29 +30,15 @@ def page(training: Training) -> str:
     sections = [
         f"<h1>{escape(title)}</h1>",
         f'<p class="lead">{escape(_story(training))}</p>',
-        _stamps(training),
-        _certificate(training),
+        stamps(training.certificate, training.warnings),
+        certificate_box(training.certificate),
         _metrics(training),
-        _section("Settings", _table(settings(training)) + _settings_note()),
-        _section("What is not protected", _list(_UNPROTECTED) + _threat_note()),
-        _section("Data", _table(_data(training))),
+        section("Settings", table(settings(training)) + _settings_note()),
+        section("What is not protected", listed(_UNPROTECTED) + _threat_note()),
+        section("Data", table(_data(training))),
         _footer(training),
     ]
-    body = "\n".join(part for part in sections if part)
-    return (
-        '<!doctype html>\n<html lang="en-GB">\n<head>\n<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{escape(title)}</title>\n<style>{CSS}</style>\n</head>\n"
-        f"<body>\n<main>\n{body}\n</main>\n</body>\n</html>\n"
-    )
-
-
-def budget(training: Training) -> str:
-    """Return the certified total as text; epsilon is never rounded down."""
-    epsilon, delta = training.certificate.epsilon, training.certificate.delta
-    if math.isinf(epsilon):
-        return "epsilon = infinity: no privacy"
-    return f"epsilon = {math.ceil(epsilon * 1e4 - 1e-6) / 1e4:.4f}, delta = {delta:g}"
+    return document(title, sections)
 
 
 def _story(training: Training) -> str:
@@ -82,59 +67,6 @@ def _kind(training: Training) -> str:
     return "regression" if training.dataset.task == "regression" else "classifier"
 
 
-def _stamps(training: Training) -> str:
-    stamps = []
-    if training.certificate.reproduction:
-        stamps.append(
-            "reproduction, not private: the noise came from a given seed, and whoever knows the "
-            "seed can draw it again"
-        )
-    if math.isinf(training.certificate.epsilon):
-        stamps.append("no privacy: no noise was added")
-    stamps += [f"warning: {text}" for text in training.warnings]
-    return "\n".join(f'<p class="stamp">{escape(text)}</p>' for text in stamps)
-
-
-def _certificate(training: Training) -> str:
-    certificate = training.certificate
-    mu = "none: the noise is not exactly Gaussian"
-    if certificate.mu is not None:
-        mu = f"{certificate.mu:.4g}" if math.isfinite(certificate.mu) else "infinite"
-    rows = [
-        ("mu (exact Gaussian privacy)", mu),
-        ("what one record means", f"{certificate.relation}: {certificate.record}"),
-        ("observer", _OBSERVERS.get(certificate.observer, certificate.observer)),
-        ("taken on trust", certificate.trust),
-        ("best attack", _attacker(training)),
-        *(("condition", text) for text in certificate.conditions),
-    ]
-    secret = not certificate.reproduction and math.isfinite(certificate.epsilon)
-    only_if = ""
-    if certificate.reproduction and math.isfinite(certificate.epsilon):
-        only_if = " <em>if the noise were secret</em>"
-    return (
-        f'<section class="{"box" if secret else "box open"}"><h2>Privacy certificate</h2>'
-        f'<p class="figures">{escape(budget(training))}{only_if}</p>{_table(rows)}</section>'
-    )
-
-
-_OBSERVERS = {
-    "messages": "messages: reads every message of every agent",
-    "sum": "sum: sees the sum over all agents only",
-}
-
-
-def _attacker(training: Training) -> str:
-    if math.isinf(training.certificate.epsilon):
-        return "100 %: there is no noise"
-    if training.certificate.reproduction:
-        return "100 % for whoever knows the seed"
-    return (
-        f"true-positive rate at most {percent(training.certificate.attacker_tpr)} at 1 % false "
-        "positives, for an attacker who knows everything but one record"
-    )
-
-
 def _metrics(training: Training) -> str:
     if not training.shows_test:
         return ""
@@ -157,8 +89,8 @@ def _metrics(training: Training) -> str:
         '<p class="small">Oracle metrics: computed from the records themselves, without noise and '
         f"outside the certificate. They are shown because {_why_shown(training)}.</p>"
     )
-    table = f"<table><thead><tr><th></th>{head}</tr></thead><tbody>{body}</tbody></table>"
-    return _section("How well it does", table + note + curves_svg(training))
+    measured_table = f"<table><thead><tr><th></th>{head}</tr></thead><tbody>{body}</tbody></table>"
+    return section("How well it does", measured_table + note + curves_svg(training))
 
 
 def _why_shown(training: Training) -> str:
@@ -195,18 +127,3 @@ def _footer(training: Training) -> str:
         f'<footer class="small">tacit {tacit.__version__}, {training.seconds:.1f} s. Plan '
         f"<code>{training.plan.digest}</code> (plan.json); numbers in results.json.</footer>"
     )
-
-
-def _section(title: str, content: str) -> str:
-    return f"<section><h2>{escape(title)}</h2>{content}</section>"
-
-
-def _table(rows: Iterable[tuple[str, str]]) -> str:
-    body = "".join(
-        f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in rows
-    )
-    return f"<table><tbody>{body}</tbody></table>"
-
-
-def _list(entries: Iterable[str]) -> str:
-    return "<ul>" + "".join(f"<li>{escape(entry)}</li>" for entry in entries) + "</ul>"

@@ -47,7 +47,12 @@ def save(training: Training, out: Path, *, force: bool, oracle: bool = False) ->
     check_out(out, force=force)
     texts = _texts(training, out)
     if oracle:
-        texts[ORACLE] = _json(oracle_metrics(training))
+        texts[ORACLE] = json_text(oracle_metrics(training))
+    write_files(texts, out)
+
+
+def write_files(texts: dict[str, str], out: Path) -> None:
+    """Write these files into the folder `out`, all or none; `check_out` has allowed it."""
     target = out.resolve()
     with _one_line("written", out):
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -86,14 +91,15 @@ def _texts(training: Training, out: Path) -> dict[str, str]:
     values = results(training, out)
     plan = {**training.plan.to_dict(), "digest": training.plan.digest}
     return {
-        "results.json": _json({**values, "curves": curves(training)}),
-        "plan.json": _json(strict(plan)),
+        "results.json": json_text({**values, "curves": curves(training)}),
+        "plan.json": json_text(strict(plan)),
         "model.json": model_text(released(training)),
         "report.html": page(training),
     }
 
 
-def _json(values: Any) -> str:
+def json_text(values: Any) -> str:
+    """Return values as a JSON file; they must be strict already."""
     return json.dumps(values, indent=1, allow_nan=False) + "\n"
 
 

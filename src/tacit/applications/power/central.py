@@ -10,6 +10,7 @@ from scipy.sparse import csc_matrix
 
 from tacit.applications.power.parts import cone_program
 from tacit.applications.power.relaxation import Relaxation
+from tacit.errors import DataError, TacitError
 from tacit.problems import quadratic_minimum
 from tacit.typing import HostArray
 
@@ -26,10 +27,16 @@ def central(relaxation: Relaxation, demand: Float[HostArray, " B"]) -> Optimum:
 
     Raises
     ------
-    TacitError
+    DataError
         If the public limits of the network contradict one another.
     """
     layout, a = relaxation.layout, relaxation.balance
     program = cone_program(relaxation, np.arange(layout.lines), np.arange(layout.size))
-    x = quadratic_minimum(program, csc_matrix(a.T @ a), a.T @ demand)
+    try:
+        x = quadratic_minimum(program, csc_matrix(a.T @ a), a.T @ demand)
+    except TacitError as error:
+        raise DataError(
+            f"{relaxation.network.name}: no state meets all limits of the network; loosen a voltage, "
+            "generation, line or angle limit"
+        ) from error
     return Optimum(x, relaxation.objective(x, demand))

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import jax
 import numpy as np
 from jaxtyping import Float
 
 from tacit.applications.power.agents import Grid, Settings, plan_grid
+from tacit.errors import InputError
 from tacit.runtime import Run, run
 from tacit.typing import HostArray
 
@@ -63,12 +65,16 @@ def solve_privately(
     ------
     InputError
         If a number is out of range.
-    TacitError
-        If the limits of a zone contradict one another.
+        Or if the cone solver fails in a zone.
     """
     planned = plan_grid(made, settings, beta=beta, epsilon=epsilon, delta=delta)
-    keep = frozenset({"models", "messages", "answers"})
-    done = run(planned, made.shards, runtime="simulate", seed=seed, keep=keep)
+    keep = frozenset({"models", "messages"})
+    try:
+        done = run(planned, made.shards, runtime="simulate", seed=seed, keep=keep)
+    except jax.errors.JaxRuntimeError as error:  # what a step on the host raises arrives as this
+        raise InputError(
+            "the cone solver failed in a zone; use other zones, or check the limits of the case"
+        ) from error
     states = np.asarray(done.trace.models)
     relaxation = made.relaxation
     return Flow(
