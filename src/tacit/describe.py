@@ -12,7 +12,6 @@ import numpy as np
 
 from tacit.typing import HostArray
 
-
 MOST_WRITTEN = 10_000
 
 

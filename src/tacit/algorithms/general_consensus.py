@@ -129,9 +129,7 @@ class GeneralConsensus(StarAlgorithm):
         return Point(state.iterate)
 
     @override
-    def tell(
-        self, state: _State, inbox: Float[Array, " G"], turn: Turn, answer: Array
-    ) -> _State:
+    def tell(self, state: _State, inbox: Float[Array, " G"], turn: Turn, answer: Array) -> _State:
         state = self._looked(state, turn, answer)
         x = self.features[turn.agent]
         tie = self.sharing.shared(turn.agent)

@@ -24,8 +24,10 @@ def grid(  # noqa: PLR0913, PLR0917 - one parameter per option
     rounds: Annotated[int, typer.Option(help="How often zones exchange tie variables.")],
     zones: Annotated[
         str | None,
-        typer.Option(help="How many, or a file: a zone per line, as 1-5, 7. If not given: built in "
-                     "for case14 and case118, else 3."),
+        typer.Option(
+            help="How many, or a file: a zone per line, as 1-5, 7. If not given: built in "
+            "for case14 and case118, else 3."
+        ),
     ] = None,
     question: Annotated[
         str, typer.Option(help="demand (asked once), residual or gradient.")

@@ -68,7 +68,9 @@ class TargetQuestion(Oracle):
         relation = adjacency.relation
         beta = relation.beta if isinstance(relation, BoundedChange) else math.inf
         each = (beta * one * factor)[:, None, None]
-        return SensitivityBound(np.broadcast_to(each, (spec.agents, *size)), norm, adjacency, reason)
+        return SensitivityBound(
+            np.broadcast_to(each, (spec.agents, *size)), norm, adjacency, reason
+        )
 
 
 class TargetGradient(TargetQuestion):

@@ -13,7 +13,6 @@ from typing import Any
 import clarabel
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
 from scipy.sparse import csc_array, csc_matrix, diags_array, triu
@@ -123,6 +122,7 @@ class AgentCones(eqx.Module):
 
     Examples
     --------
+    >>> import jax.numpy as jnp
     >>> half = ConeProgram(csc_array([[1.0, 1.0]]), np.array([1.0]), 0, 1, ())
     >>> sets = cones_of_agents([half])  # {x : x_1 + x_2 <= 1}
     >>> v, metric = jnp.array([1.0, 1.0, 7.0]), jnp.array([1.0, 3.0, 1.0])
@@ -167,7 +167,7 @@ class AgentCones(eqx.Module):
             (from within the run) if a number is not finite, a metric is not positive, or the solver
             fails.
         """
-        shape = jax.ShapeDtypeStruct(linear.shape, linear.dtype)
+        shape = jax.eval_shape(lambda x: x, linear)
         found: Array = jax.pure_callback(
             self._on_host, shape, agent, linear, metric, vmap_method="sequential"
         )

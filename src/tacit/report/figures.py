@@ -55,7 +55,9 @@ def curves_svg(training: Training) -> str:
         _draw(right, "test loss", losses, None if best is None else best.test_loss)
         buffer = io.StringIO()
         figure.savefig(buffer, format="svg", metadata={"Date": None}, transparent=True)
-    return bare(buffer.getvalue(), "Test error and test loss of the released model after every round")
+    return bare(
+        buffer.getvalue(), "Test error and test loss of the released model after every round"
+    )
 
 
 def _draw(axes: Axes, title: str, values: HostArray, reference: float | None) -> None:

@@ -63,14 +63,18 @@ def _lines(
     tint = [colour(int(zone)) for zone in zones.of_bus[network.ends[:, 0]]]
     segments = places[network.ends]
     inside = [tint[k] for k in np.flatnonzero(~tie)]
-    axes.add_collection(LineCollection(list(segments[~tie]), colors=inside, linewidths=0.9, alpha=0.55))
+    axes.add_collection(
+        LineCollection(list(segments[~tie]), colors=inside, linewidths=0.9, alpha=0.55)
+    )
     axes.add_collection(LineCollection(list(segments[tie]), colors=_TIE, linewidths=2.0, zorder=2))
 
 
 def _buses(axes: Axes, places: HostArray, network: Network, zones: Zones) -> None:
     size = 150 if network.buses <= 150 else max(6.0, 150 * 150 / network.buses)
     tint = [colour(int(zone)) for zone in zones.of_bus]
-    axes.scatter(*places.T, s=size, c=tint, edgecolors="white", linewidths=0.8, zorder=3)
+    axes.scatter(
+        places[:, 0], places[:, 1], s=size, c=tint, edgecolors="white", linewidths=0.8, zorder=3
+    )
     if network.buses > 150:
         return
     for number, (x, y) in zip(network.numbers, places, strict=True):

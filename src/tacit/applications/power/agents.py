@@ -126,9 +126,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         if self.question not in QUESTIONS:
-            raise InputError(
-                f"question is {self.question!r}; choose from {', '.join(QUESTIONS)}"
-            )
+            raise InputError(f"question is {self.question!r}; choose from {', '.join(QUESTIONS)}")
         checks.at_least("rounds", self.rounds, 1)
         checks.at_least("local-updates", self.updates, 1)
 

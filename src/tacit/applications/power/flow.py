@@ -100,4 +100,4 @@ def _residual(made: Grid, states: HostArray, messages: HostArray) -> HostArray:
 def _noise(made: Grid, settings: Settings, done: Run) -> HostArray:
     width = [len(p.columns if settings.question == "gradient" else p.rows) for p in made.parts]
     each = done.ledger.scale * done.ledger.asked * np.sqrt(2 / np.pi)
-    return np.einsum("ate,a->t", each, np.array(width, float))
+    return np.asarray(np.einsum("ate,a->t", each, np.array(width, float)))

@@ -83,7 +83,9 @@ def network(case: Case) -> Network:
     numbers = bus[:, 0].astype(int)
     values, counts = np.unique(numbers, return_counts=True)
     if len(numbers) < 2 or counts.max() > 1:
-        what = "fewer than two buses" if len(numbers) < 2 else f"bus {values[counts.argmax()]} twice"
+        what = (
+            "fewer than two buses" if len(numbers) < 2 else f"bus {values[counts.argmax()]} twice"
+        )
         raise DataError(f"{case.name}: mpc.bus has {what}; give every bus one row")
     place = {number: k for k, number in enumerate(numbers.tolist())}
     gen = case.gen[(case.gen[:, 7] > 0) & _known(case, case.gen[:, :1], place)]
@@ -137,7 +139,11 @@ def _check(built: Network) -> None:
     where = built.name
     if not np.all(np.isfinite(built.demand)):
         raise DataError(f"{where}: a demand is infinite; give finite MW and MVAr")
-    if not built.lines or np.any(built.impedance == 0) or np.any(built.ends[:, 0] == built.ends[:, 1]):
+    if (
+        not built.lines
+        or np.any(built.impedance == 0)
+        or np.any(built.ends[:, 0] == built.ends[:, 1])
+    ):
         raise DataError(f"{where}: a line needs two buses and r or x above 0; correct mpc.branch")
     ranges = (built.voltage, built.generator_range[:, :2], built.generator_range[:, 2:])
     if any(np.any(pair[:, 0] > pair[:, 1]) for pair in (*ranges, built.angle)):

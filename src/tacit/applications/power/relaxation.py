@@ -171,7 +171,8 @@ def _sparse(
 
 
 def _norms(rows: csr_array) -> HostArray:
-    return np.sqrt(np.asarray(rows.multiply(rows).sum(axis=1)).ravel())
+    squares = np.asarray(rows.multiply(rows).sum(axis=1)).ravel()
+    return np.asarray(np.sqrt(squares))
 
 
 def _balance(network: Network, layout: Layout) -> csr_array:
@@ -193,9 +194,7 @@ def _balance(network: Network, layout: Layout) -> csr_array:
     return rows
 
 
-def _flows(
-    network: Network, layout: Layout, pair: HostArray, orientation: HostArray
-) -> csr_array:
+def _flows(network: Network, layout: Layout, pair: HostArray, orientation: HostArray) -> csr_array:
     """Return (D.2f) to (D.2i): flow minus its expression in W, c and s."""
     y, line = admittance(network), np.arange(layout.lines)
     c, s = layout.cosine(pair), layout.sine(pair)
@@ -231,10 +230,11 @@ def _angles(
     network: Network, layout: Layout, pair: HostArray, orientation: HostArray
 ) -> tuple[csr_array, HostArray]:
     """Return (D.2k): tan(least) c <= s <= tan(most) c, where there is a limit."""
-    entries, lines = [], []
+    entries: list[tuple[HostArray, HostArray, HostArray]] = []
+    lines: list[HostArray] = []
     for side, sign in ((0, -1.0), (1, 1.0)):
         line = np.flatnonzero(np.isfinite(network.angle[:, side]))
-        row = sum(map(len, lines)) + np.arange(len(line))
+        row = sum(len(found) for found in lines) + np.arange(len(line))
         slope = np.tan(network.angle[line, side])
         entries += [
             (row, layout.sine(pair[line]), sign * orientation[line]),
