@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from tacit.claims import huang2019_thm2
+from tacit.claims import huang2019_thm2, ryu2023_opf_sensitivity
 from tacit.claims.claim import Claim
 from tacit.errors import InputError
 
-REGISTER: tuple[Claim, ...] = (huang2019_thm2.CLAIM,)
+REGISTER: tuple[Claim, ...] = (huang2019_thm2.CLAIM, ryu2023_opf_sensitivity.CLAIM)
 
 
 def claim_named(identifier: str) -> Claim:
