@@ -79,14 +79,20 @@ def replay(
     change = _norms(exact - other, plan.ledger.mechanism.norm)
     ledger = plan.ledger
     bound, scale = np.moveaxis(ledger.sensitivity, 0, -1), np.moveaxis(ledger.scale, 0, -1)
-    realised = np.sqrt(np.sum((change / scale) ** 2, axis=(0, 1)))
+    realised = np.sqrt(np.sum(_ratio(change, scale) ** 2, axis=(0, 1)))
     return ReplayReport(
         exact=exact,
-        worst_ratio=float(np.max(change / bound)),
+        worst_ratio=float(np.max(_ratio(change, bound))),
         realised_mu=float(np.max(realised)),
         planned_mu=float(np.max(np.sqrt(np.sum(ledger.ratios() ** 2, axis=(1, 2))))),
         message_gap=_gap(messages, trace.messages),
     )
+
+
+def _ratio(change: HostArray, size: HostArray) -> HostArray:
+    """Return change / size; 0 where nothing changed, as where nothing was asked."""
+    with np.errstate(divide="ignore"):
+        return np.divide(change, size, out=np.zeros_like(change), where=change > 0)
 
 
 def _exact(plan: Plan, door: Replay, answers: Any, private: Private) -> tuple[HostArray, PyTree]:
