@@ -152,9 +152,7 @@ def test_no_neighbour_moves_an_answer_by_more_than_its_bound(question, norm, uni
     oracle = Forgetful() if question == "published" else ORACLES[question]
     adjacency, beta = Adjacency(BoundedChange(0.1), unit), 0.1
     size = Size(1, 1)
-    limit = float(
-        oracle.bound(spec, adjacency, norm=norm, size=size, values={}).value[0, 0, 0]
-    )
+    limit = float(oracle.bound(spec, adjacency, norm=norm, size=size, values={}).value[0, 0, 0])
     draw, worst = np.random.default_rng(0), 0.0
     for agent in range(3):
         shard, width = shards.shard(agent), len(OVERLAPPING[agent])
@@ -168,5 +166,9 @@ def test_no_neighbour_moves_an_answer_by_more_than_its_bound(question, norm, uni
         assert worst > 1.2 * limit
     else:
         assert worst <= limit * (1 + 1e-9)
-    if question in {"residual", "targets"} or (question, norm, unit) == ("gradient", "l2", "record"):
+    if question in {"residual", "targets"} or (question, norm, unit) == (
+        "gradient",
+        "l2",
+        "record",
+    ):
         assert worst >= 0.999 * limit  # reached

@@ -50,7 +50,10 @@ def log_likelihood_ratio(
         Leaves `(T, E, A, *shape)` and, for the scale, `(T, E, A)`.
     """
     if isinstance(observer, Messages):
-        scale = _like(record.scale, record.first)
+        # where nothing is asked, both residuals are 0 and say nothing, whatever the scale; without
+        # noise on a real answer the ratio stays undefined
+        silent = (record.first == 0) & (record.second == 0)
+        scale = jnp.where(silent, 1, _like(record.scale, record.first))
         return mechanism.log_ratio(record.first / scale, record.second / scale, jnp.ones(()))
     honest = max(1, record.scale.shape[2] - observer.colluders)
     scale = jnp.sqrt(jnp.sum(record.scale[:, :, :honest] ** 2, axis=2))

@@ -72,8 +72,8 @@ def decide() -> Finding:
         verdict=verdict,
         summary=(
             f"On case118 in three zones, one demand that moves by beta moves the gradient by up to "
-            f"{worst:.3f} times 2 beta in the 2-norm and {max(row[2] for row in rows):.0f} times in "
-            f"the 1-norm. An answer with the noise published for epsilon {EPSILON:g} at delta "
+            f"{worst:.3f} times 2 beta in the 2-norm and {max(row[2] for row in rows):.0f} times "
+            f"in the 1-norm. An answer with the noise published for epsilon {EPSILON:g} at delta "
             f"{DELTA:g} costs {max(row[3] for row in rows):.2f}."
         ),
         columns=("zone", "2-norm / 2 beta", "1-norm / 2 beta", "exact epsilon of one answer"),
@@ -91,8 +91,8 @@ CLAIM = Claim(
     reasoning=(
         "The gradient is 2 sum_i a_i (a_i'z + d_i); one demand that moves by beta moves it by "
         "2 beta a_i, whose norm is 2 beta |a_i|. The row a_i has an entry of size 1 for every flow "
-        "and every generator at bus i, so |a_i| is the root of their number (plus shunts), which is "
-        "13 at bus 49. The published figure leaves |a_i| out: it is the sensitivity of one "
+        "and every generator at bus i, so |a_i| is the root of their number (plus shunts), which "
+        "is 13 at bus 49. The published figure leaves |a_i| out: it is the sensitivity of one "
         "residual. Asking for the residuals, or for the demand, makes a figure like it true."
     ),
     decide=decide,

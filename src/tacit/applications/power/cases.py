@@ -34,8 +34,8 @@ def chosen_case(wanted: str) -> Case:
         return bundled_case(wanted)
     if not Path(wanted).is_file():
         raise DataError(
-            f"{wanted} is neither a bundled case ({', '.join(BUNDLED)}) nor a file; name a MATPOWER "
-            ".m file"
+            f"{wanted} is neither a bundled case ({', '.join(BUNDLED)}) nor a file; name a "
+            "MATPOWER .m file"
         )
     return read_case(Path(wanted))
 

@@ -36,7 +36,7 @@ def central(relaxation: Relaxation, demand: Float[HostArray, " B"]) -> Optimum:
         x = quadratic_minimum(program, csc_matrix(a.T @ a), a.T @ demand)
     except TacitError as error:
         raise DataError(
-            f"{relaxation.network.name}: no state meets all limits of the network; loosen a voltage, "
-            "generation, line or angle limit"
+            f"{relaxation.network.name}: no state meets all limits of the network; loosen a "
+            "voltage, generation, line or angle limit"
         ) from error
     return Optimum(x, relaxation.objective(x, demand))

@@ -179,14 +179,14 @@ def _balance(network: Network, layout: Layout) -> csr_array:
     """Return the rows a_i of (D.2b) and (D.2c), without the demand."""
     line, generator = np.arange(layout.lines), np.arange(layout.generators)
     bus, n = np.arange(layout.buses), layout.buses
-    entries = []
+    entries, minus = [], -np.ones(layout.generators)
     for kind, sign in ((0, 1.0), (1, -1.0)):  # active, reactive
         at = kind * n
         one = np.ones(layout.lines)
         entries += [
             (at + network.ends[:, 0], layout.flow(kind, line), one),
             (at + network.ends[:, 1], layout.flow(kind + 2, line), one),
-            (at + network.generator_bus, layout.generation(kind, generator), -np.ones(len(generator))),
+            (at + network.generator_bus, layout.generation(kind, generator), minus),
             (at + bus, bus, sign * network.shunt[:, kind]),
         ]  # fmt: skip
     rows = _sparse(entries, (2 * n, layout.size))
