@@ -179,4 +179,4 @@ class GeneralConsensus(StarAlgorithm):
 
 def lifts(features: Float[HostArray, "A M D"]) -> Float[HostArray, "A M D"]:
     """Return (X X')^+ X for every agent: what turns X'r back into r."""
-    return np.stack([np.linalg.pinv(x).T for x in features])
+    return np.stack([np.linalg.pinv(x @ x.T, hermitian=True) @ x for x in features])

@@ -66,8 +66,9 @@ def grid(relaxation: Relaxation, zones: Zones, *, linearised: bool = False) -> G
         public Hessian.
     """
     held = parts(relaxation, zones)
-    rows = [relaxation.balance[part.rows][:, part.columns].toarray() for part in held]
-    features, targets, mask = _padded(rows, [-relaxation.demand[part.rows] for part in held])
+    rows = [relaxation.balance[part.rows][:, part.columns] for part in held]
+    private = [-relaxation.demand[part.rows] for part in held]
+    features, targets, mask = _padded([row.toarray() for row in rows], private)
     norm = float(np.max(np.linalg.norm(features, axis=2), initial=0.0)) * (1 + 1e-12)
     counts = tuple(len(part.rows) for part in held)
     shards = Shards(
@@ -79,7 +80,7 @@ def grid(relaxation: Relaxation, zones: Zones, *, linearised: bool = False) -> G
         shape=(features.shape[2],),
         record_norm=norm,
         gradient_bound=float("inf"),
-        smoothness=max(float(np.linalg.norm(row, 2)) ** 2 for row in rows),
+        smoothness=max(float(np.linalg.norm((row @ row.T).toarray(), 2)) for row in rows),
     )
     sharing = shared_coordinates([part.columns for part in held], relaxation.layout.size)
     sets = cones_of_agents([part.program for part in held], hessians)
