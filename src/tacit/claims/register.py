@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from tacit.claims import huang2019_thm2, ryu2023_obj_vs_out, ryu2023_thm4_6
+from tacit.claims import (
+    huang2019_thm2,
+    ryu2023_obj_vs_out,
+    ryu2023_opf_sensitivity,
+    ryu2023_thm4_6,
+)
 from tacit.claims.claim import Claim
 from tacit.errors import InputError
 
@@ -10,6 +15,7 @@ REGISTER: tuple[Claim, ...] = (
     huang2019_thm2.CLAIM,
     ryu2023_thm4_6.CLAIM,
     ryu2023_obj_vs_out.CLAIM,
+    ryu2023_opf_sensitivity.CLAIM,
 )
 
 
