@@ -7,6 +7,10 @@ from tacit.claims import (
     ryu2023_obj_vs_out,
     ryu2023_opf_sensitivity,
     ryu2023_thm4_6,
+    wang2024_lemma5,
+    wang2024_plf,
+    wang2024_tables,
+    wang2024_thm4,
 )
 from tacit.claims.claim import Claim
 from tacit.errors import InputError
@@ -16,6 +20,10 @@ REGISTER: tuple[Claim, ...] = (
     ryu2023_thm4_6.CLAIM,
     ryu2023_obj_vs_out.CLAIM,
     ryu2023_opf_sensitivity.CLAIM,
+    wang2024_thm4.CLAIM,
+    wang2024_lemma5.CLAIM,
+    wang2024_tables.CLAIM,
+    wang2024_plf.CLAIM,
 )
 
 
