@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from tacit.claims import huang2019_thm2, ryu2023_obj_vs_out, ryu2023_thm4_6
+from tacit.claims import (
+    huang2019_thm2,
+    liu2022_smoothing,
+    liu2022_thm1,
+    liu2022_thm2,
+    liu2022_thm4_rank,
+    ryu2023_obj_vs_out,
+    ryu2023_thm4_6,
+)
 from tacit.claims.claim import Claim
 from tacit.errors import InputError
 
@@ -10,6 +18,10 @@ REGISTER: tuple[Claim, ...] = (
     huang2019_thm2.CLAIM,
     ryu2023_thm4_6.CLAIM,
     ryu2023_obj_vs_out.CLAIM,
+    liu2022_thm1.CLAIM,
+    liu2022_thm2.CLAIM,
+    liu2022_thm4_rank.CLAIM,
+    liu2022_smoothing.CLAIM,
 )
 
 
