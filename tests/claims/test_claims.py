@@ -11,6 +11,8 @@ from scipy import stats
 
 from tacit.claims import REGISTER, Verdict, claim_named
 from tacit.claims import huang2019_thm2 as thm2
+from tacit.claims import liu2022_thm1 as liu1
+from tacit.claims import liu2022_thm2 as liu2
 from tacit.claims import ryu2023_obj_vs_out as obj
 from tacit.claims import ryu2023_thm4_6 as thm46
 from tacit.errors import InputError
@@ -126,3 +128,39 @@ def test_objective_against_output_perturbation_depends_on_the_case():
     assert finding.verdict == expected
     assert losses.any()  # the claim without conditions is refuted by the same table
     assert np.all(bound[:, 8] > obj.CLEAR)  # projecting after every noise is the worst of the three
+
+
+def test_the_constants_of_liu_theorem_1_come_from_the_gaussian_curve():
+    """sigma of Theorem 1 with the least c_2 spends the budget on the snapshot part exactly."""
+    steps, records, lipschitz = 5000, 24_875, 1.0
+    for epsilon in (0.05, 1.0):
+        constant = liu1.needed_without_sampling(epsilon)
+        variance = constant * lipschitz**2 * steps * math.log(1 / 5e-4) / (records * epsilon) ** 2
+        mu = math.sqrt(steps) * 2 * lipschitz / records / math.sqrt(variance)
+        curve = stats.norm.cdf(-epsilon / mu + mu / 2) - math.exp(epsilon) * stats.norm.cdf(
+            -epsilon / mu - mu / 2
+        )
+        assert curve == pytest.approx(5e-4, rel=1e-6)
+    assert claim_named("liu2022/thm1").decide().verdict == "does not hold"
+
+
+def test_no_noise_and_no_horizon_meet_the_conditions_of_liu_theorem_2():
+    draw = np.random.default_rng(0)
+    for _, records, batch in liu2.SETTINGS:
+        for _ in range(300):
+            theta, steps = draw.random(), 10 ** draw.uniform(0, 7)
+            order = 1 + math.log(1 / 5e-4) / ((1 - theta) * 1.0)
+            ratio = 5 * order * batch**2 * steps / (theta * records**2)
+            allowed = math.log(theta * records**3 / (batch * (5 * order * batch**2 * steps
+                                                              + theta * records**2)))  # fmt: skip
+            assert not (ratio >= 1.5 and order <= allowed)
+    assert claim_named("liu2022/thm2").decide().verdict == "vacuous"
+
+
+def test_restarts_hurt_where_a_is_tall_only():
+    finding = claim_named("liu2022/thm4-rank").decide()
+    assert finding.verdict == "vacuous"
+    (_, _, square, plain), (rows, columns, tall, _) = finding.rows
+    assert square == pytest.approx(plain, rel=0.5)
+    assert rows > columns
+    assert tall > 1e4 * square

@@ -64,26 +64,14 @@ def test_a_gathered_batch_holds_every_record_as_often_as_the_rate_says():
     assert batches.features.shape[1] < 200  # gathered: far fewer rows than records
     sizes = np.asarray(jnp.sum(batches.mask, axis=1))
     assert abs(np.mean(sizes) - 16) < 4 * math.sqrt(16 / draws)
-
-    def spread_law(s):
-        """The binomial law with a uniform number of width 1 added, which makes it continuous."""
-        below = np.floor(s - 0.5)
-        return stats.binom.cdf(np.floor(s - 0.5 + 1e-12), 4000, rate) + (
-            s - 0.5 - below
-        ) * stats.binom.pmf(np.floor(s + 0.5), 4000, rate)
-
-    spread = sizes + np.random.default_rng(0).random(draws) - 0.5
-    assert stats.kstest(spread, spread_law).pvalue > 1e-3
+    edges = np.array([-1, 11, 14, 16, 18, 21, 4000])
+    expected = draws * np.diff(stats.binom.cdf(edges, 4000, rate))
+    assert stats.chisquare(np.histogram(sizes, edges + 0.5)[0], expected).pvalue > 1e-3
     taken = np.asarray(batches.features[..., 0])[np.asarray(batches.mask) > 0].astype(int)
     counts = np.bincount(taken, minlength=4000)
     assert stats.chisquare(counts.reshape(40, 100).sum(axis=1)).pvalue > 1e-3
-    once = [
-        len(set(row[mask > 0])) == np.sum(mask)
-        for row, mask in zip(
-            np.asarray(batches.features[:50, :, 0]), np.asarray(batches.mask[:50]), strict=True
-        )
-    ]
-    assert all(once)  # no record twice  # fmt: skip
+    rows = zip(np.asarray(batches.features[:50, :, 0]), np.asarray(batches.mask[:50]), strict=True)
+    assert all(len(set(row[mask > 0])) == np.sum(mask) for row, mask in rows)  # none twice
 
 
 @pytest.mark.parametrize("rate", [8e-4, 0.01, 0.3])

@@ -17,6 +17,8 @@ from tacit.algorithms.dp_admm import DPADMM
 from tacit.algorithms.linearised_admm import LinearisedADMM
 from tacit.algorithms.noisy_gradient import NoisyGradient
 from tacit.algorithms.one_question import OneQuestion
+from tacit.algorithms.sadmm import SADMM, RenyiADMM
+from tacit.algorithms.vradmm import VRADMM, variance_reduction
 from tacit.errors import InputError
 from tacit.oracles import (
     Gradient,
@@ -26,7 +28,7 @@ from tacit.oracles import (
     ProximalStep,
     Statistics,
 )
-from tacit.problems import Problem
+from tacit.problems import Identity, Problem, structured_from
 
 TARGET_BOUND = 1.0
 
@@ -48,6 +50,8 @@ class Choice:
         The ADMM parameter, for the methods that have one.
     local_updates
         Questions of an agent in one round, for the methods that have local updates.
+    smoothing
+        Strength of Laplacian smoothing, for the methods for structures.
     """
 
     problem: Problem
@@ -56,6 +60,17 @@ class Choice:
     rate: float = 1.0
     rho: float = 0.1
     local_updates: int = 1
+    smoothing: float = 0.0
+
+
+def _none(choice: Choice) -> tuple[Oracle, ...]:
+    del choice
+    return ()
+
+
+def _one(rate: float) -> int:
+    del rate
+    return 1
 
 
 @dataclass(frozen=True)
@@ -79,6 +94,12 @@ class Method:
         Whether it has a parameter rho.
     local
         Whether agents may make several updates, each a question, in one round.
+    structured
+        Whether it solves problems with a structure, and only those.
+    others
+        Its questions of kind 1, 2 and so on.
+    epoch
+        From the sampling rate to the number of rounds that belong together.
     """
 
     algorithm: Callable[[Choice], StarAlgorithm]
@@ -89,6 +110,9 @@ class Method:
     inside: bool = False
     admm: bool = False
     local: bool = False
+    structured: bool = False
+    others: Callable[[Choice], tuple[Oracle, ...]] = _none
+    epoch: Callable[[float], int] = _one
 
 
 def _noisy_gradient(choice: Choice) -> StarAlgorithm:
@@ -134,6 +158,37 @@ def _perturbed(choice: Choice) -> Oracle:
     return PerturbedStep(_proximal(choice))
 
 
+def _sadmm(choice: Choice) -> StarAlgorithm:
+    return SADMM(structured_from(choice.problem), choice.smoothing)
+
+
+def _renyi_admm(choice: Choice) -> StarAlgorithm:
+    problem = structured_from(choice.problem)
+    if not isinstance(problem.forward, Identity):
+        raise InputError("renyi-admm is for the structure lasso; use sadmm or vradmm for others")
+    return RenyiADMM(problem)
+
+
+def _inner(rate: float) -> int:
+    """Return m = 2 / q: twice the data between snapshots, as in Liu et al. 2022."""
+    return max(1, round(2 / rate))
+
+
+def _reduced(choice: Choice) -> tuple[tuple[Oracle, Oracle], float]:
+    """Return the questions of variance reduction; logistic coefficients keep their sign."""
+    clip = min(choice.clip, choice.problem.loss.lipschitz)
+    one_sign = choice.problem.loss.start_coefficient is not None
+    spread = clip if one_sign else 2 * clip
+    return variance_reduction(
+        choice.problem.loss, clip=clip, spread=spread, rate=choice.rate, inner=_inner(choice.rate)
+    )
+
+
+def _vradmm(choice: Choice) -> StarAlgorithm:
+    problem, noise = structured_from(choice.problem), _reduced(choice)[1]
+    return VRADMM(problem, choice.smoothing, inner=_inner(choice.rate), snapshot_noise=noise)
+
+
 METHODS: Mapping[str, Method] = MappingProxyType(
     {
         "noisy-gradient": Method(_noisy_gradient, _gradient),
@@ -143,6 +198,16 @@ METHODS: Mapping[str, Method] = MappingProxyType(
         "linearised-admm": Method(_linearised_admm, _gradient, local=True),
         "dp-sgd": Method(_noisy_gradient, _batch, sampled=True),
         "one-question": Method(_one_question, _statistics, rounds=1),
+        "sadmm": Method(_sadmm, _batch, sampled=True, structured=True),
+        "vradmm": Method(
+            _vradmm,
+            lambda choice: _reduced(choice)[0][0],
+            sampled=True,
+            structured=True,
+            others=lambda choice: _reduced(choice)[0][1:],
+            epoch=lambda rate: _inner(rate) + 1,
+        ),
+        "renyi-admm": Method(_renyi_admm, _batch, sampled=True, structured=True),
     }
 )
 ALGORITHMS = tuple(METHODS)

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from tacit.claims import (
     huang2019_thm2,
+    liu2022_smoothing,
+    liu2022_thm1,
+    liu2022_thm2,
+    liu2022_thm4_rank,
     ryu2023_obj_vs_out,
     ryu2023_opf_sensitivity,
     ryu2023_thm4_6,
@@ -24,6 +28,10 @@ REGISTER: tuple[Claim, ...] = (
     wang2024_lemma5.CLAIM,
     wang2024_tables.CLAIM,
     wang2024_plf.CLAIM,
+    liu2022_thm1.CLAIM,
+    liu2022_thm2.CLAIM,
+    liu2022_thm4_rank.CLAIM,
+    liu2022_smoothing.CLAIM,
 )
 
 

@@ -91,6 +91,11 @@ def _attacked(asked: _Asked) -> AuditReport | EpsilonBound:
     one_of("ALGORITHM", asked.algorithm, ALGORITHMS)
     check_seed("seed", asked.seed)
     method = method_named(asked.algorithm)
+    if method.structured:
+        raise InputError(
+            f"{asked.algorithm} needs a structure to be audited; use tacit.audit.audit with a "
+            "Candidate in Python"
+        )
     if method.inside:
         return _inside_objective(asked)
     return _on_batches(asked) if method.sampled else _on_all_records(asked)

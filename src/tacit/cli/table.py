@@ -63,7 +63,7 @@ def load_data(data: str, options: TableOptions) -> Dataset | Table:
     return dataset
 
 
-def shares(dataset: Dataset | Table, agents: int | None) -> int:
+def shares(dataset: Dataset | Table, agents: int | None, *, default: int = DEFAULT_AGENTS) -> int:
     """Return among how many agents the records lie, after checking what was asked.
 
     Raises
@@ -78,7 +78,7 @@ def shares(dataset: Dataset | Table, agents: int | None) -> int:
                 f"the records belong to {len(owners)} agents already; leave --agents out"
             )
         return len(owners)
-    count = DEFAULT_AGENTS if agents is None else agents
+    count = default if agents is None else agents
     if count > dataset.train_rows:
         raise InputError(
             f"{count} agents cannot share {dataset.train_rows} training records; "

@@ -46,8 +46,8 @@ def train(  # noqa: PLR0913, PLR0917 - one parameter per option
         str,
         typer.Argument(
             callback=_printable,
-            help="adult, breast_cancer, digits, mnist, fashion_mnist, femnist; or a CSV or Parquet "
-            "file, or a folder with one file per agent.",
+            help="adult, breast_cancer, digits, mnist, fashion_mnist, femnist, w8a, mushrooms, "
+            "ijcnn1; or a CSV or Parquet file, or a folder with one file per agent.",
         ),
     ],
     epsilon: Annotated[float, typer.Option(help="Total budget; inf for a run without noise.")],
@@ -65,7 +65,8 @@ def train(  # noqa: PLR0913, PLR0917 - one parameter per option
         typer.Option(parser=path, help="Tables: a file of test records, which are public."),
     ] = None,
     agents: Annotated[
-        int | None, typer.Option(help="Among how many the records are dealt; 10 if not given.")
+        int | None,
+        typer.Option(help="Among how many the records are dealt; 10, or 1 with --structure."),
     ] = None,
     loss: Annotated[
         str | None,
@@ -86,8 +87,8 @@ def train(  # noqa: PLR0913, PLR0917 - one parameter per option
     algorithm: Annotated[
         str,
         typer.Option(
-            help="noisy-gradient, dp-admm, linearised-admm, pvp, dvp, dp-sgd or (squared loss) "
-            "one-question."
+            help="noisy-gradient, dp-admm, linearised-admm, pvp, dvp, dp-sgd, (squared loss) "
+            "one-question or, with --structure, sadmm, vradmm, renyi-admm."
         ),
     ] = "noisy-gradient",
     rounds: Annotated[int | None, typer.Option(help="The algorithm's own if not given.")] = None,
@@ -100,6 +101,18 @@ def train(  # noqa: PLR0913, PLR0917 - one parameter per option
     rho: Annotated[
         float | None, typer.Option(help="The ADMM parameter, of dp-admm, pvp and dvp.")
     ] = None,
+    structure: Annotated[
+        str | None, typer.Option(help="lasso, fused-lasso or generalized-lasso.")
+    ] = None,
+    graph: Annotated[
+        Path | None,
+        typer.Option(
+            parser=path, help="CSV, public: edges of fused-lasso, A of generalized-lasso."
+        ),
+    ] = None,
+    smoothing: Annotated[
+        float, typer.Option(help="Of sadmm and vradmm: strength of Laplacian smoothing.")
+    ] = 0.0,
     seed: Annotated[
         int | None, typer.Option(help="Of the noise: then the run is a reproduction, not private.")
     ] = None,
@@ -124,7 +137,8 @@ def train(  # noqa: PLR0913, PLR0917 - one parameter per option
         "relation": relation, "algorithm": algorithm, "rounds": rounds, "seed": seed,
         "split_seed": split_seed, "loss": loss, "regulariser": regulariser,
         "constraint": constraint, "clip": clip, "sampling_rate": sampling_rate, "rho": rho,
-        "local_updates": local_updates,
+        "local_updates": local_updates, "structure": structure, "smoothing": smoothing,
+        "graph": None if graph is None else str(graph),
     }  # fmt: skip
     options = TableOptions(target=target, bounds=bounds, agent_column=agent_column, test=test)
     delivery = Delivery(out, force, oracle_metrics, json)
@@ -158,6 +172,7 @@ def check_request(request: Request) -> None:
     """
     from tacit.experiments import ALGORITHMS  # noqa: PLC0415 - start-up
     from tacit.experiments.request import (  # noqa: PLC0415 - start-up
+        check_structure,
         local_updates,
         sampling_rate,
         terms_for,
@@ -173,6 +188,7 @@ def check_request(request: Request) -> None:
         check_size(request.rounds * request.local_updates, request.agents)
     sampling_rate(request)
     local_updates(request)
+    check_structure(request)
     terms_for(request)
     check_seed("split-seed", request.split_seed)
     if request.clip is not None:
@@ -200,7 +216,8 @@ def _prepared(
     from tacit.report import check_out  # noqa: PLC0415 - start-up
 
     wanted = asked["agents"]
-    request = Request(**{**asked, "agents": DEFAULT_AGENTS if wanted is None else wanted})
+    default = DEFAULT_AGENTS if asked["structure"] is None else 1
+    request = Request(**{**asked, "agents": default if wanted is None else wanted})
     check_request(request)
     if delivery.out is not None:
         check_out(delivery.out, force=delivery.force)
@@ -208,7 +225,7 @@ def _prepared(
     check_oracle(
         dataset, oracle_metrics=delivery.oracle_metrics, reference=reference, out=delivery.out
     )
-    request = dataclasses.replace(request, agents=shares(dataset, wanted))
+    request = dataclasses.replace(request, agents=shares(dataset, wanted, default=default))
     _check_problem(dataset, request)
     return dataset, request
 
@@ -217,10 +234,12 @@ def _check_problem(dataset: Dataset | Table, request: Request) -> None:
     """Raise unless there is such a problem, and the algorithm solves it in so many rounds."""
     from tacit.algorithms import Choice, method_named  # noqa: PLC0415 - start-up
     from tacit.experiments.material import problem_for  # noqa: PLC0415 - start-up
+    from tacit.experiments.request import sampling_rate  # noqa: PLC0415 - start-up
 
     problem = problem_for(dataset, request)
     method = method_named(request.algorithm)
-    choice = Choice(problem=problem, clip=math.inf, record_norm=1.0)
+    rate = sampling_rate(request) or 1.0
+    choice = Choice(problem=problem, clip=math.inf, record_norm=1.0, rate=rate)
     method.algorithm(choice).questions(_rounds(request))
 
 

@@ -15,7 +15,8 @@ from tacit.experiments.options import (
     loss_named,
     regulariser_named,
 )
-from tacit.experiments.request import Request
+from tacit.experiments.request import Request, check_structure
+from tacit.experiments.structures import structure_named
 from tacit.problems import Problem, Shards, pack, random_partition
 from tacit.typing import HostArray, Precision
 
@@ -68,9 +69,13 @@ def material(dataset: Dataset | Table, request: Request) -> Material:
 
 def problem_for(dataset: Dataset | Table, request: Request) -> Problem:
     """Return the problem of a request; the loss is the one that suits the targets by default."""
-    loss = request.loss or DEFAULT_LOSS[dataset.task]
+    check_structure(request)
+    name = request.loss or DEFAULT_LOSS[dataset.task]
+    loss = loss_named(name, dataset.task, dataset.classes)
+    if request.structure is not None:
+        return structure_named(loss, request, dataset.feature_names).composed
     return Problem(
-        loss_named(loss, dataset.task, dataset.classes),
+        loss,
         regulariser_named(request.regulariser),
         constraint_named(request.constraint),
     )

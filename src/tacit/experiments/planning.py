@@ -34,11 +34,12 @@ def planned(problem: Problem, facts: Spec, request: Request) -> Plan:
         rate=sampling_rate(request) or 1.0,
         rho=rho_of(facts, request),
         local_updates=local_updates(request),
+        smoothing=request.smoothing,
     )
     return plan(
         facts,
         method.algorithm(choice),
-        (method.oracle(choice),),
+        (method.oracle(choice), *method.others(choice)),
         terms_for(request),
         rounds=checks.at_least("rounds", rounds, 1),
         precision="float32",

@@ -43,6 +43,10 @@ class Request:
         The ADMM parameter, for algorithms that have one; None for a public choice.
     local_updates
         Questions of an agent in one round, for algorithms that have local updates.
+    structure, graph
+        See `tacit.experiments.structures`; a file of the structure, which is public.
+    smoothing
+        Strength of Laplacian smoothing, for algorithms for structures.
     """
 
     agents: int
@@ -61,6 +65,9 @@ class Request:
     sampling_rate: float | None = None
     rho: float | None = None
     local_updates: int = 1
+    structure: str | None = None
+    graph: str | None = None
+    smoothing: float = 0.0
 
 
 def terms_for(request: Request) -> Terms:
@@ -70,8 +77,15 @@ def terms_for(request: Request) -> Terms:
 
 
 def rounds_of(request: Request) -> int:
-    """Return the number of rounds that a request asks for, or the method's own."""
-    return method_named(request.algorithm).rounds if request.rounds is None else request.rounds
+    """Return the number of rounds that a request asks for, or the method's own.
+
+    The latter is a whole number of epochs for a method that has them.
+    """
+    method = method_named(request.algorithm)
+    if request.rounds is not None:
+        return request.rounds
+    epoch = method.epoch(sampling_rate(request) or 1.0)
+    return epoch * max(1, round(method.rounds / epoch))
 
 
 def sampling_rate(request: Request) -> float | None:
@@ -111,3 +125,21 @@ def local_updates(request: Request) -> int:
             f"{', '.join(name for name, method in METHODS.items() if method.local)}"
         )
     return count
+
+
+def check_structure(request: Request) -> None:
+    """Raise `InputError` unless algorithm, structure and smoothing belong together."""
+    method = method_named(request.algorithm)
+    solvers = ", ".join(name for name, other in METHODS.items() if other.structured)
+    if method.structured and request.structure is None:
+        raise InputError(
+            f"{request.algorithm} solves problems with a structure; name one with --structure"
+        )
+    if request.structure is not None and not method.structured:
+        raise InputError(f"{request.algorithm} knows no structure; use {solvers}")
+    if checks.not_negative("smoothing", request.smoothing) and not method.structured:
+        raise InputError(f"{request.algorithm} does not smooth; leave it out or use {solvers}")
+    if request.graph is not None and request.structure in {None, "lasso"}:
+        raise InputError("a graph is for the structures fused-lasso and generalized-lasso")
+    if request.structure is not None and request.constraint != "none":
+        raise InputError("a structure comes without a constraint; leave the constraint out")

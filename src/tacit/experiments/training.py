@@ -17,6 +17,7 @@ from tacit.experiments.material import material, share_out
 from tacit.experiments.metrics import Metrics, curves_on_test, measure, optimum
 from tacit.experiments.planning import coefficient_clip, planned
 from tacit.experiments.request import Request
+from tacit.experiments.structures import graph_conditions
 from tacit.plan import Plan
 from tacit.privacy import Certificate, delta_warning
 from tacit.problems import public_facts
@@ -102,7 +103,8 @@ def train(
     curves = curves_on_test(subject, np.asarray(done.trace.models))
     seconds = time.perf_counter() - began
     nonprivate = optimum(subject) if reference else None
-    certificate = dataclasses.replace(done.certificate, conditions=dataset.conditions)
+    conditions = (*dataset.conditions, *graph_conditions(request))
+    certificate = dataclasses.replace(done.certificate, conditions=conditions)
     return Training(
         request, dataset, made, certificate, done.model, metrics, curves, nonprivate, seconds,
         warnings,

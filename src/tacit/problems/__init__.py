@@ -41,6 +41,7 @@ from tacit.problems.structured import (
     fused_lasso,
     generalised_lasso,
     lasso,
+    structured_from,
 )
 
 __all__ = [
@@ -99,6 +100,7 @@ __all__ = [
     "row_norms",
     "soft_threshold",
     "sparse_rows",
+    "structured_from",
     "within_norm",
     "zero_record",
 ]

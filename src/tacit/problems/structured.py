@@ -167,6 +167,30 @@ class ComposedL1(Regulariser):
         return self.ridge
 
 
+def structured_from(problem: Problem) -> Structured:
+    """Return the constrained form of a problem whose regulariser is a structure, or an l1 norm.
+
+    Raises
+    ------
+    InputError
+        If the regulariser is none of a structure's.
+    """
+    structure = problem.regulariser
+    if not isinstance(structure, ComposedL1):
+        raise InputError(
+            f"this algorithm is for a structure, not for {type(structure).__name__}; choose one "
+            "(lasso, fused-lasso, generalized-lasso) or another algorithm"
+        )
+    return Structured(
+        problem.loss,
+        L1(structure.weight),
+        structure.forward,
+        Identity(structure.forward.rows, -1.0),
+        structure.target,
+        structure.ridge,
+    )
+
+
 def lasso(loss: Loss, size: int, *, weight: float, ridge: float = 0.0) -> Structured:
     """Return f(x) + weight |y|_1 subject to x = y."""
     return generalised_lasso(loss, Identity(size), weight=weight, ridge=ridge)

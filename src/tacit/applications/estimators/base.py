@@ -214,7 +214,7 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         return plan(
             public_facts(problem, shards, clip=clip),
             method.algorithm(choice),
-            (method.oracle(choice),),
+            (method.oracle(choice), *method.others(choice)),
             terms,
             rounds=checks.at_least("rounds", self.rounds, 1),
             precision="float64",

@@ -1,0 +1,160 @@
+"""Structures by name, and the graphs they come from."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Float, Int
+from sklearn.covariance import graphical_lasso
+
+from tacit import checks
+from tacit.errors import InputError
+from tacit.experiments.options import regulariser_named
+from tacit.experiments.request import DEFAULT_REGULARISER, Request
+from tacit.problems import (
+    L1,
+    ElasticNet,
+    Loss,
+    Structured,
+    fused_lasso,
+    generalised_lasso,
+    lasso,
+    sparse_rows,
+)
+from tacit.typing import HostArray
+
+STRUCTURES = ("lasso", "fused-lasso", "generalized-lasso")
+DEFAULT_WEIGHT = "l1:1e-4"
+
+
+def structure_named(loss: Loss, request: Request, features: tuple[str, ...]) -> Structured:
+    """Return the structured problem that a request describes, on the encoded columns `features`.
+
+    - "lasso": weight |x|_1;
+    - "fused-lasso": weight (sum over edges |x_i - x_j| + |x|_1); without a graph, neighbouring
+      columns are joined in a chain;
+    - "generalized-lasso": weight |A x|_1, A from the graph file.
+
+    The weight is that of the regulariser, "l1:W", or "elastic:W1,W2" for a ridge W2 besides;
+    "l1:1e-4" if none is asked for.
+
+    Raises
+    ------
+    InputError
+        If the name, the regulariser or the file is not understood.
+    """
+    weight, ridge = _weights(request.regulariser)
+    size = len(features)
+    if request.structure == "lasso":
+        return lasso(loss, size, weight=weight, ridge=ridge)
+    if request.structure == "fused-lasso":
+        nodes = np.arange(size)
+        joined = np.stack([nodes[:-1], nodes[1:]], axis=1)
+        edges = joined if request.graph is None else read_edges(request.graph, features)
+        return fused_lasso(loss, edges, size, weight=weight, ridge=ridge)
+    if request.structure == "generalized-lasso":
+        if request.graph is None:
+            raise InputError("generalized-lasso needs a file with the rows of A; give --graph FILE")
+        rows = sparse_rows(read_matrix(request.graph, size))
+        return generalised_lasso(loss, rows, weight=weight, ridge=ridge)
+    raise InputError(f"structure is {request.structure!r}; choose from {', '.join(STRUCTURES)}")
+
+
+def read_edges(path: str, features: tuple[str, ...]) -> Int[HostArray, "e 2"]:
+    """Return the edges in a CSV file: two columns a line, by name or by number from 0.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, or a line names no two columns.
+    """
+    number = {name: place for place, name in enumerate(features)}
+    number |= {str(place): place for place in range(len(features)) if str(place) not in number}
+    edges = []
+    for line, cells in enumerate(_lines(path), start=1):
+        places = [number.get(cell.strip()) for cell in cells]
+        if len(places) != 2 or None in places:
+            raise InputError(
+                f"{path}, line {line}: {','.join(cells)!r} does not join two of the "
+                f"{len(features)} columns; write two names, or numbers from 0"
+            )
+        edges.append(places)
+    return np.array(edges, dtype=int).reshape(-1, 2)
+
+
+def read_matrix(path: str, columns: int) -> Float[HostArray, "m n"]:
+    """Return the rows of a CSV file of numbers, one number per column of the model.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, or a line does not hold that many numbers.
+    """
+    rows = []
+    for line, cells in enumerate(_lines(path), start=1):
+        try:
+            row = [float(cell) for cell in cells]
+        except ValueError:
+            row = []
+        if len(row) != columns:
+            raise InputError(f"{path}, line {line}: expected {columns} numbers, one per column")
+        rows.append(row)
+    return np.array(rows, dtype=float).reshape(-1, columns)
+
+
+def learned_edges(rows: Float[HostArray, "n d"], *, weight: float) -> Int[HostArray, "e 2"]:
+    """Return the pairs of columns that a sparse inverse covariance joins (the graph phi).
+
+    scikit-learn's graphical lasso on the correlations of `rows`, to which a hundredth of the
+    identity is added so that constant and collinear columns have an inverse.
+
+    **Guarantee.** None: the graph is a function of `rows`. A run that uses it is private towards
+    these records only if they are public (a public split), and a certificate about them must say
+    that the graph is taken as public.
+
+    Raises
+    ------
+    InputError
+        If the weight is not above 0, or no pair of columns is joined.
+    """
+    checks.positive("the weight of the graphical lasso", weight)
+    centred = rows - rows.mean(axis=0)
+    spread = np.maximum(centred.std(axis=0), 1e-12)
+    scaled = np.where(centred.std(axis=0) > 0, centred / spread, 0.0)
+    correlation = scaled.T @ scaled / len(rows) + 0.01 * np.eye(rows.shape[1])
+    _, precision = graphical_lasso(correlation, alpha=weight, max_iter=200, tol=1e-3)
+    joined = np.argwhere(np.triu(np.abs(precision) > 1e-8, k=1))
+    if not len(joined):
+        raise InputError("the graphical lasso joins no columns; use a smaller weight")
+    return np.asarray(joined, dtype=int)
+
+
+def graph_conditions(request: Request) -> tuple[str, ...]:
+    """Return what a certificate must say of the structure."""
+    if request.graph is None:
+        return ()
+    return ("the graph or matrix of the structure is taken as public, however it was found",)
+
+
+def _weights(text: str) -> tuple[float, float]:
+    regulariser = regulariser_named(DEFAULT_WEIGHT if text == DEFAULT_REGULARISER else text)
+    if isinstance(regulariser, L1):
+        return regulariser.weight, 0.0
+    if isinstance(regulariser, ElasticNet):
+        return regulariser.l1, regulariser.l2
+    raise InputError(
+        f"a structure needs the weight of its l1 norm, not {text!r}; use l1:W, or elastic:W1,W2 "
+        "with a ridge W2"
+    )
+
+
+def _lines(path: str) -> list[list[str]]:
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(
+            f"{path} cannot be read ({type(error).__name__}); give a CSV file"
+        ) from error
+    return [cells for cells in csv.reader(text.splitlines()) if cells]
