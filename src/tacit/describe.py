@@ -13,12 +13,18 @@ from tacit.typing import HostArray
 
 
 def describe(module: Any) -> Any:
-    """Return a module as nested JSON-safe values: its class name and its fields."""
+    """Return a module as nested JSON-safe values: its class name and its fields.
+
+    Fields that stay out of the module's `repr` (the set-up of a solver) stay out of this too.
+    """
     if isinstance(module, eqx.Module):
-        fields = {f.name: describe(getattr(module, f.name)) for f in dataclasses.fields(module)}
+        shown = [f.name for f in dataclasses.fields(module) if f.repr]
+        fields = {name: describe(getattr(module, name)) for name in shown}
         return {"class": type(module).__name__, **fields}
     if isinstance(module, (np.ndarray, np.generic, jax.Array)):
         return np.asarray(module).tolist()
+    if isinstance(module, tuple):
+        return [describe(part) for part in module]
     return module
 
 

@@ -25,3 +25,7 @@ class PrivacyWarning(UserWarning):
 
 class PublicFactsWarning(PrivacyWarning):
     """A certificate is conditional: what it takes for public was read off the private records."""
+
+
+class SolverError(TacitError):
+    """A numerical method did not reach the accuracy that it promises; no result is given."""

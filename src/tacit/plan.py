@@ -154,6 +154,8 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
     (epsilon, delta) curve of that mu passes through the budget, with n that of the agent who is
     asked most (on a relay: the privacy leakage frequency; the others spend less). The certificate
     is computed again from the finished ledger, not from z, for every agent.
+    An oracle with a `relative_multiplier` r has multiplier r z instead, in scales, ledger and
+    calibration alike; z is then found numerically.
 
     For the observer of sums, the noises of honest agents add: with k colluders, h = max(1, A - k)
     honest agents and the largest sensitivity D, each adds scale z D / sqrt(h). This is used only
@@ -167,6 +169,7 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
     algorithm = algorithm.fitted(spec, network)
     wired(network, algorithm, spec.agents, rounds)
     kinds = _questions(algorithm, rounds, len(oracles))
+    check_size(kinds.size, spec.agents)
     law = NoNoise() if np.isinf(terms.epsilon) else (mechanism or Gaussian())
     _check_shapes(oracles, spec)
     inside = _inside(oracles, spec, terms.adjacency)
@@ -175,7 +178,7 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
     multiplier = _multiplier(design, kinds)
 
     def build(observer: Observer) -> _Draft:
-        scales = _scales(preview, multiplier, observer)
+        scales = _scales(preview * oracles[0].relative_multiplier, multiplier, observer)
         noise = Noise(multiplier, scales, oracles[0].sampling_rate < 1)
         return _draft(design, kinds, noise, observer, precision)
 
@@ -222,12 +225,12 @@ class _Draft:
     program: Program
 
 
-def check_size(rounds: int, agents: int) -> None:
+def check_size(questions: int, agents: int) -> None:
     """Raise `InputError` if a run would give more answers than a ledger can hold in memory."""
-    if rounds * agents > MOST_ANSWERS:
+    if questions * agents > MOST_ANSWERS:
         raise InputError(
-            f"{rounds} rounds of {agents} agents are more than {MOST_ANSWERS:.0e} answers; "
-            "ask for fewer rounds"
+            f"{questions} questions to each of {agents} agents are more than {MOST_ANSWERS:.0e} "
+            "answers; ask for fewer rounds or local updates"
         )
 
 
@@ -285,20 +288,26 @@ def _preview(design: _Design) -> HostArray:
 
 
 def _multiplier(design: _Design, kinds: HostArray) -> float:
-    """Return the multiplier, equal for all questions, at which they fit the budget."""
+    """Return the multiplier at which all questions fit the budget, each with its relative one."""
     terms, mechanism, inside = design.terms, design.mechanism, design.inside
     own = [Counter(row[row >= 0].tolist()) for row in design.asked(kinds)]
     counts = functools.reduce(operator.or_, own)  # of every kind, as often as anyone is asked it
     if isinstance(mechanism, NoNoise) or not counts:
         return 0.0
-    rates = {kind: design.oracles[kind].sampling_rate for kind in counts}
-    if isinstance(mechanism, Gaussian) and inside is None and set(rates.values()) == {1.0}:
+    asked = [(design.oracles[kind], count) for kind, count in counts.items()]
+    plain = all(o.sampling_rate == 1 and o.relative_multiplier == 1 for o, _ in asked)
+    if isinstance(mechanism, Gaussian) and inside is None and plain:
         most = max(counter.total() for counter in own)
         return gaussian_multiplier(terms.epsilon, terms.delta, most)
 
+    def event(multiplier: float) -> Event:
+        return mechanism.event(multiplier) if inside is None else inside.worst(multiplier)
+
     def events(multiplier: float) -> list[tuple[Event, int]]:
-        one = mechanism.event(multiplier) if inside is None else inside.worst(multiplier)
-        return [(sampled(one, rates[kind]), count) for kind, count in counts.items()]
+        return [
+            (sampled(event(multiplier * oracle.relative_multiplier), oracle.sampling_rate), count)
+            for oracle, count in asked
+        ]
 
     return multiplier_for_all(
         events, epsilon=terms.epsilon, delta=terms.delta, relation=terms.adjacency.relation
@@ -318,18 +327,21 @@ def _draft(
     for oracle, bound in zip(design.oracles, bounds, strict=True):
         check_sampling(oracle, bound, spec=spec, norm=norm, size=size, values=schedules)
     asked = design.asked(kinds)
-    sensitivity = _by_kind(bounds, asked)
-    scale = _scales(sensitivity, noise.multiplier, observer)
+    sensitivity = _by_kind([bound.value for bound in bounds], asked)
+    weighted = [
+        b.value * o.relative_multiplier for b, o in zip(bounds, design.oracles, strict=True)
+    ]
+    scale = _scales(_by_kind(weighted, asked), noise.multiplier, observer)
     rates = np.array([oracle.sampling_rate for oracle in design.oracles])[np.maximum(asked, 0)]
     ledger = Ledger(asked, sensitivity, scale, design.mechanism, rates, design.inside)
     return _Draft(schedules, bounds, ledger, _program(design, kinds, schedules, scale, precision))
 
 
-def _by_kind(bounds: tuple[SensitivityBound, ...], kinds: HostArray) -> HostArray:
-    """Return the sensitivity `(A, T, E)` of the question in each slot; 0 where there is none."""
-    value = np.zeros_like(bounds[0].value)
-    for kind, bound in enumerate(bounds):
-        value = np.where(kinds == kind, bound.value, value)
+def _by_kind(of_kinds: list[HostArray], kinds: HostArray) -> HostArray:
+    """Return the `(A, T, E)` entry of the question in each slot; 0 where there is none."""
+    value = np.zeros_like(of_kinds[0])
+    for kind, entries in enumerate(of_kinds):
+        value = np.where(kinds == kind, entries, value)
     return value
 
 

@@ -3,12 +3,19 @@
 import math
 from typing import get_args
 
+import jax.numpy as jnp
 import mpmath
+import numpy as np
 import pytest
+from scipy import stats
 
 from tacit.claims import REGISTER, Verdict, claim_named
 from tacit.claims import huang2019_thm2 as thm2
+from tacit.claims import ryu2023_obj_vs_out as obj
+from tacit.claims import ryu2023_thm4_6 as thm46
 from tacit.errors import InputError
+from tacit.oracles import Gradient, Point
+from tacit.problems import Box, Squared, pack
 
 
 @pytest.mark.parametrize("claim", REGISTER, ids=lambda claim: claim.id)
@@ -58,3 +65,64 @@ def test_theorem_2_holds_in_its_range_and_fails_above():
 def test_an_unknown_claim_is_named():
     with pytest.raises(InputError, match="huang2019/thm2"):
         claim_named("huang2019/thm9")
+
+
+@pytest.mark.parametrize("epsilon", [0.05, 0.5, 1.0])
+def test_the_exact_totals_of_theorem_4_6_agree_with_mpmath(epsilon):
+    total = thm2.exact_epsilon(5_000, epsilon, 1e-6)
+    assert total == pytest.approx(exact(5_000, epsilon, 1e-6), rel=1e-9)
+
+
+def test_theorem_4_6_fails_above_0_119_at_5000_updates():
+    assert claim_named("ryu2023/thm4.6").decide().verdict == "does not hold"
+    limit = thm46.largest_per_update(5_000, 1e-6)
+    assert limit == pytest.approx(0.119, abs=5e-4)
+    for factor, holds in ((0.99, True), (1.01, False)):
+        claimed = thm46.claimed_epsilon(5_000, factor * limit, 1e-6)
+        assert (exact(5_000, factor * limit, 1e-6) <= claimed) == holds
+    assert thm46.claimed_epsilon(5_000, 1.0, 1e-6) == pytest.approx(70.1, abs=0.05)
+    assert exact(5_000, 1.0, 1e-6) == pytest.approx(151.6, abs=0.05)
+
+
+def test_one_pair_with_a_linear_loss_attains_the_bound_of_theorem_4_6_at_every_update():
+    """The claim's own hypotheses are met, so the exact total is the truth and no slack of ours."""
+
+    class Linear(Squared):
+        def coefficient(self, margins, targets):
+            return 0 * margins + targets
+
+    rows = np.tile([1.0, 0.0], (3, 1))
+    first, second = (
+        pack(rows, np.array([y, 0.5, 0.5]), [np.arange(3)],
+             record_norm=1.0, precision="float64", enforce="clip")
+        for y in (-1.0, 1.0)
+    )  # fmt: skip
+    oracle = Gradient(Linear(), 1.0)
+    for point in np.random.default_rng(0).standard_normal((5, 2)):
+        asked = Point(jnp.asarray(point))
+        answers = [oracle.exact(s.shard(0), jnp.asarray(3.0), asked) for s in (first, second)]
+        assert float(jnp.linalg.norm(answers[0] - answers[1])) == pytest.approx(2 / 3)
+
+
+def test_noise_before_and_after_the_projection_differ_where_the_constraint_binds():
+    """Proj(v + xi) and Proj(Proj(v) + xi) on [-1, 1] with v = 3: means 0.99 and 0.61."""
+    box, xi = Box(-1.0, 1.0), jnp.asarray(np.random.default_rng(0).standard_normal(200_000))
+    before, after = box.project(3 + xi), box.project(box.project(jnp.asarray(3.0)) + xi)
+    assert float(jnp.mean(before)) == pytest.approx(0.99, abs=0.01)
+    truth = float(stats.norm.expect(lambda x: np.clip(1 + x, -1, 1), lb=-9, ub=9))
+    assert float(jnp.mean(after)) == pytest.approx(truth, abs=0.01)
+    assert truth == pytest.approx(0.61, abs=0.005)
+
+
+def test_objective_against_output_perturbation_depends_on_the_case():
+    finding = claim_named("ryu2023/obj-vs-out").decide()
+    table = np.array(finding.rows)
+    free = table[table[:, 1] == obj.BOXES[1]]
+    np.testing.assert_allclose(free[:, 4], free[:, 5], rtol=1e-9)
+    np.testing.assert_allclose(free[:, 4], free[:, 6], rtol=1e-9)
+    bound = table[table[:, 1] == obj.BOXES[0]]
+    wins, losses = (bound[:, 7] > obj.CLEAR), (bound[:, 7] < -obj.CLEAR)
+    expected = "holds" if wins.all() else "holds with conditions" if wins.any() else "does not hold"
+    assert finding.verdict == expected
+    assert losses.any()  # the claim without conditions is refuted by the same table
+    assert np.all(bound[:, 8] > obj.CLEAR)  # projecting after every noise is the worst of the three

@@ -21,7 +21,7 @@ LAYERS = [
     ("runtime",),
     ("audit",),
     ("applications", "datasets"),
-    ("experiments", "claims", "report"),
+    ("experiments", "claims", "report", "reproductions"),
     ("cli",),
 ]
 LAYER_OF = {room: number for number, rooms in enumerate(LAYERS) for room in rooms}

@@ -12,10 +12,22 @@ from tacit.algorithms.algorithm import (
 from tacit.algorithms.consensus_admm import ConsensusADMM, DualMessage, at_agents
 from tacit.algorithms.dp_admm import DPADMM
 from tacit.algorithms.gossip import EXTRA, NIDS, DIGing
+from tacit.algorithms.linearised_admm import LinearisedADMM, LocalMessage, LocalPublic
+from tacit.algorithms.local_settings import PublicSettings, PublishedSettings, Settings
 from tacit.algorithms.noisy_gradient import NoisyGradient
 from tacit.algorithms.one_question import OneQuestion
+from tacit.algorithms.rate_bounds import (
+    RateFacts,
+    nonsmooth_bound,
+    running_average,
+    smooth_bound,
+    strongly_convex_bound,
+)
 from tacit.algorithms.recal import RECAL
 from tacit.algorithms.registry import ALGORITHMS, METHODS, Choice, Method, method_named
+from tacit.algorithms.sadmm import SADMM, RenyiADMM
+from tacit.algorithms.splitting import Iterate, RateWarning, SplittingADMM
+from tacit.algorithms.vradmm import VRADMM, variance_reduction
 from tacit.algorithms.walkman import Walkman
 
 __all__ = [
@@ -26,21 +38,39 @@ __all__ = [
     "METHODS",
     "NIDS",
     "RECAL",
+    "SADMM",
+    "VRADMM",
     "Algorithm",
     "Choice",
     "ConsensusADMM",
     "DIGing",
     "DualMessage",
     "GossipAlgorithm",
+    "Iterate",
+    "LinearisedADMM",
+    "LocalMessage",
+    "LocalPublic",
     "Method",
     "Noise",
     "NoisyGradient",
     "OneQuestion",
+    "PublicSettings",
+    "PublishedSettings",
+    "RateFacts",
+    "RateWarning",
     "RelayAlgorithm",
+    "RenyiADMM",
+    "Settings",
+    "SplittingADMM",
     "StarAlgorithm",
     "Turn",
     "Walkman",
     "at_agents",
     "method_named",
+    "nonsmooth_bound",
+    "running_average",
+    "smooth_bound",
     "steady_rho",
+    "strongly_convex_bound",
+    "variance_reduction",
 ]

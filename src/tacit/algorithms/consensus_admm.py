@@ -52,7 +52,7 @@ class ConsensusADMM(StarAlgorithm):
     """
 
     problem: Problem
-    rho: float
+    rho: float = eqx.field(static=True)
     regulariser_at: Placement = eqx.field(static=True, kw_only=True)
 
     def __check_init__(self) -> None:

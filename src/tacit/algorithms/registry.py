@@ -14,6 +14,7 @@ from tacit.algorithms.admm import ADMM
 from tacit.algorithms.algorithm import StarAlgorithm
 from tacit.algorithms.consensus_admm import at_agents
 from tacit.algorithms.dp_admm import DPADMM
+from tacit.algorithms.linearised_admm import LinearisedADMM
 from tacit.algorithms.noisy_gradient import NoisyGradient
 from tacit.algorithms.one_question import OneQuestion
 from tacit.errors import InputError
@@ -45,6 +46,8 @@ class Choice:
         Of Poisson sampling; 1 for the methods that ask on all records.
     rho
         The ADMM parameter, for the methods that have one.
+    local_updates
+        Questions of an agent in one round, for the methods that have local updates.
     """
 
     problem: Problem
@@ -52,6 +55,7 @@ class Choice:
     record_norm: float
     rate: float = 1.0
     rho: float = 0.1
+    local_updates: int = 1
 
 
 @dataclass(frozen=True)
@@ -73,6 +77,8 @@ class Method:
         Whether the noise stands inside what is minimised: then there is no mu.
     admm
         Whether it has a parameter rho.
+    local
+        Whether agents may make several updates, each a question, in one round.
     """
 
     algorithm: Callable[[Choice], StarAlgorithm]
@@ -82,6 +88,7 @@ class Method:
     exact: bool = False
     inside: bool = False
     admm: bool = False
+    local: bool = False
 
 
 def _noisy_gradient(choice: Choice) -> StarAlgorithm:
@@ -96,6 +103,10 @@ def _dp_admm(choice: Choice) -> StarAlgorithm:
 
 def _admm(choice: Choice) -> StarAlgorithm:
     return ADMM(choice.problem, choice.rho, regulariser_at="server")
+
+
+def _linearised_admm(choice: Choice) -> StarAlgorithm:
+    return LinearisedADMM(choice.problem, choice.local_updates)
 
 
 def _one_question(choice: Choice) -> StarAlgorithm:
@@ -129,6 +140,7 @@ METHODS: Mapping[str, Method] = MappingProxyType(
         "dp-admm": Method(_dp_admm, _gradient, admm=True),
         "pvp": Method(_admm, _proximal, exact=True, admm=True),
         "dvp": Method(_admm, _perturbed, exact=True, inside=True, admm=True),
+        "linearised-admm": Method(_linearised_admm, _gradient, local=True),
         "dp-sgd": Method(_noisy_gradient, _batch, sampled=True),
         "one-question": Method(_one_question, _statistics, rounds=1),
     }

@@ -22,6 +22,7 @@ from tacit.audit.residuals import ResidualReport, residual_report
 from tacit.door import Live, Pair, Rival
 from tacit.errors import InputError
 from tacit.network import Walk
+from tacit.oracles import Oracle
 from tacit.plan import Plan, Terms, plan
 from tacit.privacy import Adjacency, Messages, Observer, ReplaceOne, epsilon_of
 from tacit.problems import Problem, Shards
@@ -37,7 +38,25 @@ ROUNDS = 10
 AGENTS = 3
 LEAST_MU, MOST_MU, MOST_RUNS = 1e-3, 100.0, 1_000_000
 Outcome = Literal["consistent", "violated"]
-Maker = Callable[[Problem], Algorithm]
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """An algorithm together with its question, None for the library's gradient.
+
+    Attributes
+    ----------
+    others
+        Further questions, of the kinds 1, 2 and so on. The problem saturates the first question for
+        which such a problem is known; all bounds are replayed.
+    """
+
+    algorithm: Algorithm
+    oracle: Oracle | None
+    others: tuple[Oracle, ...] = ()
+
+
+Maker = Callable[[Problem], Algorithm | Candidate]
 
 
 @dataclass(frozen=True)
@@ -111,7 +130,9 @@ def audit(  # noqa: PLR0913 - who is attacked, by whom, with what
     Parameters
     ----------
     algorithm
-        One of `tacit.algorithms.ALGORITHMS`, or a function from a problem to an algorithm of yours.
+        One of `tacit.algorithms.ALGORITHMS`, or a function from a problem to an algorithm of yours,
+        or to a `Candidate`: an algorithm and its question, whose bound is then audited too. Its
+        clip must be 1, which is what the problem saturates.
     mu
         What the plan is made to spend; between 1 and 2 the attack is sharpest.
     runs
@@ -169,8 +190,15 @@ def _prepared(
     """Return the pair that saturates the algorithm's question, and the plan that is attacked."""
     pair_for = partial(canary, agents=AGENTS, records=4, features=5, seed=seed)
     if not isinstance(algorithm, str):
-        pair = pair_for()
-        return pair, _plan(algorithm(pair.problem), pair, mu, observer, ROUNDS, network)
+        made = algorithm(pair_for().problem)
+        candidate = made if isinstance(made, Candidate) else Candidate(made, None)
+        if candidate.oracle is None:
+            return pair_for(), _plan(
+                candidate.algorithm, pair_for(), (mu, observer), ROUNDS, network
+            )
+        oracles = (candidate.oracle, *candidate.others)
+        pair = _saturated(oracles, pair_for)
+        return pair, _plan(candidate.algorithm, pair, (mu, observer), ROUNDS, network, oracles)
     method = method_named(algorithm)
     if method.sampled:
         raise InputError(
@@ -185,24 +213,34 @@ def _prepared(
     choice = Choice(problem=pair_for().problem, clip=1.0, record_norm=1.0)
     pair = pair_for(oracle=method.oracle(choice))
     rounds = min(ROUNDS, method.rounds)
-    return pair, _plan(method.algorithm(choice), pair, mu, observer, rounds, network)
+    return pair, _plan(method.algorithm(choice), pair, (mu, observer), rounds, network)
 
 
 def _plan(
     algorithm: Algorithm,
     pair: Canary,
-    mu: float,
-    observer: Observer,
+    spending: tuple[float, Observer],
     rounds: int,
     network: Network,
+    oracles: tuple[Oracle, ...] = (),
 ) -> Plan:
     hops = len(network.holders) if isinstance(network, Walk) else rounds
-    delta = 1e-5
+    delta, (mu, observer) = 1e-5, spending
     terms = Terms(float(epsilon_of(delta, mu)), delta, Adjacency(ReplaceOne(), "record"), observer)
     return plan(
-        pair.spec, algorithm, (pair.oracle,), terms,
+        pair.spec, algorithm, oracles or (pair.oracle,), terms,
         rounds=hops, precision="float64", network=network,
     )  # fmt: skip
+
+
+def _saturated(oracles: tuple[Oracle, ...], pair_for: Callable[..., Canary]) -> Canary:
+    """Return the pair that saturates the first question for which one is known."""
+    for oracle in oracles[:-1]:
+        try:
+            return pair_for(oracle=oracle)
+        except InputError:
+            continue
+    return pair_for(oracle=oracles[-1])
 
 
 def _claim(made: Plan) -> float:

@@ -10,7 +10,7 @@ import numpy as np
 
 from tacit.door import Private
 from tacit.errors import InputError
-from tacit.oracles import Gradient, Oracle, ProximalStep, Statistics
+from tacit.oracles import Gradient, Oracle, ProjectedStep, ProximalStep, Statistics
 from tacit.problems import (
     NoRegulariser,
     Problem,
@@ -38,6 +38,8 @@ class Canary:
     its gradient is +e_1 and -e_1 as long as the margin stays within FAR - 1 of zero: the mean
     gradient moves by 2/m, the replace-one bound, wherever it is asked. A logistic loss would reach
     only half of its bound at ordinary iterates.
+
+    *Projected step.* Without constraint its answer is the gradient plus a public slope.
 
     *Proximal step.* The gradient being constant, the step moves by its change over rho.
 
@@ -91,6 +93,8 @@ def _saturating(oracle: Oracle, features: int) -> tuple[HostArray, HostArray]:
     if isinstance(oracle, Statistics) and oracle.target_bound == 1:
         return one, one / 2 + math.sqrt(3) / 2 * two
     if isinstance(oracle, Gradient) and oracle.coefficient_bound == 1:
+        return one, one
+    if isinstance(oracle, ProjectedStep) and oracle.gradient.coefficient_bound == 1:
         return one, one
     if isinstance(oracle, ProximalStep) and oracle.gradient.coefficient_bound == 1:
         return one, one

@@ -6,6 +6,7 @@
 | no-clipping | record gradients, or targets, are not clipped | likelihood ratio, replay |
 | reused-noise | one draw of noise for every round | residuals (the likelihood ratio is blind) |
 | clear-dual | un-noised dual (or gradient) on the wire | message replay |
+| clear-restart | VRADMM as published: restarts from the un-noised gradient | message replay |
 """
 
 from __future__ import annotations
@@ -16,17 +17,18 @@ import sys
 from typing import Any, Literal, NamedTuple, get_args
 
 import equinox as eqx
+import jax.numpy as jnp
 from jaxtyping import Float
 from typing_extensions import override
 
-from tacit.algorithms import Algorithm, DualMessage, Noise, StarAlgorithm, Turn
+from tacit.algorithms import VRADMM, Algorithm, DualMessage, Noise, StarAlgorithm, Turn
 from tacit.door import Door, Live, Private, Record, exact_answer, noise_key
 from tacit.errors import InputError
-from tacit.oracles import Gradient, Oracle, ProximalStep, Statistics
+from tacit.oracles import Gradient, Oracle, ProjectedStep, ProximalStep, Statistics
 from tacit.spec import Spec
 from tacit.typing import Array, HostArray, PyTree
 
-Fault = Literal["halved-noise", "no-clipping", "reused-noise", "clear-dual"]
+Fault = Literal["halved-noise", "no-clipping", "reused-noise", "clear-dual", "clear-restart"]
 
 
 class Subject(NamedTuple):
@@ -55,6 +57,10 @@ def plant(fault: Fault | None, algorithm: Algorithm, live: Live) -> Subject:
     if fault == "no-clipping":
         oracles = tuple(_unclipped(oracle) for oracle in live.oracles)
         return Subject(algorithm, oracles, Live(oracles, live.mechanism, live.key))
+    if fault == "clear-restart":
+        if not isinstance(algorithm, VRADMM):
+            raise InputError(f"{type(algorithm).__name__} has no restart; choose another fault")
+        return Subject(ClearRestart(algorithm), live.oracles, BothAnswers(live))
     if fault == "clear-dual":
         if not isinstance(algorithm, StarAlgorithm):
             raise InputError("a clear dual is planted in methods with an aggregator only")
@@ -65,7 +71,7 @@ def plant(fault: Fault | None, algorithm: Algorithm, live: Live) -> Subject:
 def _unclipped(oracle: Oracle) -> Oracle:
     if isinstance(oracle, Statistics):
         return dataclasses.replace(oracle, target_bound=sys.float_info.max)
-    if not isinstance(oracle, Gradient | ProximalStep):
+    if not isinstance(oracle, Gradient | ProjectedStep | ProximalStep):
         raise InputError(f"{type(oracle).__name__} does not clip, so it cannot forget to")
     return dataclasses.replace(oracle, clip=math.inf)
 
@@ -118,6 +124,10 @@ class ClearState(StarAlgorithm):
     base: StarAlgorithm = eqx.field()
 
     @override
+    def questions(self, rounds: int) -> HostArray:
+        return self.base.questions(rounds)
+
+    @override
     def schedule(self, spec: Spec, rounds: int, noise: Noise) -> dict[str, HostArray]:
         return self.base.schedule(spec, rounds, noise)
 
@@ -158,3 +168,13 @@ class ClearState(StarAlgorithm):
     @override
     def model(self, public: PyTree) -> Float[Array, "*shape"]:
         return self.base.model(public)
+
+
+class ClearRestart(ClearState):
+    """Send the un-noised snapshot gradient, which the published restart is computed from."""
+
+    @override
+    def send(self, state: _Twin, inbox: PyTree, turn: Turn) -> tuple[_Twin, PyTree]:
+        kept, clear = super().send(state, inbox, turn)
+        _, noised = self.base.send(state.noised, inbox, turn)
+        return kept, jnp.where(turn.values["moves"] > 0, noised, clear)

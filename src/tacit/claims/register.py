@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from tacit.claims import (
     huang2019_thm2,
+    ryu2023_obj_vs_out,
+    ryu2023_thm4_6,
     wang2024_lemma5,
     wang2024_plf,
     wang2024_tables,
@@ -14,6 +16,8 @@ from tacit.errors import InputError
 
 REGISTER: tuple[Claim, ...] = (
     huang2019_thm2.CLAIM,
+    ryu2023_thm4_6.CLAIM,
+    ryu2023_obj_vs_out.CLAIM,
     wang2024_thm4.CLAIM,
     wang2024_lemma5.CLAIM,
     wang2024_tables.CLAIM,

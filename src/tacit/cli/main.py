@@ -18,6 +18,7 @@ from tacit.cli.claims import claims
 from tacit.cli.output import error_line
 from tacit.cli.plan import plan
 from tacit.cli.predict import predict
+from tacit.cli.reproduce import reproduce
 from tacit.cli.show import show
 from tacit.cli.train import train
 from tacit.errors import InputError, PrivacyError
@@ -63,7 +64,7 @@ def application() -> typer.Typer:
     return app
 
 
-_COMMANDS = (plan, train, bounds, predict, show, account, audit, claims)
+_COMMANDS = (plan, train, bounds, predict, show, account, audit, claims, reproduce)
 _DESCRIPTION = "Differentially private distributed convex optimisation."
 
 

@@ -71,9 +71,7 @@ def shares(dataset: Dataset | Table, agents: int | None) -> int:
     InputError
         If records that have owners are to be dealt out, or there are fewer records than agents.
     """
-    from tacit.datasets.tables import Table  # noqa: PLC0415 - start-up
-
-    owners = dataset.owners if isinstance(dataset, Table) else None
+    owners = dataset.owners
     if owners is not None:
         if agents is not None:
             raise InputError(

@@ -46,8 +46,8 @@ def train(  # noqa: PLR0913, PLR0917 - one parameter per option
         str,
         typer.Argument(
             callback=_printable,
-            help="adult, breast_cancer, digits, mnist, fashion_mnist; or a CSV or Parquet file, or "
-            "a folder with one file per agent.",
+            help="adult, breast_cancer, digits, mnist, fashion_mnist, femnist; or a CSV or Parquet "
+            "file, or a folder with one file per agent.",
         ),
     ],
     epsilon: Annotated[float, typer.Option(help="Total budget; inf for a run without noise.")],
@@ -86,13 +86,17 @@ def train(  # noqa: PLR0913, PLR0917 - one parameter per option
     algorithm: Annotated[
         str,
         typer.Option(
-            help="noisy-gradient, dp-admm, pvp, dvp, dp-sgd or (squared loss) one-question."
+            help="noisy-gradient, dp-admm, linearised-admm, pvp, dvp, dp-sgd or (squared loss) "
+            "one-question."
         ),
     ] = "noisy-gradient",
     rounds: Annotated[int | None, typer.Option(help="The algorithm's own if not given.")] = None,
     sampling_rate: Annotated[
         float | None, typer.Option(help="Of dp-sgd's batches: 0.1 if not given.")
     ] = None,
+    local_updates: Annotated[
+        int, typer.Option(help="Of linearised-admm: updates, each a question, in one round.")
+    ] = 1,
     rho: Annotated[
         float | None, typer.Option(help="The ADMM parameter, of dp-admm, pvp and dvp.")
     ] = None,
@@ -120,6 +124,7 @@ def train(  # noqa: PLR0913, PLR0917 - one parameter per option
         "relation": relation, "algorithm": algorithm, "rounds": rounds, "seed": seed,
         "split_seed": split_seed, "loss": loss, "regulariser": regulariser,
         "constraint": constraint, "clip": clip, "sampling_rate": sampling_rate, "rho": rho,
+        "local_updates": local_updates,
     }  # fmt: skip
     options = TableOptions(target=target, bounds=bounds, agent_column=agent_column, test=test)
     delivery = Delivery(out, force, oracle_metrics, json)
@@ -152,7 +157,11 @@ def check_request(request: Request) -> None:
         With the fix.
     """
     from tacit.experiments import ALGORITHMS  # noqa: PLC0415 - start-up
-    from tacit.experiments.request import sampling_rate, terms_for  # noqa: PLC0415 - start-up
+    from tacit.experiments.request import (  # noqa: PLC0415 - start-up
+        local_updates,
+        sampling_rate,
+        terms_for,
+    )
     from tacit.plan import check_size  # noqa: PLC0415 - start-up
 
     one_of("--algorithm", request.algorithm, ALGORITHMS)
@@ -161,8 +170,9 @@ def check_request(request: Request) -> None:
     checks.at_least("agents", request.agents, 1)
     if request.rounds is not None:
         checks.at_least("rounds", request.rounds, 1)
-        check_size(request.rounds, request.agents)
+        check_size(request.rounds * request.local_updates, request.agents)
     sampling_rate(request)
+    local_updates(request)
     terms_for(request)
     check_seed("split-seed", request.split_seed)
     if request.clip is not None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
-from jaxtyping import Float, Num
+from jaxtyping import Float, Int, Num
 
 from tacit import checks
 from tacit.errors import InputError
@@ -45,6 +45,8 @@ class Dataset:
         exceed it.
     conditions
         Facts taken as public; a certificate holds under these.
+    owners
+        The training rows of each agent, where the records come with owners; else None.
 
     Raises
     ------
@@ -66,6 +68,7 @@ class Dataset:
     source: str
     record_norm: float
     conditions: tuple[str, ...]
+    owners: tuple[Int[HostArray, "m"], ...] | None = None
 
     def __post_init__(self) -> None:
         checks.positive("record_norm", self.record_norm)

@@ -8,7 +8,9 @@ from types import MappingProxyType
 
 from tacit.datasets.adult import adult
 from tacit.datasets.dataset import Dataset
+from tacit.datasets.femnist import femnist
 from tacit.datasets.idx import fashion_mnist, mnist
+from tacit.datasets.libsvm import ijcnn1, mushrooms, w8a
 from tacit.datasets.sklearn_sets import breast_cancer, digits
 from tacit.errors import InputError
 
@@ -19,6 +21,10 @@ _LOADERS: Mapping[str, Callable[[], Dataset]] = MappingProxyType(
         "digits": digits,
         "mnist": mnist,
         "fashion_mnist": fashion_mnist,
+        "femnist": femnist,
+        "w8a": w8a,
+        "mushrooms": mushrooms,
+        "ijcnn1": ijcnn1,
     }
 )
 
@@ -29,7 +35,8 @@ def names() -> tuple[str, ...]:
     Examples
     --------
     >>> names()
-    ('adult', 'breast_cancer', 'digits', 'mnist', 'fashion_mnist')
+    ('adult', 'breast_cancer', 'digits', 'mnist', 'fashion_mnist', 'femnist',
+     'w8a', 'mushrooms', 'ijcnn1')
     """
     return tuple(_LOADERS)
 

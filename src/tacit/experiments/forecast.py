@@ -88,7 +88,7 @@ def forecast(problem: Problem, facts: Spec, request: Request, rounds: int) -> Fo
     >>> request = Request(agents=10, epsilon=1.0, delta=1e-5, observer="sum",
     ...                   relation="replace_one", algorithm="noisy-gradient")
     >>> f"{forecast(problem, facts, request, 200).noise:.4f}"
-    '0.0044'
+    '0.0139'
     """
     if math.isinf(request.epsilon):
         raise InputError("without a budget there is no noise to forecast; give a finite epsilon")

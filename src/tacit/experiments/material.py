@@ -46,8 +46,8 @@ class Material:
 def material(dataset: Dataset | Table, request: Request) -> Material:
     """Return what a request is carried out on.
 
-    A data set is split by the split seed; a table comes divided. Rows without owners are dealt out
-    at random by the same seed.
+    A data set is split by the split seed; a table comes divided, and so do records with owners.
+    Rows without owners are dealt out at random by the same seed.
 
     Raises
     ------
@@ -55,10 +55,11 @@ def material(dataset: Dataset | Table, request: Request) -> Material:
         If the loss does not suit the targets, or there are fewer rows than agents.
     """
     problem = problem_for(dataset, request)
-    if isinstance(dataset, Dataset):
-        parts, owners = split(dataset, seed=request.split_seed), None
+    owners = dataset.owners
+    if isinstance(dataset, Dataset) and owners is None:
+        parts = split(dataset, seed=request.split_seed)
     else:
-        parts, owners = _divided(dataset), dataset.owners
+        parts = _divided(dataset)
     if owners is None:
         count = len(parts.train_targets)
         owners = tuple(random_partition(count, request.agents, seed=request.split_seed))
@@ -99,6 +100,6 @@ def pack_test(material: Material) -> Shards:
     )
 
 
-def _divided(table: Table) -> Split:
-    x, y, cut = table.features, table.targets, table.train_rows
+def _divided(dataset: Dataset | Table) -> Split:
+    x, y, cut = dataset.features, dataset.targets, dataset.train_rows
     return Split(x[:cut], y[:cut], x[cut:], y[cut:])

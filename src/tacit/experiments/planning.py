@@ -9,7 +9,7 @@ import numpy as np
 from tacit import checks
 from tacit.algorithms import Choice, Noise, method_named, steady_rho
 from tacit.errors import InputError
-from tacit.experiments.request import Request, rounds_of, sampling_rate, terms_for
+from tacit.experiments.request import Request, local_updates, rounds_of, sampling_rate, terms_for
 from tacit.plan import Plan, plan
 from tacit.privacy import gaussian_multiplier, mean_gradient_bound
 from tacit.problems import Loss, Problem, default_clip
@@ -33,6 +33,7 @@ def planned(problem: Problem, facts: Spec, request: Request) -> Plan:
         record_norm=facts.record_norm,
         rate=sampling_rate(request) or 1.0,
         rho=rho_of(facts, request),
+        local_updates=local_updates(request),
     )
     return plan(
         facts,

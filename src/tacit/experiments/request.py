@@ -41,6 +41,8 @@ class Request:
         Of Poisson batches, for algorithms that sample; None for `DEFAULT_RATE`.
     rho
         The ADMM parameter, for algorithms that have one; None for a public choice.
+    local_updates
+        Questions of an agent in one round, for algorithms that have local updates.
     """
 
     agents: int
@@ -58,6 +60,7 @@ class Request:
     clip: float | None = None
     sampling_rate: float | None = None
     rho: float | None = None
+    local_updates: int = 1
 
 
 def terms_for(request: Request) -> Terms:
@@ -91,3 +94,20 @@ def sampling_rate(request: Request) -> float | None:
             f"{', '.join(name for name, method in METHODS.items() if method.sampled)}"
         )
     return None
+
+
+def local_updates(request: Request) -> int:
+    """Return the number of updates an agent makes in one round.
+
+    Raises
+    ------
+    InputError
+        If it is not a whole number above 0, or is given to a method without local updates.
+    """
+    count = checks.at_least("local-updates", request.local_updates, 1)
+    if count > 1 and not method_named(request.algorithm).local:
+        raise InputError(
+            f"{request.algorithm} makes one update a round; leave the local updates out or use "
+            f"{', '.join(name for name, method in METHODS.items() if method.local)}"
+        )
+    return count

@@ -5,8 +5,6 @@ from __future__ import annotations
 import dataclasses
 
 import equinox as eqx
-import jax
-import jax.numpy as jnp
 from jaxtyping import Float
 from typing_extensions import override
 
@@ -14,6 +12,7 @@ from tacit import checks
 from tacit.errors import InputError
 from tacit.oracles.gradient import Gradient
 from tacit.oracles.oracle import Oracle, Point, Size
+from tacit.oracles.poisson import poisson_batch
 from tacit.privacy import Adjacency, Norm, ReplaceOne, SensitivityBound, ZeroOut
 from tacit.problems import Loss, Shard
 from tacit.spec import Spec
@@ -40,11 +39,11 @@ class MinibatchGradient(Oracle):
     the batch with a key of its own, independent of the data and of the noise, and the batch leaves
     no trace but the noised answer. So an answer of scale s is the event
     `Sampled(GaussianAnswer(s / Delta_i), q)`: that is what ledger, certificate and calibration use.
-    The probability of taking part is q rounded up to a multiple of 2^-52.
+    The probability of taking part is q, to within 2^-52; `poisson_batch` says how.
     If all records of an agent may change, sampling hides nothing, and for a bounded change no
     accountant is known here: both are refused.
 
-    Batches save computation where they can be gathered, hardly noise: over many rounds
+    Batches save computation, hardly noise: over many rounds
     amplification makes up for the divisor q and little more. In gradient units the noise of a
     given budget is about that of the full batch, and the variance of the batch comes on top.
 
@@ -77,10 +76,8 @@ class MinibatchGradient(Oracle):
 
     @override
     def batch(self, shard: Shard, key: Key) -> Shard:
-        """Return the shard with the records outside the batch masked."""
-        # float64 whatever the run's precision: float32 draws could exceed the rate by 1e-7
-        taken = jax.random.uniform(key, shard.mask.shape, jnp.float64) < self.rate
-        return dataclasses.replace(shard, mask=shard.mask * taken)
+        """Return the records of one batch, gathered where that is cheaper (`poisson_batch`)."""
+        return poisson_batch(shard, key, self.rate)
 
     @override
     def exact(self, shard: Shard, count: Float[Array, ""], query: Point) -> Float[Array, "..."]:
@@ -93,7 +90,7 @@ class MinibatchGradient(Oracle):
 
     @override
     def preview(self, spec: Spec, adjacency: Adjacency, *, norm: Norm) -> Float[HostArray, " A"]:
-        _refuse(adjacency)
+        refuse_unsampled(adjacency)
         return super().preview(spec, adjacency, norm=norm) / self.rate
 
     @override
@@ -106,13 +103,14 @@ class MinibatchGradient(Oracle):
         size: Size,
         values: dict[str, HostArray],
     ) -> SensitivityBound:
-        _refuse(adjacency)
+        refuse_unsampled(adjacency)
         full = self._full.bound(spec, adjacency, norm=norm, size=size, values=values)
         reason = f"{full.derivation}; divided by the expected share of the batch, {self.rate:g}"
         return dataclasses.replace(full, value=full.value / self.rate, derivation=reason)
 
 
-def _refuse(adjacency: Adjacency) -> None:
+def refuse_unsampled(adjacency: Adjacency) -> None:
+    """Raise `InputError` unless sampling hides the unit and an accountant for it is known."""
     if adjacency.unit != "record":
         raise InputError(
             "sampling records does not hide an agent, so nothing is gained for the unit agent; "

@@ -51,6 +51,11 @@ class Oracle(eqx.Module):
         """The rate at which every record takes part in an answer; 1: all of them, always."""
         return 1.0
 
+    @property
+    def relative_multiplier(self) -> float:
+        """The noise multiplier of its answers over that of the plan; the ledger has the product."""
+        return 1.0
+
     def batch(self, shard: Shard, key: Key) -> Shard:
         """Return the records that one answer is computed on, drawn with a key used for that only.
 

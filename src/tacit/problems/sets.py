@@ -9,6 +9,7 @@ import abc
 from typing import final
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float
@@ -24,6 +25,27 @@ class ConvexSet(eqx.Module):
     @abc.abstractmethod
     def project(self, x: Float[Array, "*S"]) -> Float[Array, "*S"]:
         """Return argmin_{p in C} |p - x|_2."""
+
+    def project_in(
+        self, x: Float[Array, "*S"], metric: float | Float[Array, "*S"]
+    ) -> Float[Array, "*S"]:
+        """Return argmin_{p in C} sum_k metric_k (p_k - x_k)^2 / 2, the metric above 0 and finite.
+
+        Raises
+        ------
+        InputError
+            If a weight of the metric is not above 0 and finite. Inside a compiled program, where
+            values cannot be read, the result is NaN instead.
+        """
+        weights = jnp.broadcast_to(jnp.asarray(metric, x.dtype), x.shape)
+        good = jnp.all((weights > 0) & jnp.isfinite(weights))
+        if not isinstance(good, jax.core.Tracer) and not good:
+            raise InputError("a weight of the metric is not above 0 and finite; give positive ones")
+        return jnp.where(good, self._project_in(x, weights), jnp.nan)
+
+    @abc.abstractmethod
+    def _project_in(self, x: Float[Array, "*S"], metric: Float[Array, "*S"]) -> Float[Array, "*S"]:
+        """Return the projection in a metric that is above 0 and finite."""
 
     @abc.abstractmethod
     def prox_l1(
@@ -54,6 +76,14 @@ class WholeSpace(ConvexSet):
     """All vectors: no constraint."""
 
     def project(self, x: Float[Array, "*S"]) -> Float[Array, "*S"]:
+        """Return x."""
+        return x
+
+    def _project_in(
+        self,
+        x: Float[Array, "*S"],
+        metric: Float[Array, "*S"],  # noqa: ARG002
+    ) -> Float[Array, "*S"]:
         """Return x."""
         return x
 
@@ -98,6 +128,14 @@ class Box(ConvexSet):
         """Return x clipped coordinate by coordinate."""
         return jnp.clip(x, jnp.asarray(self.lower, x.dtype), jnp.asarray(self.upper, x.dtype))
 
+    def _project_in(
+        self,
+        x: Float[Array, "*S"],
+        metric: Float[Array, "*S"],  # noqa: ARG002
+    ) -> Float[Array, "*S"]:
+        """Return x clipped: the problem separates, so no weight plays a part."""
+        return self.project(x)
+
     def prox_l1(
         self, v: Float[Array, "*S"], threshold: float | Float[Array, ""]
     ) -> Float[Array, "*S"]:
@@ -130,6 +168,30 @@ class Ball(ConvexSet):
         norm = jnp.linalg.norm(x.ravel())
         radius = jnp.asarray(self.radius, x.dtype)
         return x * jnp.where(norm > radius, radius / norm, 1)
+
+    def _project_in(self, x: Float[Array, "*S"], metric: Float[Array, "*S"]) -> Float[Array, "*S"]:
+        """Return x / (1 + m / metric), with the multiplier m >= 0 of |p|^2 <= radius^2.
+
+        m = 0 inside. Outside, m is the root of 1/|p(m)| - 1/radius, which is increasing and
+        concave (Conn, Gould and Toint 2000, section 7.3.3), so that Newton's method from 0
+        grows towards the root and never passes it.
+        """
+        weights, radius = metric / jnp.max(metric), jnp.asarray(self.radius, x.dtype)
+        rounding = 4 * float(np.finfo(x.dtype).eps)
+
+        def newton(m: Array) -> Array:
+            p = x / (1 + m / weights)
+            norm = jnp.linalg.norm(p.ravel())
+            slope = jnp.sum(p**2 / (weights + m))
+            return jnp.asarray(m + (norm / radius - 1) * norm**2 / slope)
+
+        def grows(pair: tuple[Array, Array]) -> Array:
+            return jnp.asarray(pair[1] > pair[0] * (1 + rounding))
+
+        start = jnp.zeros((), x.dtype)
+        first = jnp.where(jnp.linalg.norm(x.ravel()) > radius, newton(start), start)
+        m = jax.lax.while_loop(grows, lambda pair: (pair[1], newton(pair[1])), (start, first))[1]
+        return x / (1 + m / weights)
 
     def prox_l1(
         self, v: Float[Array, "*S"], threshold: float | Float[Array, ""]
@@ -173,6 +235,23 @@ class Simplex(ConvexSet):
         sizes = jnp.arange(1, shifted.size + 1, dtype=x.dtype)
         sums = jnp.cumsum(jnp.sort(shifted)[::-1]) - jnp.asarray(self.total, x.dtype)
         return jnp.maximum(shifted - jnp.max(sums / sizes), 0).reshape(x.shape)
+
+    def _project_in(self, x: Float[Array, "*S"], metric: Float[Array, "*S"]) -> Float[Array, "*S"]:
+        """Return max(x - theta / metric, 0) with theta such that the sum is `total`.
+
+        For every set S of coordinates the sum is at least that of x_k - theta / metric_k over S,
+        with equality for those above 0. Hence theta is the largest of
+        (sum_S x_k - total) / sum_S 1 / metric_k, and it is enough to let S grow along
+        metric_k x_k, from the largest: theta of k coordinates in the plain case.
+        """
+        weights = metric.ravel() / jnp.max(metric)
+        slopes = weights * x.ravel()
+        # relative to the largest, as above
+        shifted = (slopes - jnp.max(slopes)) / weights
+        order = jnp.argsort(-weights * shifted)
+        sums = jnp.cumsum(shifted[order]) - jnp.asarray(self.total, x.dtype)
+        theta = jnp.max(sums / jnp.cumsum(1 / weights[order]))
+        return jnp.maximum(shifted - theta / weights, 0).reshape(x.shape)
 
     def prox_l1(
         self,

@@ -1,8 +1,27 @@
 """Reports: a finished training as JSON for programs and as one page for people."""
 
+from tacit.report.drawing import STYLE, inline_svg
 from tacit.report.errors import error_name
+from tacit.report.folder import check_out, write_folder
+from tacit.report.markup import document, list_of, section, table_of
 from tacit.report.results import results
-from tacit.report.save import ORACLE, check_out, save, write_report
-from tacit.report.strict import strict
+from tacit.report.save import ORACLE, save, write_report
+from tacit.report.strict import json_text, strict
 
-__all__ = ["ORACLE", "check_out", "error_name", "results", "save", "strict", "write_report"]
+__all__ = [
+    "ORACLE",
+    "STYLE",
+    "check_out",
+    "document",
+    "error_name",
+    "inline_svg",
+    "json_text",
+    "list_of",
+    "results",
+    "save",
+    "section",
+    "strict",
+    "table_of",
+    "write_folder",
+    "write_report",
+]

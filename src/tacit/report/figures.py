@@ -2,12 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import re
-from collections.abc import Mapping
-from types import MappingProxyType
-from typing import Any
-
 import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
@@ -16,22 +10,10 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from tacit.experiments import Training
+from tacit.report.drawing import STYLE, inline_svg
 from tacit.report.errors import error_name
 from tacit.typing import HostArray
 
-_STYLE: Mapping[Any, Any] = MappingProxyType(
-    {
-        "svg.hashsalt": "tacit",
-        "svg.fonttype": "path",
-        "font.size": 10,
-        "axes.spines.top": False,
-        "axes.spines.right": False,
-        "axes.edgecolor": "#8a929c",
-        "axes.labelcolor": "#3a424c",
-        "xtick.color": "#59626d",
-        "ytick.color": "#59626d",
-    }
-)
 _INK, _REFERENCE = "#1f5fa8", "#b45309"
 
 
@@ -42,7 +24,7 @@ def curves_svg(training: Training) -> str:
     outside itself.
     """
     best = training.nonprivate if training.dataset.public else None
-    with matplotlib.rc_context(dict(_STYLE)):
+    with matplotlib.rc_context(dict(STYLE)):
         figure = Figure(figsize=(8.2, 3.1), layout="constrained")
         FigureCanvasSVG(figure)
         left, right = figure.subplots(1, 2)
@@ -53,9 +35,9 @@ def curves_svg(training: Training) -> str:
         _draw(left, title, errors, None if best is None else factor * best.test_error)
         losses = training.curves["test_loss"]
         _draw(right, "test loss", losses, None if best is None else best.test_loss)
-        buffer = io.StringIO()
-        figure.savefig(buffer, format="svg", metadata={"Date": None}, transparent=True)
-    return _bare(buffer.getvalue())
+        return inline_svg(
+            figure, "Test error and test loss of the released model after every round"
+        )
 
 
 def _draw(axes: Axes, title: str, values: HostArray, reference: float | None) -> None:
@@ -71,11 +53,3 @@ def _draw(axes: Axes, title: str, values: HostArray, reference: float | None) ->
     axes.grid(axis="y", color="#e3e7ec", linewidth=0.8)
     axes.set_axisbelow(True)
     axes.legend(frameon=False, fontsize=9)
-
-
-def _bare(svg: str) -> str:
-    """Return the drawing without its file header and its metadata, which name outside addresses."""
-    body = svg[svg.index("<svg") :]
-    body = re.sub(r"<metadata>.*?</metadata>", "", body, flags=re.DOTALL)
-    label = "Test error and test loss of the released model after every round"
-    return body.replace("<svg ", f'<svg role="img" aria-label="{label}" ', 1)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from html import escape
 
 import tacit
 from tacit.experiments import Training
 from tacit.report.errors import error_name, error_text, percent
 from tacit.report.figures import curves_svg
+from tacit.report.markup import document, list_of, section, table_of
 from tacit.report.settings import settings
-from tacit.report.style import CSS
 
 _UNPROTECTED = (
     "The settings above, the number of agents, their record counts and the number of rounds: "
@@ -34,18 +33,12 @@ def page(training: Training) -> str:
         _stamps(training),
         _certificate(training),
         _metrics(training),
-        _section("Settings", _table(settings(training)) + _settings_note()),
-        _section("What is not protected", _list(_UNPROTECTED) + _threat_note()),
-        _section("Data", _table(_data(training))),
+        section("Settings", table_of(settings(training)) + _settings_note()),
+        section("What is not protected", list_of(_UNPROTECTED) + _threat_note()),
+        section("Data", table_of(_data(training))),
         _footer(training),
     ]
-    body = "\n".join(part for part in sections if part)
-    return (
-        '<!doctype html>\n<html lang="en-GB">\n<head>\n<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{escape(title)}</title>\n<style>{CSS}</style>\n</head>\n"
-        f"<body>\n<main>\n{body}\n</main>\n</body>\n</html>\n"
-    )
+    return document(title, sections)
 
 
 def budget(training: Training) -> str:
@@ -115,7 +108,7 @@ def _certificate(training: Training) -> str:
         only_if = " <em>if the noise were secret</em>"
     return (
         f'<section class="{"box" if secret else "box open"}"><h2>Privacy certificate</h2>'
-        f'<p class="figures">{escape(budget(training))}{only_if}</p>{_table(rows)}</section>'
+        f'<p class="figures">{escape(budget(training))}{only_if}</p>{table_of(rows)}</section>'
     )
 
 
@@ -159,7 +152,7 @@ def _metrics(training: Training) -> str:
         f"outside the certificate. They are shown because {_why_shown(training)}.</p>"
     )
     table = f"<table><thead><tr><th></th>{head}</tr></thead><tbody>{body}</tbody></table>"
-    return _section("How well it does", table + note + curves_svg(training))
+    return section("How well it does", table + note + curves_svg(training))
 
 
 def _why_shown(training: Training) -> str:
@@ -196,18 +189,3 @@ def _footer(training: Training) -> str:
         f'<footer class="small">tacit {tacit.__version__}, {training.seconds:.1f} s. Plan '
         f"<code>{training.plan.digest}</code> (plan.json); numbers in results.json.</footer>"
     )
-
-
-def _section(title: str, content: str) -> str:
-    return f"<section><h2>{escape(title)}</h2>{content}</section>"
-
-
-def _table(rows: Iterable[tuple[str, str]]) -> str:
-    body = "".join(
-        f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in rows
-    )
-    return f"<table><tbody>{body}</tbody></table>"
-
-
-def _list(entries: Iterable[str]) -> str:
-    return "<ul>" + "".join(f"<li>{escape(entry)}</li>" for entry in entries) + "</ul>"

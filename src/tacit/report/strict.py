@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from typing import Any
 
@@ -29,6 +30,11 @@ def strict(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return _named(value)
     return value if isinstance(value, (bool, int, float, str, type(None))) else str(value)
+
+
+def json_text(values: Any) -> str:
+    """Return strict values as the text of a file; anything else that JSON cannot say raises."""
+    return json.dumps(values, indent=1, allow_nan=False) + "\n"
 
 
 def _named(value: float) -> str:

@@ -18,6 +18,7 @@ from tacit.typing import Array, PyTree
 from tacit.wiring import for_all_agents
 
 Keep = frozenset[str]
+_AGENTS_LAST: Any = Turn(-1, -1, -1, None, -1, -1, -1)  # type: ignore[arg-type]
 
 
 class Exchange(eqx.Module):
@@ -75,8 +76,10 @@ def rounds_of_all(  # noqa: PLR0913 - what a round is made of
     axis: int | None,
 ) -> tuple[PyTree, PyTree, PyTree]:
     """Return the states, messages and records of all agents; inboxes differ along `axis`."""
+    # all are asked the same kind; mapped over, the door would answer every kind
+    turns = turns._replace(kind=turns.kind[:, 0])
     done: tuple[PyTree, PyTree, PyTree] = jax.vmap(
-        agent_round, in_axes=(None, None, 0, axis, -1, 0), out_axes=(0, 0, 1)
+        agent_round, in_axes=(None, None, 0, axis, _AGENTS_LAST, 0), out_axes=(0, 0, 1)
     )(program.algorithm, door, states, inboxes, turns, private)
     return done
 

@@ -1,0 +1,200 @@
+"""Linearised ADMM with local updates (Ryu & Kim 2023, Algorithm 3.1)."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Literal, NamedTuple
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+from typing_extensions import override
+
+from tacit import checks
+from tacit.algorithms.algorithm import Noise, StarAlgorithm, Turn
+from tacit.algorithms.local_settings import PublicSettings, Settings
+from tacit.oracles import Point, Step
+from tacit.problems import Problem
+from tacit.spec import Spec
+from tacit.typing import Array, HostArray
+
+Arm = Literal["objective", "output", "projected-output"]
+Weighting = Literal["agents", "records"]
+
+
+class LocalState(NamedTuple):
+    """An agent's local solution, its dual, and what this round has summed up."""
+
+    iterate: Float[Array, "*shape"]
+    dual: Float[Array, "*shape"]
+    solutions: Float[Array, "*shape"]
+    asked: Float[Array, "*shape"]
+
+
+class LocalMessage(NamedTuple):
+    """What an agent sends: the mean of its E solutions and, if averaged, of the points asked at."""
+
+    solution: Float[Array, "*shape"]
+    asked: Float[Array, "*shape"] | None
+
+
+class LocalPublic(NamedTuple):
+    """The aggregator's value: w and the mean dual; the averages of solutions and of w."""
+
+    consensus: Float[Array, "*shape"]
+    dual: Float[Array, "*shape"]
+    average: Float[Array, "*shape"]
+    consensus_average: Float[Array, "*shape"]
+
+
+class LinearisedADMM(StarAlgorithm):
+    r"""Consensus ADMM on linearised objectives, E noised and constrained updates a round.
+
+    With z an agent's local solution, w the consensus, lambda the dual, c = rho + 1/eta and a the
+    agent's weight, each of the E updates of a round is (3.2), solved in closed form:
+
+        s  = rho (z - w) - lambda                           slope of the public part
+        z <- prox_{r/c}(z - (a g + s) / c)                  within the constraint W
+
+    and the round ends with zbar = mean of the E solutions, lambda <- lambda + rho (w - zbar), and
+    w <- mean_i(zbar_i - lambda_i / rho) at the aggregator. Without regulariser the prox is Proj_W.
+    The three arms differ in where the noise is:
+
+    - `objective` (ObjG, ObjL): g is asked of `tacit.oracles.Gradient`, noised, then the step is
+      made. Every solution is feasible.
+    - `output` (OutG, OutL): the step is asked of `tacit.oracles.ProjectedStep`, its solution
+      carries the noise (3.4) and may be infeasible.
+    - `projected-output`: the same, and the noised solution is projected.
+
+    At equal noise on g and away from the constraint the three are the same. `objective` is not
+    `projected-output`: Proj(v + xi) and Proj(Proj(v) + xi) differ wherever v is outside W. As both
+    oracles state their noise in units of the gradient, plans of equal budget have equal gradient
+    noise, and that is also what the paper's own calibrations, Delta_g and Delta_g / c, amount to.
+
+    **Guarantee.** Solutions, duals, messages and the consensus are functions of noised answers and
+    public constants: a run is post-processing of the adaptive composition of its T E answers, each
+    of them in the ledger. Projection after noise is post-processing too. The questions depend on
+    the agent's private iterate, hence no credit is taken for summation.
+
+    Attributes
+    ----------
+    problem
+        Supplies regulariser and constraint; its loss is not used.
+    local_updates
+        E.
+    arm
+        Where the noise is; it decides which oracle the plan needs.
+    settings
+        Schedules of rho and eta, and what is averaged.
+    weighting
+        "agents": a = 1. "records": a = A m_i / I, which makes the objective the mean over all I
+        records, as in the paper.
+    """
+
+    problem: Problem
+    local_updates: int = eqx.field(static=True, default=1)
+    arm: Arm = eqx.field(static=True, default="objective")
+    settings: Settings = eqx.field(default_factory=PublicSettings)
+    weighting: Weighting = eqx.field(static=True, default="agents")
+
+    def __check_init__(self) -> None:
+        checks.at_least("local_updates", self.local_updates, 1)
+
+    @override
+    def questions(self, rounds: int) -> HostArray:
+        return np.zeros((rounds, self.local_updates), dtype=int)
+
+    @override
+    def schedule(self, spec: Spec, rounds: int, noise: Noise) -> dict[str, HostArray]:
+        weight = self._weight(spec)
+        size = (rounds, self.local_updates)
+        facts = dataclasses.replace(spec, smoothness=float(np.max(weight)) * spec.smoothness)
+        felt = dataclasses.replace(noise, gradient_scale=weight * noise.gradient_scale)
+        rho = self.settings.rho(facts, size, felt)
+        return {
+            "rho": rho,
+            "next_rho": np.append(rho[1:], rho[-1]),
+            "inverse_step": self.settings.inverse_step(facts, size, felt),
+            "averaging": self.settings.averaging(rounds, felt),
+            "weight": np.tile(weight[:, None], rounds),
+        }
+
+    def _weight(self, spec: Spec) -> HostArray:
+        """Return a, `(A,)`."""
+        counts = np.asarray(spec.counts, dtype=np.float64)
+        return counts / np.mean(counts) if self.weighting == "records" else np.ones_like(counts)
+
+    @override
+    def start(self, template: Float[Array, "*shape"]) -> LocalState:
+        first = self.problem.constraint.project(template)
+        return LocalState(first, template, template, template)
+
+    @override
+    def receive(self, state: LocalState, inbox: LocalPublic, turn: Turn) -> LocalState:
+        nothing = jnp.zeros_like(state.dual)
+        return state._replace(solutions=nothing, asked=nothing)
+
+    @override
+    def ask(self, state: LocalState, inbox: LocalPublic, turn: Turn) -> Point | Step:
+        if self.arm == "objective":
+            return Point(state.iterate)
+        curvature, weight = _curvature(turn), turn.values["weight"]
+        slope = _slope(state, inbox, turn)
+        return Step(state.iterate, slope / weight, curvature / weight, 1 / curvature)
+
+    @override
+    def tell(
+        self, state: LocalState, inbox: LocalPublic, turn: Turn, answer: Float[Array, "*shape"]
+    ) -> LocalState:
+        curvature, move = _curvature(turn), turn.values["weight"] * answer
+        if self.arm == "objective":
+            move = move + _slope(state, inbox, turn)
+        solution = state.iterate - move / curvature
+        if self.arm == "objective":
+            solution = self.problem.prox(solution, 1 / curvature)
+        if self.arm == "projected-output":
+            solution = self.problem.constraint.project(solution)
+        return LocalState(
+            solution, state.dual, state.solutions + solution, state.asked + state.iterate
+        )
+
+    @override
+    def send(
+        self, state: LocalState, inbox: LocalPublic, turn: Turn
+    ) -> tuple[LocalState, LocalMessage]:
+        solution = state.solutions / self.local_updates
+        dual = state.dual + turn.values["rho"] * (inbox.consensus - solution)
+        asked = state.asked / self.local_updates if self.settings.averages_asked else None
+        return state._replace(dual=dual), LocalMessage(solution, asked)
+
+    @override
+    def first_public(self, template: Float[Array, "*shape"]) -> LocalPublic:
+        first = self.problem.constraint.project(template)
+        return LocalPublic(first, template, first, first)
+
+    @override
+    def combine(self, public: LocalPublic, mean_message: LocalMessage, turn: Turn) -> LocalPublic:
+        values, solution = turn.values, mean_message.solution
+        dual = public.dual + values["rho"] * (public.consensus - solution)
+        new = solution if mean_message.asked is None else mean_message.asked
+        used = public.consensus_average
+        return LocalPublic(
+            consensus=solution - dual / values["next_rho"],
+            dual=dual,
+            average=public.average + values["averaging"] * (new - public.average),
+            consensus_average=used + values["averaging"] * (public.consensus - used),
+        )
+
+    @override
+    def model(self, public: LocalPublic) -> Float[Array, "*shape"]:
+        """Return the average over agents and rounds of the local solutions."""
+        return public.average
+
+
+def _curvature(turn: Turn) -> Float[Array, ""]:
+    return turn.values["rho"] + turn.values["inverse_step"]
+
+
+def _slope(state: LocalState, inbox: LocalPublic, turn: Turn) -> Float[Array, "*shape"]:
+    return turn.values["rho"] * (state.iterate - inbox.consensus) - state.dual

@@ -1,0 +1,228 @@
+"""What the methods for A x + B y = c share: one step of linearised ADMM, and its step sizes."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Literal, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float, Int
+from typing_extensions import override
+
+from tacit import checks
+from tacit.algorithms.algorithm import StarAlgorithm, Turn
+from tacit.errors import InputError
+from tacit.problems import Structured, laplacian_smooth
+from tacit.spec import Spec
+from tacit.typing import Array, HostArray
+
+StepRule = Literal["public", "published"]
+
+
+class RateWarning(UserWarning):
+    """A method is used where its published rate is not proven."""
+
+
+class Iterate(NamedTuple):
+    """x, y and the scaled dual: the multiplier of A x + B y = c is rho times it."""
+
+    x: Float[Array, "D"]
+    y: Float[Array, "k"]
+    dual: Float[Array, "m"]
+
+
+class SplittingADMM(StarAlgorithm):
+    r"""Stochastic linearised ADMM for f(x) + r(y) subject to A x + B y = c.
+
+    With a gradient estimate g of f at x, noised, one step is (Liu et al. 2022, (5))
+
+        y      <- argmin_y r(y) + (rho/2) |A x + B y - c + dual|^2
+        x      <- x - tau Q_v^-1 (g + rho A'(A x + B y - c + dual)),      tau = eta / gamma
+        dual   <- dual + A x + B y - c,
+
+    gamma = 1 + eta rho |A'A|, Q_v the Laplacian smoothing of strength v. Where B'B is no multiple
+    of I the first line is linearised too: a proximal step of length 1 / (rho |B'B|) from y.
+
+    **Step sizes.** "published": eta_t = 1/sqrt(t), or 2 |Q_v| / (mu t) for a ridge mu > 0, with
+    rho = 1 if none is given. "public": with noise of standard deviation nu on g, the horizon of
+    `NoisyGradient`, T eta = radius sqrt(T / d) / nu, at most 1/(2 L); without noise eta = 1/L,
+    on batches 1 / (2 L sqrt(t)); and rho = 1 / (eta |A'A|), which makes gamma 2.
+
+    **Guarantee.** Agents are asked at public points and send the answers; all else is a public
+    function of the answers: smoothing, proximal steps, averages and restarts are post-processing.
+
+    Attributes
+    ----------
+    problem
+        f, r, A, B and c, all public but for the records; its loss is not used here.
+    smoothing
+        v >= 0; 0 for none.
+    rho
+        The ADMM parameter; None for the step rule's.
+    step_rule
+        "public" or "published".
+    radius
+        Assumed norm of the solution; None for sqrt(d) / R.
+
+    Raises
+    ------
+    InputError
+        If a number is out of range; from `schedule`, if the loss is not smooth.
+    """
+
+    problem: Structured
+    smoothing: float = eqx.field(static=True, default=0.0)
+    rho: float | None = eqx.field(static=True, default=None)
+    step_rule: StepRule = eqx.field(static=True, default="public")
+    radius: float | None = eqx.field(static=True, default=None)
+
+    def __check_init__(self) -> None:
+        checks.not_negative("smoothing", self.smoothing)
+        for name in ("rho", "radius"):
+            if getattr(self, name) is not None:
+                checks.positive(name, getattr(self, name))
+
+    def steps(
+        self, spec: Spec, count: int, spread: float, *, sampled: bool
+    ) -> dict[str, HostArray]:
+        """Return `step_size` tau, `rho` and `coupling` |B'B| for `count` steps.
+
+        Parameters
+        ----------
+        spread
+            Standard deviation, per coordinate, of the noise on a gradient estimate.
+        """
+        if not np.isfinite(spec.smoothness):
+            raise InputError("the loss has no Lipschitz gradient; smooth it to use this algorithm")
+        if spec.dimension != self.problem.forward.columns:
+            raise InputError(
+                f"A takes {self.problem.forward.columns} numbers, the model has {spec.dimension}; "
+                "make the structure for as many features"
+            )
+        norm = self.problem.forward.norm_squared()
+        smoothness = spec.smoothness + self.problem.ridge
+        t = np.arange(1, count + 1)
+        if self.step_rule == "published":
+            eta = self._published(t)
+        else:
+            eta = self._public(spec, smoothness, t, spread, sampled)
+        default = 1.0 if self.step_rule == "published" else 1 / (eta * norm)
+        rho = np.broadcast_to(self.rho or default, count)
+        return {
+            "step_size": eta / (1 + eta * rho * norm),
+            "rho": rho,
+            "coupling": np.full(count, self.problem.coupling.norm_squared()),
+        }
+
+    def _published(self, t: HostArray) -> HostArray:
+        if self.problem.ridge:
+            return np.asarray(2 * (1 + 4 * self.smoothing) / (self.problem.ridge * t))
+        return np.asarray(1 / np.sqrt(t))
+
+    def _quiet(self, smoothness: float, t: HostArray, *, sampled: bool) -> HostArray:
+        """Return the steps without noise: constant, decaying where batches vary."""
+        return 1 / (2 * smoothness * np.sqrt(t)) if sampled else np.full(len(t), 1 / smoothness)
+
+    def _public(
+        self, spec: Spec, smoothness: float, t: HostArray, spread: float, sampled: bool
+    ) -> HostArray:
+        if spread == 0:
+            return self._quiet(smoothness, t, sampled=sampled)
+        radius = self.radius or np.sqrt(spec.dimension) / spec.record_norm
+        horizon = radius * np.sqrt(len(t) / spec.dimension) / spread
+        return np.full(len(t), min(horizon / len(t), 0.5 / smoothness))
+
+    def advance(self, at: Iterate, gradient: Float[Array, "D"], turn: Turn) -> Iterate:
+        """Return the iterate after one step on a gradient estimate of the loss at `at.x`."""
+        problem, rho = self.problem, turn.values["rho"]
+        pull = problem.residual(at.x, at.y) + at.dual
+        length = 1 / turn.values["coupling"]
+        y = problem.regulariser.prox(at.y - length * problem.coupling.adjoint(pull), length / rho)
+        pull = problem.residual(at.x, y) + at.dual
+        direction = gradient + problem.ridge * at.x + rho * problem.forward.adjoint(pull)
+        x = at.x - turn.values["step_size"] * laplacian_smooth(direction, self.smoothing)
+        return Iterate(x, y, at.dual + problem.residual(x, y))
+
+    def first(self, template: Float[Array, "D"]) -> Iterate:
+        """Return the zero iterate."""
+        kind, problem = template.dtype, self.problem
+        y, dual = jnp.zeros(problem.coupling.columns, kind), jnp.zeros(problem.forward.rows, kind)
+        return Iterate(template, y, dual)
+
+    @override
+    def start(self, template: Float[Array, "D"]) -> Float[Array, "D"]:
+        return template  # an agent's state: its last answer
+
+    @override
+    def tell(
+        self, state: Float[Array, "D"], inbox: object, turn: Turn, answer: Float[Array, "D"]
+    ) -> Float[Array, "D"]:
+        return answer
+
+    @override
+    def send(
+        self, state: Float[Array, "D"], inbox: object, turn: Turn
+    ) -> tuple[Float[Array, "D"], Float[Array, "D"]]:
+        return state, state
+
+
+def running_mean(steps: int, first: int = 0) -> HostArray:
+    """Return weights a_t = 1/(t - first) from step `first` on, 1 before: a mean, step by step."""
+    return 1 / np.maximum(1.0, np.arange(steps) - first + 1)
+
+
+def tail_mean(steps: int) -> HostArray:
+    """Return the weights of a running mean over the last half of the steps."""
+    return running_mean(steps, steps - max(1, round(steps / 2)))
+
+
+def warn_of_rank(problem: Structured) -> None:
+    """Warn if A is not known to have full row rank, which restarts rely on."""
+    if not problem.forward.full_row_rank():
+        warnings.warn(
+            "A does not have full row rank, so the linear rate of the strongly convex method with "
+            "restarts is not proven for this structure; the privacy is not affected",
+            RateWarning,
+            stacklevel=2,
+        )
+
+
+def least_norm(problem: Structured, gradient: Float[Array, "D"]) -> Float[Array, "m"]:
+    """Return -(A')^+ g, the shortest u that minimises |A'u + g|, by conjugate gradients (CGLS).
+
+    It stays in the range of A, where the least-norm solution lies, and ends at A's condition number
+    in rounding; at most 4 D steps.
+    """
+    forward = problem.forward
+    start = -forward.apply(gradient)
+    least = float(np.finfo(gradient.dtype).tiny)
+    goal = float(np.finfo(gradient.dtype).eps) ** 2 * jnp.vdot(start, start)
+
+    def unfinished(at: _Search) -> Array:
+        going: Array = (at.size > goal) & (at.steps < 4 * forward.columns)
+        return going
+
+    def step(at: _Search) -> _Search:
+        moved = forward.adjoint(at.ahead)
+        length = at.size / jnp.maximum(jnp.vdot(moved, moved), least)
+        left = at.left - length * moved
+        slope = forward.apply(left)
+        size = jnp.vdot(slope, slope)
+        ahead = slope + size / at.size * at.ahead
+        return _Search(at.u + length * at.ahead, left, ahead, size, at.steps + 1)
+
+    begin = _Search(
+        jnp.zeros_like(start), -gradient, start, jnp.vdot(start, start), jnp.zeros((), int)
+    )
+    return jax.lax.while_loop(unfinished, step, begin).u
+
+
+class _Search(NamedTuple):
+    u: Float[Array, "m"]
+    left: Float[Array, "D"]
+    ahead: Float[Array, "m"]
+    size: Float[Array, ""]
+    steps: Int[Array, ""]

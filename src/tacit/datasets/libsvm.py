@@ -1,0 +1,117 @@
+"""Binary problems from the LIBSVM data page: w8a, mushrooms and ijcnn1."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import math
+
+import numpy as np
+from sklearn.datasets import load_svmlight_file
+
+from tacit.datasets.dataset import Dataset
+from tacit.datasets.fetch import RemoteFile, contents
+from tacit.typing import HostArray
+
+_PAGE = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/binary/"
+_W8A = RemoteFile(
+    "w8a",
+    "w8a.gz",
+    _PAGE + "w8a.gz",
+    "bbb05ebf2874051515c57bb657ee66dfa1cec7293005d6bc0eaf255d45d9befb",
+)
+_MUSHROOMS = RemoteFile(
+    "mushrooms",
+    "mushrooms.gz",
+    _PAGE + "mushrooms.gz",
+    "c6170f9d3de835051acced088f85c13c96d23038d950b31684d793d5c7be21bd",
+)
+_IJCNN1 = RemoteFile(
+    "ijcnn1",
+    "ijcnn1.bz2",
+    _PAGE + "ijcnn1.bz2",
+    "450dee8470b168e47b9fae1fc160396b8a809c675737837fce3acd51dcdc0481",
+)
+_IJCNN1_TEST = RemoteFile(
+    "ijcnn1",
+    "ijcnn1.t.bz2",
+    _PAGE + "ijcnn1.t.bz2",
+    "acd1db430684fdd3f0c768ecc49aa8e749d0004fc117611220c2aa576a7b6a24",
+)
+_UNIT_ROWS = (
+    "records are clipped to norm 1, each by itself",
+    "the encoding of the columns is taken as published, and as public",
+)
+
+
+def w8a() -> Dataset:
+    """Return w8a: 49,749 records of 300 binary columns, 3 % of them positive; half for training.
+
+    Raises
+    ------
+    DataError
+        If the file is missing and cannot be downloaded, or is not the pinned one.
+
+    Source: Platt (1998), through the LIBSVM data page.
+    """
+    x, y = _parsed(gzip.decompress(contents(_W8A)), 300)
+    return _dataset("w8a", x, y, train_rows=math.ceil(len(y) / 2), fixed=False)
+
+
+def mushrooms() -> Dataset:
+    """Return mushrooms: 8,124 records of 112 binary columns; half for training.
+
+    Label 1 is -1 here and label 2 is 1.
+
+    Raises
+    ------
+    DataError
+        If the file is missing and cannot be downloaded, or is not the pinned one.
+
+    Source: UCI, through the LIBSVM data page.
+    """
+    x, y = _parsed(gzip.decompress(contents(_MUSHROOMS)), 112)
+    return _dataset("mushrooms", x, 2 * y - 3, train_rows=len(y) // 2, fixed=False)
+
+
+def ijcnn1() -> Dataset:
+    """Return ijcnn1: 49,990 training and 91,701 test records of 22 columns, 10 % positive.
+
+    Raises
+    ------
+    DataError
+        If a file is missing and cannot be downloaded, or is not the pinned one.
+
+    Source: Prokhorov (2001), through the LIBSVM data page.
+    """
+    x, y = _parsed(bz2.decompress(contents(_IJCNN1)), 22)
+    test_x, test_y = _parsed(bz2.decompress(contents(_IJCNN1_TEST)), 22)
+    features, targets = np.concatenate([x, test_x]), np.concatenate([y, test_y])
+    return _dataset("ijcnn1", features, targets, train_rows=len(y), fixed=True)
+
+
+def _parsed(content: bytes, columns: int) -> tuple[HostArray, HostArray]:
+    rows, labels = load_svmlight_file(io.BytesIO(content), n_features=columns)
+    return np.asarray(rows.toarray(), np.float64), np.asarray(labels, np.float64)
+
+
+def _dataset(
+    name: str, features: HostArray, targets: HostArray, *, train_rows: int, fixed: bool
+) -> Dataset:
+    return Dataset(
+        name=name,
+        title=f"{name} (LIBSVM)",
+        features=features,
+        targets=targets,
+        task="binary",
+        classes=2,
+        feature_names=tuple(f"column_{i + 1}" for i in range(features.shape[1])),
+        train_rows=train_rows,
+        fixed_test=fixed,
+        public=True,
+        licence="as published on the LIBSVM data page",
+        source=_PAGE,
+        record_norm=1.0,
+        conditions=_UNIT_ROWS,
+    )

@@ -1,0 +1,152 @@
+"""Variance reduction's questions: a snapshot gradient, and differences from it on batches."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import NamedTuple
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+from typing_extensions import override
+
+from tacit import checks
+from tacit.errors import InputError
+from tacit.oracles.gradient import Gradient
+from tacit.oracles.minibatch import refuse_unsampled
+from tacit.oracles.oracle import Oracle, Size
+from tacit.oracles.poisson import poisson_batch
+from tacit.privacy import Adjacency, Norm, SensitivityBound
+from tacit.problems import Loss, Shard, clip_coefficient
+from tacit.spec import Spec
+from tacit.typing import Array, HostArray, Key
+
+
+class Pair(NamedTuple):
+    """A question about f_i at two points, both of the model's shape."""
+
+    x: Float[Array, "*shape"]
+    anchor: Float[Array, "*shape"]
+
+
+class Snapshot(Gradient):
+    """The full-batch gradient with a noise multiplier of its own.
+
+    Attributes
+    ----------
+    relative_multiplier
+        Its multiplier over that of the plan's other questions.
+    """
+
+    relative_multiplier: float = eqx.field(static=True, default=1.0)
+
+    def __check_init__(self) -> None:
+        checks.positive("relative_multiplier", self.relative_multiplier)
+
+
+class MinibatchDifference(Oracle):
+    r"""The change of the gradient from an anchor a to a point x, on a Poisson batch.
+
+    With the clipped coefficients c_j(x), c_j(a) of `Gradient` at both points,
+
+        d_i(x, a) = 1/(q m_i) sum_{j in batch} x_j (c_j(x) - c_j(a))',    |c_j(x) - c_j(a)| <= s,
+
+    the second bound enforced by clipping as well. While s does not bite, the expectation over the
+    batch is the full-batch gradient at x minus that at a. At rate 1 all records take part.
+
+    **Guarantee.** One record's term has norm at most R s / (q m_i), at every pair of points and
+    whatever the targets, so on any one batch the answer moves by
+
+        Delta_i = 2 R s / (q m_i)  (replace_one),      R s / (q m_i)  (zero_out);
+
+    batches are drawn and accounted for as in `MinibatchGradient`. The anchor and the point are
+    public, so it does not matter that both follow from earlier answers. A gradient at the anchor
+    is another question and is charged for by itself.
+
+    Attributes
+    ----------
+    loss, clip
+        As for `Gradient`.
+    spread
+        s. Coefficients that always have one sign, as those of the logistic loss, differ by at most
+        `clip`; others by at most 2 `clip`. Less clips the change, and needs less noise.
+    rate
+        q, in (0, 1].
+
+    Raises
+    ------
+    InputError
+        If a number is out of range; from `bound`, as for `MinibatchGradient`.
+    """
+
+    loss: Loss
+    clip: float = eqx.field(static=True)
+    spread: float = eqx.field(static=True)
+    rate: float = eqx.field(static=True)
+
+    def __check_init__(self) -> None:
+        checks.positive("clip", self.clip, allow_infinity=True)
+        checks.positive("spread", self.spread, allow_infinity=True)
+        checks.fraction("rate", self.rate)
+
+    @property
+    @override
+    def sampling_rate(self) -> float:
+        return self.rate
+
+    @property
+    def coefficient_bound(self) -> float:
+        """The bound that is enforced on the change of a record's coefficient."""
+        return min(self.spread, 2 * self._full.coefficient_bound)
+
+    @override
+    def batch(self, shard: Shard, key: Key) -> Shard:
+        return poisson_batch(shard, key, self.rate)
+
+    @override
+    def exact(self, shard: Shard, count: Float[Array, ""], query: Pair) -> Float[Array, "..."]:
+        here, there = (self._coefficient(shard, point) for point in query)
+        change = clip_coefficient(here - there, self.coefficient_bound)
+        return jnp.matmul(change * shard.mask, shard.features) / (self.rate * count)
+
+    def _coefficient(self, shard: Shard, point: Array) -> Array:
+        coefficient = self.loss.coefficient(shard.features @ point, shard.targets)
+        return clip_coefficient(coefficient, self._full.coefficient_bound)
+
+    @property
+    def _full(self) -> Gradient:
+        return Gradient(self.loss, self.clip)
+
+    @override
+    def preview(self, spec: Spec, adjacency: Adjacency, *, norm: Norm) -> Float[HostArray, " A"]:
+        made = self.bound(spec, adjacency, norm=norm, size=Size(1, 1), values={})
+        return np.asarray(made.value[:, 0, 0])
+
+    @override
+    def bound(
+        self,
+        spec: Spec,
+        adjacency: Adjacency,
+        *,
+        norm: Norm,
+        size: Size,
+        values: dict[str, HostArray],
+    ) -> SensitivityBound:
+        refuse_unsampled(adjacency)
+        if self.loss.outputs is not None:
+            raise InputError(
+                f"the difference of gradients is asked of losses with one margin, not of "
+                f"{type(self.loss).__name__}"
+            )
+        full = self._full.bound(spec, adjacency, norm=norm, size=size, values=values)
+        one = self.coefficient_bound / self._full.coefficient_bound if self._bounded else 1.0
+        reason = (
+            f"{full.derivation}; times {one:g}, what the coefficient may change by over what it "
+            f"may be, and divided by the expected share of the batch, {self.rate:g}"
+        )
+        return dataclasses.replace(full, value=full.value * one / self.rate, derivation=reason)
+
+    @property
+    def _bounded(self) -> bool:
+        return bool(np.isfinite(self._full.coefficient_bound))

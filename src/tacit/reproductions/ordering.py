@@ -1,0 +1,109 @@
+"""The orderings that a paper claims, and whether measured numbers follow them."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from tacit.errors import InputError
+from tacit.reproductions.figure import Measured
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two measured numbers of which the first is claimed to be the smaller."""
+
+    where: str
+    smaller: tuple[str, Measured]
+    larger: tuple[str, Measured]
+
+    @property
+    def holds(self) -> bool:
+        """Whether the first mean is below the second; never if one of them is not a number."""
+        return self.smaller[1].mean < self.larger[1].mean
+
+    @property
+    def clear(self) -> bool:
+        """Whether the means are further apart than the sum of their two standard errors.
+
+        A number that was measured once has no standard error, so nothing about it is clear.
+        """
+        if min(self.smaller[1].repetitions, self.larger[1].repetitions) < 2:
+            return False
+        gap = abs(self.larger[1].mean - self.smaller[1].mean)
+        return gap > sum(
+            m.spread / math.sqrt(m.repetitions) for _, m in (self.smaller, self.larger)
+        )
+
+    def __str__(self) -> str:
+        sign = "<" if self.holds else "not <"
+        (low, first), (high, second) = self.smaller, self.larger
+        return f"{self.where}: {low} {first} {sign} {high} {second}"
+
+
+@dataclass(frozen=True)
+class Ordering:
+    """A claim that some numbers are smaller than others.
+
+    Attributes
+    ----------
+    part
+        The id of the figure or the table that the claim is about.
+    claim
+        In one sentence.
+    pairs
+        Where it can be seen.
+    whose
+        "paper" for a claim of the paper, "ours" for a comparison that we add.
+    """
+
+    part: str
+    claim: str
+    pairs: tuple[Pair, ...]
+    whose: Literal["paper", "ours"] = "paper"
+
+    def __post_init__(self) -> None:
+        if not self.pairs:
+            raise InputError(f"nothing was measured for the claim {self.claim!r}; give it pairs")
+
+    @property
+    def comes_out(self) -> bool:
+        """Whether every pair is in the claimed order."""
+        return all(pair.holds for pair in self.pairs)
+
+    @property
+    def verdict(self) -> str:
+        """In words: "comes out" or "does not come out", and at how many places."""
+        kept = sum(pair.holds for pair in self.pairs)
+        unclear = sum(not pair.clear for pair in self.pairs)
+        words = "comes out" if self.comes_out else "does not come out"
+        within = f", {unclear} of them within the spread" if unclear else ""
+        return f"{words} ({kept} of {len(self.pairs)} comparisons{within})"
+
+
+def rising(
+    where: str, names: Sequence[str], values: Sequence[Measured], *, measure: str
+) -> tuple[Pair, ...]:
+    """Return the pairs that say: `values` grow in the order given.
+
+    Examples
+    --------
+    >>> values = [Measured(0.1, 0.0, 1), Measured(0.3, 0.0, 1)]
+    >>> [pair.holds for pair in rising("error", ["a", "b"], values[::-1], measure="error")]
+    [False]
+    """
+    named = [(f"{measure} at {name}", value) for name, value in zip(names, values, strict=True)]
+    return tuple(Pair(where, low, high) for low, high in itertools.pairwise(named))
+
+
+def below(
+    better: tuple[str, Sequence[Measured]],
+    worse: tuple[str, Sequence[Measured]],
+    places: Sequence[str],
+) -> tuple[Pair, ...]:
+    """Return the pairs that say: the first is below the second at every place."""
+    together = zip(places, better[1], worse[1], strict=True)
+    return tuple(Pair(where, (better[0], one), (worse[0], two)) for where, one, two in together)
