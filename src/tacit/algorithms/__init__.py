@@ -24,7 +24,14 @@ from tacit.algorithms.rate_bounds import (
     strongly_convex_bound,
 )
 from tacit.algorithms.recal import RECAL
-from tacit.algorithms.registry import ALGORITHMS, METHODS, Choice, Method, method_named
+from tacit.algorithms.registry import (
+    ALGORITHMS,
+    METHODS,
+    STAR_ALGORITHMS,
+    Choice,
+    Method,
+    method_named,
+)
 from tacit.algorithms.sadmm import SADMM, RenyiADMM
 from tacit.algorithms.splitting import Iterate, RateWarning, SplittingADMM
 from tacit.algorithms.vradmm import VRADMM, variance_reduction
@@ -39,6 +46,7 @@ __all__ = [
     "NIDS",
     "RECAL",
     "SADMM",
+    "STAR_ALGORITHMS",
     "VRADMM",
     "Algorithm",
     "Choice",

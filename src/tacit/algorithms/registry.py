@@ -9,14 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Literal
 
 from tacit.algorithms.admm import ADMM
-from tacit.algorithms.algorithm import StarAlgorithm
+from tacit.algorithms.algorithm import Algorithm, StarAlgorithm
 from tacit.algorithms.consensus_admm import at_agents
 from tacit.algorithms.dp_admm import DPADMM
+from tacit.algorithms.gossip import EXTRA, NIDS
 from tacit.algorithms.linearised_admm import LinearisedADMM
 from tacit.algorithms.noisy_gradient import NoisyGradient
 from tacit.algorithms.one_question import OneQuestion
+from tacit.algorithms.recal import RECAL
+from tacit.algorithms.walkman import Walkman
 from tacit.errors import InputError
 from tacit.oracles import (
     Gradient,
@@ -79,9 +83,12 @@ class Method:
         Whether it has a parameter rho.
     local
         Whether agents may make several updates, each a question, in one round.
+    network
+        "relay" or "gossip" if there is no aggregator; on a relay `rounds` counts sweeps, of as many
+        hops as there are agents.
     """
 
-    algorithm: Callable[[Choice], StarAlgorithm]
+    algorithm: Callable[[Choice], Algorithm]
     oracle: Callable[[Choice], Oracle]
     rounds: int = 200
     sampled: bool = False
@@ -89,6 +96,7 @@ class Method:
     inside: bool = False
     admm: bool = False
     local: bool = False
+    network: Literal["relay", "gossip"] | None = None
 
 
 def _noisy_gradient(choice: Choice) -> StarAlgorithm:
@@ -143,9 +151,14 @@ METHODS: Mapping[str, Method] = MappingProxyType(
         "linearised-admm": Method(_linearised_admm, _gradient, local=True),
         "dp-sgd": Method(_noisy_gradient, _batch, sampled=True),
         "one-question": Method(_one_question, _statistics, rounds=1),
+        "recal": Method(lambda choice: RECAL(choice.problem), _gradient, network="relay"),
+        "walkman": Method(lambda choice: Walkman(choice.problem), _gradient, network="relay"),
+        "nids": Method(lambda choice: NIDS(choice.problem), _gradient, network="gossip"),
+        "extra": Method(lambda choice: EXTRA(choice.problem), _gradient, network="gossip"),
     }
 )
 ALGORITHMS = tuple(METHODS)
+STAR_ALGORITHMS = tuple(name for name, method in METHODS.items() if method.network is None)
 
 
 def method_named(name: str) -> Method:

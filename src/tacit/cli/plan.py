@@ -203,10 +203,10 @@ def _by_file(given: _Given) -> tuple[Any, int | None, int, float, bool]:
 
 def _names(public: _Public, algorithm: str | None, *, batches: bool) -> tuple[str, ...]:
     """Return which methods to forecast, the default of `tacit train` first."""
-    from tacit.algorithms import ALGORITHMS  # noqa: PLC0415 - start-up
+    from tacit.algorithms import STAR_ALGORITHMS  # noqa: PLC0415 - start-up
 
     if algorithm is not None:
-        return (one_of("--algorithm", algorithm, ALGORITHMS),)
+        return (one_of("--algorithm", algorithm, STAR_ALGORITHMS),)
     once = ("one-question",) if public.loss == "squared" else ()
     return ("noisy-gradient", "dp-admm", *once, *(("dp-sgd",) if batches else ()))
 

@@ -86,8 +86,8 @@ def train(  # noqa: PLR0913, PLR0917 - one parameter per option
     algorithm: Annotated[
         str,
         typer.Option(
-            help="noisy-gradient, dp-admm, linearised-admm, pvp, dvp, dp-sgd or (squared loss) "
-            "one-question."
+            help="With an aggregator: noisy-gradient, dp-admm, linearised-admm, pvp, dvp, dp-sgd "
+            "or (squared loss) one-question. On a network: recal, walkman, nids, extra."
         ),
     ] = "noisy-gradient",
     rounds: Annotated[int | None, typer.Option(help="The algorithm's own if not given.")] = None,
@@ -99,6 +99,19 @@ def train(  # noqa: PLR0913, PLR0917 - one parameter per option
     ] = 1,
     rho: Annotated[
         float | None, typer.Option(help="The ADMM parameter, of dp-admm, pvp and dvp.")
+    ] = None,
+    network: Annotated[
+        str | None,
+        typer.Option(
+            help="Without aggregator: ring (if not given), path, star, complete, grid, grid:RxC, "
+            "erdos-renyi:P, regular:D, or a file of edges (.txt, .csv, .edges, .graphml)."
+        ),
+    ] = None,
+    walk: Annotated[
+        str | None, typer.Option(help="On a relay: cyclic (if not given) or random.")
+    ] = None,
+    cap: Annotated[
+        int | None, typer.Option(help="On a relay: the most answers that an agent gives.")
     ] = None,
     seed: Annotated[
         int | None, typer.Option(help="Of the noise: then the run is a reproduction, not private.")
@@ -124,7 +137,7 @@ def train(  # noqa: PLR0913, PLR0917 - one parameter per option
         "relation": relation, "algorithm": algorithm, "rounds": rounds, "seed": seed,
         "split_seed": split_seed, "loss": loss, "regulariser": regulariser,
         "constraint": constraint, "clip": clip, "sampling_rate": sampling_rate, "rho": rho,
-        "local_updates": local_updates,
+        "local_updates": local_updates, "network": network, "walk": walk, "cap": cap,
     }  # fmt: skip
     options = TableOptions(target=target, bounds=bounds, agent_column=agent_column, test=test)
     delivery = Delivery(out, force, oracle_metrics, json)
@@ -216,12 +229,14 @@ def _prepared(
 def _check_problem(dataset: Dataset | Table, request: Request) -> None:
     """Raise unless there is such a problem, and the algorithm solves it in so many rounds."""
     from tacit.algorithms import Choice, method_named  # noqa: PLC0415 - start-up
+    from tacit.experiments.connection import network_for  # noqa: PLC0415 - start-up
     from tacit.experiments.material import problem_for  # noqa: PLC0415 - start-up
 
     problem = problem_for(dataset, request)
     method = method_named(request.algorithm)
     choice = Choice(problem=problem, clip=math.inf, record_norm=1.0)
     method.algorithm(choice).questions(_rounds(request))
+    network_for(request)
 
 
 def _trained(
@@ -250,7 +265,12 @@ def small(dataset: Dataset | Table) -> bool:
 
 
 def _heading(dataset: Dataset | Table, request: Request) -> str:
+    from tacit.algorithms import method_named  # noqa: PLC0415 - start-up
+    from tacit.experiments.connection import DEFAULT_NETWORK  # noqa: PLC0415 - start-up
+
     agents, rounds = _count(request.agents, "agent"), _count(_rounds(request), "round")
+    if method_named(request.algorithm).network is not None:
+        rounds += f" on {request.network or DEFAULT_NETWORK}"
     return (
         f"Training on {dataset.title}: {dataset.train_rows:,} records, {agents}\n"
         f"{request.algorithm}, {rounds}; observer {request.observer}, relation "

@@ -41,6 +41,8 @@ class Request:
         Of Poisson batches, for algorithms that sample; None for `DEFAULT_RATE`.
     rho
         The ADMM parameter, for algorithms that have one; None for a public choice.
+    network, walk, cap
+        For algorithms without aggregator, see `tacit.experiments.connection.network_for`.
     local_updates
         Questions of an agent in one round, for algorithms that have local updates.
     """
@@ -61,6 +63,9 @@ class Request:
     sampling_rate: float | None = None
     rho: float | None = None
     local_updates: int = 1
+    network: str | None = None
+    walk: str | None = None
+    cap: int | None = None
 
 
 def terms_for(request: Request) -> Terms:
@@ -71,7 +76,10 @@ def terms_for(request: Request) -> Terms:
 
 def rounds_of(request: Request) -> int:
     """Return the number of rounds that a request asks for, or the method's own."""
-    return method_named(request.algorithm).rounds if request.rounds is None else request.rounds
+    if request.rounds is not None:
+        return request.rounds
+    method = method_named(request.algorithm)
+    return method.rounds * (request.agents if method.network == "relay" else 1)
 
 
 def sampling_rate(request: Request) -> float | None:
