@@ -68,13 +68,13 @@ def test_what_does_not_fit_the_algorithm_is_refused(changes, words):
 
 @pytest.mark.parametrize("algorithm", ["recal", "extra"])
 def test_a_training_without_aggregator_learns_within_its_budget(algorithm):
-    request = asking(algorithm=algorithm, network="grid", rounds=120)
+    request = asking(algorithm=algorithm, network="grid", rounds=600)
     done = train(load("breast_cancer"), request, reference=False)
     assert done.certificate.epsilon <= 8.0 * (1 + 1e-9)
     assert done.metrics.test_error < 0.25  # 37 % say the same of everyone
     rows = dict(settings(done))
     assert rows["network"] == "grid"
-    assert rows["answers of an agent"] == {"recal": "20", "extra": "120"}[algorithm]
+    assert rows["answers of an agent"] == {"recal": "100", "extra": "600"}[algorithm]
 
 
 def test_what_an_agent_spends_follows_its_answers_up_to_the_cap():

@@ -12,6 +12,7 @@ from tacit.privacy.certificate import Certificate, certify, delta_warning
 from tacit.privacy.events import (
     Event,
     Exact,
+    FixedSize,
     GaussianAnswer,
     LaplaceAnswer,
     PerturbedAnswer,
@@ -40,6 +41,7 @@ __all__ = [
     "Certificate",
     "Event",
     "Exact",
+    "FixedSize",
     "Gaussian",
     "GaussianAnswer",
     "Inside",

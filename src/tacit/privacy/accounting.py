@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from tacit import checks
 from tacit.errors import InputError
 from tacit.privacy import gaussian
-from tacit.privacy.events import Event, Exact, GaussianAnswer, LaplaceAnswer, Sampled
+from tacit.privacy.events import Event, Exact, FixedSize, GaussianAnswer, LaplaceAnswer, Sampled
+from tacit.privacy.fixed_size import fixed_size_epsilon
 from tacit.privacy.losses import numerical_epsilon
 from tacit.privacy.relations import Relation
 
@@ -52,7 +53,8 @@ def account(events: Sequence[tuple[Event, int]], *, delta: float, relation: Rela
     **Guarantee.** Answers compose adaptively: each multiplier is fixed in advance and holds at
     every query, so choosing queries from earlier answers changes nothing. The Gaussian case is
     exact (`gaussian.compose`), the rest an upper bound (`losses.numerical_epsilon`).
-    Sampling at rate 1 is no sampling.
+    Batches of a fixed size have Renyi bounds (`fixed_size.fixed_size_epsilon`). Sampling at rate 1,
+    or of all records, is no sampling.
 
     Examples
     --------
@@ -69,6 +71,8 @@ def account(events: Sequence[tuple[Event, int]], *, delta: float, relation: Rela
     if len(plain) == len(counts):
         mu = math.sqrt(math.fsum(n / e.multiplier / e.multiplier for e, n in plain))
         return Spending(gaussian.epsilon_of(delta, mu), delta, mu)
+    if any(isinstance(event, FixedSize) for event in counts):
+        return Spending(fixed_size_epsilon(counts, delta, relation), delta, None)
     numerical = numerical_epsilon(counts, delta, relation)
     return Spending(min(numerical, _pure_epsilon(counts)), delta, None)
 
@@ -86,8 +90,13 @@ def merged(events: Sequence[tuple[Event, int]]) -> Counter[Event]:
     for event, count in events:
         if not isinstance(event, Event):
             raise InputError(
-                f"{event!r} is not an event; use GaussianAnswer, LaplaceAnswer, Sampled or Exact"
+                f"{event!r} is not an event; use GaussianAnswer, LaplaceAnswer, Sampled, FixedSize "
+                "or Exact"
             )
-        plain = event.event if isinstance(event, Sampled) and event.rate == 1 else event
+        plain: Event = event
+        if isinstance(event, Sampled) and event.rate == 1:
+            plain = event.event
+        if isinstance(event, FixedSize) and event.batch == event.records:
+            plain = event.event
         counts[plain] += checks.at_least("the count of an event", count, 0)
     return +counts

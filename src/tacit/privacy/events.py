@@ -105,11 +105,40 @@ class PerturbedAnswer:
 
 
 @dataclass(frozen=True)
+class FixedSize:
+    """A Gaussian answer on a batch of `batch` of `records` records, drawn without replacement.
+
+    Every batch of that size must be equally likely, drawn afresh by the oracle and kept hidden.
+    The multiplier is the standard deviation over the replace-one sensitivity on one batch.
+
+    Raises
+    ------
+    InputError
+        If the batch is empty or larger than the data, or the event is not a Gaussian answer.
+    """
+
+    event: GaussianAnswer
+    batch: int
+    records: int
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.event, GaussianAnswer):
+            raise InputError(f"a fixed-size batch holds {self.event!r}; it must be GaussianAnswer")
+        for name in ("batch", "records"):
+            object.__setattr__(self, name, checks.at_least(name, getattr(self, name), 1))
+        if self.batch > self.records:
+            raise InputError(
+                f"a batch of {self.batch} is larger than the {self.records} records; "
+                "ask for at most all of them"
+            )
+
+
+@dataclass(frozen=True)
 class Exact:
     """An answer without noise: nothing finite can be promised."""
 
 
-Event: TypeAlias = GaussianAnswer | LaplaceAnswer | PerturbedAnswer | Sampled | Exact
+Event: TypeAlias = GaussianAnswer | LaplaceAnswer | PerturbedAnswer | Sampled | FixedSize | Exact
 
 
 def sampled(event: Event, rate: float) -> Event:
@@ -122,6 +151,6 @@ def sampled(event: Event, rate: float) -> Event:
     """
     if isinstance(event, Exact) or rate == 1:
         return event
-    if isinstance(event, Sampled | PerturbedAnswer):
+    if isinstance(event, Sampled | FixedSize | PerturbedAnswer):
         raise InputError(f"{event!r} cannot be sampled; give a noised answer on a full batch")
     return Sampled(event, rate)

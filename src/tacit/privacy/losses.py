@@ -20,6 +20,7 @@ from tacit.errors import InputError
 from tacit.privacy.events import (
     Event,
     Exact,
+    FixedSize,
     GaussianAnswer,
     LaplaceAnswer,
     PerturbedAnswer,
@@ -140,7 +141,7 @@ def _spread(event: Event) -> float:
             power = most**2 / 2 if isinstance(inner, GaussianAnswer) else most
             # for small losses rate * most; never above the spread without sampling
             return most * min(1.0, rate * math.exp(min(power, _LARGEST_EXPONENT)))
-        case Exact():
+        case Exact() | FixedSize():
             return math.inf
 
 
@@ -156,7 +157,7 @@ def _largest_loss(event: Event) -> float:
         case Sampled(inner, rate):
             loss = _largest_loss(inner)
             return max(math.log(rate) + loss, math.log1p(rate * math.expm1(min(loss, 1.0))))
-        case Exact():
+        case Exact() | FixedSize():
             return math.inf
 
 
@@ -174,8 +175,8 @@ def _distribution(event: Event, count: int, relation: Relation, step: float) -> 
             one = _perturbed(event, relation, step)
         case Sampled(inner, rate):
             one = _sampled(inner, rate, relation, step)
-        case Exact():
-            raise InputError("an exact answer has no loss distribution; its epsilon is infinite")
+        case Exact() | FixedSize():
+            raise InputError(f"{type(event).__name__} has no loss distribution here; use account")
     return one if count == 1 else one.self_compose(count)
 
 
