@@ -25,7 +25,14 @@ from tacit.algorithms.rate_bounds import (
     strongly_convex_bound,
 )
 from tacit.algorithms.recal import RECAL
-from tacit.algorithms.registry import ALGORITHMS, METHODS, Choice, Method, method_named
+from tacit.algorithms.registry import (
+    ALGORITHMS,
+    METHODS,
+    STAR_ALGORITHMS,
+    Choice,
+    Method,
+    method_named,
+)
 from tacit.algorithms.sadmm import SADMM, RenyiADMM
 from tacit.algorithms.shared_coordinates import (
     SharedCoordinates,
@@ -45,6 +52,7 @@ __all__ = [
     "NIDS",
     "RECAL",
     "SADMM",
+    "STAR_ALGORITHMS",
     "VRADMM",
     "Algorithm",
     "Choice",

@@ -23,8 +23,8 @@ def decide() -> Finding:
         summary=(
             f"{reached} of {WALKS} random walks of {HOPS:,} hops have a PLF of {CLAIMED}; they "
             f"have {found.min()} to {found.max()}, {found.mean():.0f} on average. {CLAIMED} = "
-            f"{HOPS:,}/{AGENTS} needs every agent to be visited equally often, as on a fixed "
-            f"cycle (PLF {cyclic}), which Assumption 2 excludes."
+            f"{HOPS:,}/{AGENTS} needs equally many visits to all agents, as on a fixed cycle "
+            f"(PLF {cyclic}), which Assumption 2 excludes."
         ),
         columns=("claimed", "least", "mean", "largest", "fixed cycle"),
         rows=((float(CLAIMED), float(found.min()), float(found.mean()), float(found.max()),

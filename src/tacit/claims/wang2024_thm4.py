@@ -113,8 +113,8 @@ CLAIM = Claim(
         "Noise is added to u, while y_i and lambda_i stay un-noised and x is sent as it is. From "
         "what arrives at and leaves an agent, x^{k+1} = x^k - u~^k - beta (x^k - y_i^k) gives "
         "y_i^k whatever the noise; with lambda_i = 0 at first, two consecutive activations give "
-        "the gradient. The proof bounds one step of u at equal y_i and lambda_i, not the joint law "
-        "of what is sent. The sound form asks for a noised gradient: tacit.algorithms.RECAL."
+        "the gradient. The proof bounds one step of u at equal y_i and lambda_i, not the joint "
+        "law of what is sent. The sound form asks for a noised gradient: tacit.algorithms.RECAL."
     ),
     decide=decide,
 )
