@@ -83,12 +83,12 @@ def _story(study: GridStudy) -> str:
     flow = study.flow
     network, zones = flow.grid.relaxation.network, flow.grid.zones
     crossing = len(ties(network, zones))
-    open_ = math.isinf(flow.run.certificate.epsilon)
-    answered = "without noise" if open_ else "with noise; no zone showed its demand"
+    bare_answers = math.isinf(flow.run.certificate.epsilon)
+    answered = "without noise" if bare_answers else "with noise; no zone showed its demand"
     return (
         f"{zones.count} zones of a network of {network.buses} buses and {network.lines} lines "
-        f"agreed on its state in {flow.settings.rounds} rounds, over {crossing} tie lines. Each was "
-        f"asked {_QUESTIONS[flow.settings.question]}, and answered {answered}."
+        f"agreed on its state in {flow.settings.rounds} rounds, over {crossing} tie lines. Each "
+        f"was asked {_QUESTIONS[flow.settings.question]}, and answered {answered}."
     )
 
 
