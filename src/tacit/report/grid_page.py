@@ -82,12 +82,12 @@ def _story(study: GridStudy) -> str:
     flow = study.flow
     network, zones = flow.grid.relaxation.network, flow.grid.zones
     crossing = len(ties(network, zones))
-    answered = "without noise" if math.isinf(flow.run.certificate.epsilon) else "with noise"
+    bare_answers = math.isinf(flow.run.certificate.epsilon)
+    answered = "without noise" if bare_answers else "with noise; no zone showed its demand"
     return (
         f"{zones.count} zones of a network of {network.buses} buses and {network.lines} lines "
-        f"agreed on its state in {flow.settings.rounds} rounds, over {crossing} tie lines. No zone "
-        f"showed its demand; each was asked {_QUESTIONS[flow.settings.question]}, and answered "
-        f"{answered}."
+        f"agreed on its state in {flow.settings.rounds} rounds, over {crossing} tie lines. Each "
+        f"was asked {_QUESTIONS[flow.settings.question]}, and answered {answered}."
     )
 
 
