@@ -202,7 +202,7 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         method = method_named(self.algorithm)
         if method.sampled != (self.sampling_rate is not None):
             raise InputError(
-                f"{self.algorithm} was given sampling_rate={self.sampling_rate}; the algorithms "
+                f"{self.algorithm} was given sampling rate {self.sampling_rate}; the algorithms "
                 "that draw batches need one, and no other takes one"
             )
         choice = Choice(
