@@ -17,6 +17,7 @@ from tacit.report import check_out
 
 # the package hands on a function of that name
 saving = importlib.import_module("tacit.report.save")
+folder = importlib.import_module("tacit.report.folder")
 
 BOUNDS = """
 source = "data"
@@ -92,13 +93,13 @@ def test_a_place_that_cannot_be_written_to_is_noticed_before_training(
 
 def test_a_folder_that_exists_is_written_from_inside(trained, tacit_, tmp_path, monkeypatch):
     # its parent may belong to another file system, or to somebody else
-    places, move = [], saving._move
+    places, move = [], folder._move
 
-    def spy(part, target):
+    def spy(part, target, gone):
         places.append(part.parent)
-        move(part, target)
+        move(part, target, gone)
 
-    monkeypatch.setattr(saving, "_move", spy)
+    monkeypatch.setattr(folder, "_move", spy)
     assert tacit_(*command(trained, "--out", tmp_path))[0] == 0
     assert places == [tmp_path.resolve()]
     assert sorted(p.name for p in tmp_path.iterdir()) == sorted(saving.FILES)
