@@ -12,6 +12,7 @@ from tacit.algorithms.algorithm import (
 from tacit.algorithms.consensus_admm import ConsensusADMM, DualMessage, at_agents
 from tacit.algorithms.dp_admm import DPADMM
 from tacit.algorithms.gossip import EXTRA, NIDS, DIGing
+from tacit.algorithms.gossip_admm import GossipADMM, LinearisedGossipADMM, RecycledADMM
 from tacit.algorithms.linearised_admm import LinearisedADMM, LocalMessage, LocalPublic
 from tacit.algorithms.local_settings import PublicSettings, PublishedSettings, Settings
 from tacit.algorithms.noisy_gradient import NoisyGradient
@@ -53,9 +54,11 @@ __all__ = [
     "ConsensusADMM",
     "DIGing",
     "DualMessage",
+    "GossipADMM",
     "GossipAlgorithm",
     "Iterate",
     "LinearisedADMM",
+    "LinearisedGossipADMM",
     "LocalMessage",
     "LocalPublic",
     "Method",
@@ -66,6 +69,7 @@ __all__ = [
     "PublishedSettings",
     "RateFacts",
     "RateWarning",
+    "RecycledADMM",
     "RelayAlgorithm",
     "RenyiADMM",
     "Settings",
