@@ -13,6 +13,7 @@ from tacit.algorithms.consensus_admm import ConsensusADMM, DualMessage, at_agent
 from tacit.algorithms.dp_admm import DPADMM
 from tacit.algorithms.general_consensus import GeneralConsensus, lifts
 from tacit.algorithms.gossip import EXTRA, NIDS, DIGing
+from tacit.algorithms.gossip_admm import GossipADMM, LinearisedGossipADMM, RecycledADMM
 from tacit.algorithms.linearised_admm import LinearisedADMM, LocalMessage, LocalPublic
 from tacit.algorithms.local_settings import PublicSettings, PublishedSettings, Settings
 from tacit.algorithms.noisy_gradient import NoisyGradient
@@ -60,9 +61,11 @@ __all__ = [
     "DIGing",
     "DualMessage",
     "GeneralConsensus",
+    "GossipADMM",
     "GossipAlgorithm",
     "Iterate",
     "LinearisedADMM",
+    "LinearisedGossipADMM",
     "LocalMessage",
     "LocalPublic",
     "Method",
@@ -73,6 +76,7 @@ __all__ = [
     "PublishedSettings",
     "RateFacts",
     "RateWarning",
+    "RecycledADMM",
     "RelayAlgorithm",
     "RenyiADMM",
     "Settings",

@@ -18,7 +18,7 @@ from tacit.network import Mixing, Walk
 from tacit.oracles import Point
 from tacit.problems import NoRegulariser, Problem, WholeSpace
 from tacit.spec import Spec
-from tacit.typing import Array, HostArray
+from tacit.typing import Array, HostArray, PyTree
 
 
 class GossipState(NamedTuple):
@@ -94,20 +94,21 @@ class NoisedGossip(GossipAlgorithm):
         return GossipState(template, template, template, template, template)
 
     @override
-    def first_inbox(self, template: Float[Array, "*shape"]) -> Exchanged:
+    def first_inbox(self, template: Float[Array, "*shape"]) -> PyTree:
         return Exchanged(template, template)
 
     @override
-    def ask(self, state: GossipState, inbox: Exchanged, turn: Turn) -> Point:
+    def ask(self, state: GossipState, inbox: PyTree, turn: Turn) -> Point:
         return Point(state.model)
 
     @override
-    def send(
-        self, state: GossipState, inbox: Exchanged, turn: Turn
-    ) -> tuple[GossipState, Exchanged]:
+    def send(self, state: GossipState, inbox: PyTree, turn: Turn) -> tuple[GossipState, PyTree]:
+        return self.averaged(state, turn), Exchanged(state.first, state.second)
+
+    def averaged(self, state: GossipState, turn: Turn) -> GossipState:
+        """Return the state with the model taken into the average."""
         change = turn.values["averaging"] * (state.model - state.average)
-        state = state._replace(average=state.average + change)
-        return state, Exchanged(state.first, state.second)
+        return state._replace(average=state.average + change)
 
     @override
     def model(self, state: GossipState) -> Float[Array, "*shape"]:

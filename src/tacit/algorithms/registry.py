@@ -16,6 +16,7 @@ from tacit.algorithms.algorithm import Algorithm, StarAlgorithm
 from tacit.algorithms.consensus_admm import at_agents
 from tacit.algorithms.dp_admm import DPADMM
 from tacit.algorithms.gossip import EXTRA, NIDS
+from tacit.algorithms.gossip_admm import LinearisedGossipADMM
 from tacit.algorithms.linearised_admm import LinearisedADMM
 from tacit.algorithms.noisy_gradient import NoisyGradient
 from tacit.algorithms.one_question import OneQuestion
@@ -219,6 +220,9 @@ METHODS: Mapping[str, Method] = MappingProxyType(
         "recal": Method(lambda choice: RECAL(choice.problem), _gradient, network="relay"),
         "walkman": Method(lambda choice: Walkman(choice.problem), _gradient, network="relay"),
         "nids": Method(lambda choice: NIDS(choice.problem), _gradient, network="gossip"),
+        "ic-admm": Method(
+            lambda choice: LinearisedGossipADMM(choice.problem), _gradient, network="gossip"
+        ),
         "extra": Method(lambda choice: EXTRA(choice.problem), _gradient, network="gossip"),
     }
 )
