@@ -36,7 +36,7 @@ from tacit.typing import HostArray
 # epsilon, and how much longer than the public ones the steps are
 SETTINGS = ((0.05, 1.0), (0.05, 4.0), (1.0, 1.0), (1.0, 4.0))
 DELTA, WEIGHT, STRENGTH, CLIP = 5e-4, 1e-4, 2.0, 0.5
-RECORDS, ROUNDS, SEEDS = 4_000, 100, 10
+RECORDS, ROUNDS, SEEDS = 2_000, 100, 10
 # the mean of the smoothing's factors tends to this as the number of columns grows (Remark 1)
 SHRINKAGE = 1 / math.sqrt(4 * STRENGTH + 1)
 
