@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 from typing import Any
 
 import equinox as eqx
@@ -11,21 +12,35 @@ import numpy as np
 
 from tacit.typing import HostArray
 
+MOST_WRITTEN = 10_000
+
 
 def describe(module: Any) -> Any:
     """Return a module as nested JSON-safe values: its class name and its fields.
 
     Fields that stay out of the module's `repr` (the set-up of a solver) stay out of this too.
+    Arrays of more than `MOST_WRITTEN` numbers are named by shape, type and digest.
     """
     if isinstance(module, eqx.Module):
         shown = [f.name for f in dataclasses.fields(module) if f.repr]
         fields = {name: describe(getattr(module, name)) for name in shown}
         return {"class": type(module).__name__, **fields}
     if isinstance(module, (np.ndarray, np.generic, jax.Array)):
-        return np.asarray(module).tolist()
+        return _array(np.asarray(module))
     if isinstance(module, tuple):
         return [describe(part) for part in module]
     return module
+
+
+def _array(values: HostArray) -> Any:
+    if values.size <= MOST_WRITTEN:
+        return values.tolist()
+    content = np.ascontiguousarray(values).tobytes()
+    return {
+        "shape": list(values.shape),
+        "type": str(values.dtype),
+        "sha256": hashlib.sha256(content).hexdigest(),
+    }
 
 
 def compact(values: HostArray) -> Any:

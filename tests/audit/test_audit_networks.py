@@ -10,6 +10,7 @@ from tacit.algorithms import EXTRA, NIDS, RECAL, Walkman
 from tacit.audit import audit, canary, opened, replay
 from tacit.audit.audit import AGENTS, _plan
 from tacit.door import Live, exact_answer
+from tacit.errors import InputError
 from tacit.network import complete, metropolis, path, ring, uniform_walk
 from tacit.privacy import Messages
 from tacit.runtime import simulate
@@ -63,7 +64,7 @@ class Clear(Live):
 def test_messages_made_from_exact_answers_are_seen_by_message_replay(method):
     """Law 6's fault on networks: the wire carries what no recorded answer explains."""
     pair = canary(agents=AGENTS, records=4, features=5, seed=0)
-    made = _plan(method(pair.problem), pair, 1.5, Messages(), 10, NETWORKS[method])
+    made = _plan(method(pair.problem), pair, (1.5, Messages()), 10, NETWORKS[method])
     keep = frozenset({"answers", "messages"})
     gaps = []
     for door in (Live, Clear):
@@ -76,7 +77,7 @@ def test_messages_made_from_exact_answers_are_seen_by_message_replay(method):
 
 def test_an_answer_without_a_planned_question_is_a_violation_in_the_replay():
     pair = canary(agents=AGENTS, records=4, features=5, seed=0)
-    made = _plan(RECAL(pair.problem), pair, 1.5, Messages(), 10, NETWORKS[RECAL])
+    made = _plan(RECAL(pair.problem), pair, (1.5, Messages()), 10, NETWORKS[RECAL])
     live = Live(made.program.oracles, made.program.mechanism, jax.random.key(0))
     keep = frozenset({"answers", "messages"})
     _, trace = simulate(made.program, live, opened(pair.first), keep=keep)
@@ -85,3 +86,10 @@ def test_an_answer_without_a_planned_question_is_a_violation_in_the_replay():
     )
     both = opened(pair.first), opened(pair.second)
     assert not replay(silent, made.program.oracles, trace, *both).bounds_hold
+
+
+def test_relay_and_gossip_are_audited_by_name():
+    report = audit("walkman", mu=1.5, runs=50, seed=0)
+    assert report.verdict == "consistent"
+    with pytest.raises(InputError, match="aggregator"):
+        audit("nids", mu=1.5, runs=50, seed=0, fault="clear-dual")

@@ -98,7 +98,7 @@ def test_without_noise_relay_and_gossip_reach_the_certified_optimum(method, prob
 
 def test_a_cyclic_route_needs_fewer_hops_than_a_random_walk():
     errors = [
-        np.linalg.norm(exact(RECAL(RIDGE), RIDGE, EIGHT, walk, 1200).model - TRUTH["ridge"].w)
+        np.linalg.norm(exact(RECAL(RIDGE), RIDGE, EIGHT, walk, 800).model - TRUTH["ridge"].w)
         for walk in (cyclic_walk(ring(8), 800), uniform_walk(ring(8), 800, seed=0))
     ]
     assert errors[0] < errors[1] / 2

@@ -57,6 +57,23 @@ def test_the_answer_makes_the_perturbed_gradient_vanish():
     assert float(jnp.max(jnp.abs(slope))) < 1e-10
 
 
+def test_in_single_precision_only_the_release_is_rounded():
+    """Rounding on the way would be a residual larger than the one that is accounted for."""
+    shard = make_shards(agents=1).shard(0)
+    draw = np.random.default_rng(1)
+    noise, v = (draw.standard_normal(shape).astype("f") for shape in ((2, 3), 3))
+    oracle = PerturbedStep(dataclasses.replace(STEP, rho=0.01))
+
+    def answer(dtype):
+        data = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float32).astype(dtype), shard)
+        centre = Centre(jnp.asarray(v, dtype))
+        return np.asarray(oracle.answer(data, jnp.asarray(12, dtype), centre, noise.astype(dtype)))
+
+    short, long = answer("float32"), answer("float64")
+    assert short.dtype == np.float32
+    np.testing.assert_array_equal(short, long.astype("f"))
+
+
 def test_the_certificate_is_that_of_the_events_of_the_worst_agent():
     shards = make_shards()
     made = planned(shards)

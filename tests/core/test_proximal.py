@@ -110,6 +110,24 @@ def test_no_neighbour_moves_the_step_beyond_its_bound_however_early_it_stops(
     assert gone <= bound(oracle, first, ZeroOut()) + slack
 
 
+@pytest.mark.parametrize("loss", [Logistic(), HuberHinge(0.5)])
+def test_targets_outside_the_losss_domain_cannot_break_the_bound_of_the_step(loss):
+    """The smoothness is enforced, not believed: a target of 1000 would make it 10^6 times that."""
+    oracle = ProximalStep(plain(loss), 1.0, 0.5, 1.0)
+    most, limit, solve = 0.0, 2 / 20 / 0.5, jax.jit(oracle.exact)
+    for seed in range(60):
+        draw = np.random.default_rng(seed)
+        x, y = draw.standard_normal((21, 2)), 1000 * np.sign(draw.standard_normal(20))
+        x /= 1.000001 * np.linalg.norm(x, axis=1, keepdims=True)
+        x, row = x[:20], x[20]
+        first = pack(x, y, [np.arange(20)], record_norm=1.0, precision="float64", enforce="clip")
+        second = replace_record(first, 0, 0, row, -y[0])
+        v, count = jnp.asarray(0.1 * draw.standard_normal(2)), jnp.asarray(20.0)
+        one, two = (solve(s.shard(0), count, Centre(v)) for s in (first, second))
+        most = max(most, float(jnp.linalg.norm(one - two)))
+    assert most <= limit * (1 + 1e-9)
+
+
 def opposite_pair():
     first = replace_record(shards_of(Squared(), 0), 0, 0, np.array([NORM, 0.0]) * (1 - 1e-9), -1e4)
     return first, replace_record(first, 0, 0, np.array([NORM, 0.0]) * (1 - 1e-9), 1e4)

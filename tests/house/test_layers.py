@@ -16,7 +16,7 @@ LAYERS = [
     ("typing", "checks", "errors", "spec"),
     ("problems", "network", "privacy"),
     ("oracles",),
-    ("algorithms",),
+    ("algorithms", "as_published"),
     ("wiring", "describe", "program", "credit", "plan", "transcript", "door", "protocol"),
     ("runtime",),
     ("audit",),

@@ -11,6 +11,7 @@ from tacit.algorithms.algorithm import (
 )
 from tacit.algorithms.consensus_admm import ConsensusADMM, DualMessage, at_agents
 from tacit.algorithms.dp_admm import DPADMM
+from tacit.algorithms.general_consensus import GeneralConsensus, lifts
 from tacit.algorithms.gossip import EXTRA, NIDS, DIGing
 from tacit.algorithms.linearised_admm import LinearisedADMM, LocalMessage, LocalPublic
 from tacit.algorithms.local_settings import PublicSettings, PublishedSettings, Settings
@@ -24,8 +25,20 @@ from tacit.algorithms.rate_bounds import (
     strongly_convex_bound,
 )
 from tacit.algorithms.recal import RECAL
-from tacit.algorithms.registry import ALGORITHMS, METHODS, Choice, Method, method_named
+from tacit.algorithms.registry import (
+    ALGORITHMS,
+    METHODS,
+    STAR_ALGORITHMS,
+    Choice,
+    Method,
+    method_named,
+)
 from tacit.algorithms.sadmm import SADMM, RenyiADMM
+from tacit.algorithms.shared_coordinates import (
+    SharedCoordinates,
+    everything_shared,
+    shared_coordinates,
+)
 from tacit.algorithms.splitting import Iterate, RateWarning, SplittingADMM
 from tacit.algorithms.vradmm import VRADMM, variance_reduction
 from tacit.algorithms.walkman import Walkman
@@ -39,12 +52,14 @@ __all__ = [
     "NIDS",
     "RECAL",
     "SADMM",
+    "STAR_ALGORITHMS",
     "VRADMM",
     "Algorithm",
     "Choice",
     "ConsensusADMM",
     "DIGing",
     "DualMessage",
+    "GeneralConsensus",
     "GossipAlgorithm",
     "Iterate",
     "LinearisedADMM",
@@ -61,14 +76,18 @@ __all__ = [
     "RelayAlgorithm",
     "RenyiADMM",
     "Settings",
+    "SharedCoordinates",
     "SplittingADMM",
     "StarAlgorithm",
     "Turn",
     "Walkman",
     "at_agents",
+    "everything_shared",
+    "lifts",
     "method_named",
     "nonsmooth_bound",
     "running_average",
+    "shared_coordinates",
     "smooth_bound",
     "steady_rho",
     "strongly_convex_bound",

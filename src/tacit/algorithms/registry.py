@@ -9,16 +9,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Literal
 
 from tacit.algorithms.admm import ADMM
-from tacit.algorithms.algorithm import StarAlgorithm
+from tacit.algorithms.algorithm import Algorithm, StarAlgorithm
 from tacit.algorithms.consensus_admm import at_agents
 from tacit.algorithms.dp_admm import DPADMM
+from tacit.algorithms.gossip import EXTRA, NIDS
 from tacit.algorithms.linearised_admm import LinearisedADMM
 from tacit.algorithms.noisy_gradient import NoisyGradient
 from tacit.algorithms.one_question import OneQuestion
+from tacit.algorithms.recal import RECAL
 from tacit.algorithms.sadmm import SADMM, RenyiADMM
 from tacit.algorithms.vradmm import VRADMM, variance_reduction
+from tacit.algorithms.walkman import Walkman
 from tacit.errors import InputError
 from tacit.oracles import (
     Gradient,
@@ -100,9 +104,12 @@ class Method:
         Its questions of kind 1, 2 and so on.
     epoch
         From the sampling rate to the number of rounds that belong together.
+    network
+        "relay" or "gossip" if there is no aggregator; on a relay `rounds` counts sweeps, of as many
+        hops as there are agents.
     """
 
-    algorithm: Callable[[Choice], StarAlgorithm]
+    algorithm: Callable[[Choice], Algorithm]
     oracle: Callable[[Choice], Oracle]
     rounds: int = 200
     sampled: bool = False
@@ -113,6 +120,7 @@ class Method:
     structured: bool = False
     others: Callable[[Choice], tuple[Oracle, ...]] = _none
     epoch: Callable[[float], int] = _one
+    network: Literal["relay", "gossip"] | None = None
 
 
 def _noisy_gradient(choice: Choice) -> StarAlgorithm:
@@ -208,9 +216,14 @@ METHODS: Mapping[str, Method] = MappingProxyType(
             epoch=lambda rate: _inner(rate) + 1,
         ),
         "renyi-admm": Method(_renyi_admm, _batch, sampled=True, structured=True),
+        "recal": Method(lambda choice: RECAL(choice.problem), _gradient, network="relay"),
+        "walkman": Method(lambda choice: Walkman(choice.problem), _gradient, network="relay"),
+        "nids": Method(lambda choice: NIDS(choice.problem), _gradient, network="gossip"),
+        "extra": Method(lambda choice: EXTRA(choice.problem), _gradient, network="gossip"),
     }
 )
 ALGORITHMS = tuple(METHODS)
+STAR_ALGORITHMS = tuple(name for name, method in METHODS.items() if method.network is None)
 
 
 def method_named(name: str) -> Method:

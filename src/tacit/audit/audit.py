@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float
 
 from tacit import checks
-from tacit.algorithms import Algorithm, Choice, method_named
+from tacit.algorithms import Algorithm, Choice, Method, method_named
 from tacit.audit.canary import Canary, canary, opened
 from tacit.audit.faults import BothAnswers, Fault, Subject, plant
 from tacit.audit.likelihood import LowerBound, log_likelihood_ratio, lower_bound
@@ -21,7 +21,7 @@ from tacit.audit.replay import ReplayReport, replay
 from tacit.audit.residuals import ResidualReport, residual_report
 from tacit.door import Live, Pair, Rival
 from tacit.errors import InputError
-from tacit.network import Walk
+from tacit.network import Walk, metropolis, path, ring, uniform_walk
 from tacit.oracles import Oracle
 from tacit.plan import Plan, Terms, plan
 from tacit.privacy import Adjacency, Messages, Observer, ReplaceOne, epsilon_of
@@ -143,7 +143,8 @@ def audit(  # noqa: PLR0913 - who is attacked, by whom, with what
     observer
         Who attacks; every message, if not given.
     network
-        Of `AGENTS` agents, for gossip and relay; a walk's hops are then the rounds.
+        Of `AGENTS` agents, for gossip and relay; a walk's hops are then the rounds. If none is
+        given for a method that needs one, a random walk on a ring or gossip on a path.
 
     Notes
     -----
@@ -212,8 +213,15 @@ def _prepared(
         )
     choice = Choice(problem=pair_for().problem, clip=1.0, record_norm=1.0)
     pair = pair_for(oracle=method.oracle(choice))
-    rounds = min(ROUNDS, method.rounds)
+    rounds, network = min(ROUNDS, method.rounds), network or _usual_network(method)
     return pair, _plan(method.algorithm(choice), pair, (mu, observer), rounds, network)
+
+
+def _usual_network(method: Method) -> Network:
+    """Return a network of `AGENTS` agents for methods that need one."""
+    if method.network == "relay":
+        return uniform_walk(ring(AGENTS), ROUNDS * AGENTS, seed=0)
+    return metropolis(path(AGENTS)) if method.network == "gossip" else None
 
 
 def _plan(

@@ -69,8 +69,9 @@ def objectives(made: list[Plan], shards: Shards) -> Float[HostArray, "B S"]:
     doors = jax.vmap(door)(jax.random.split(jax.random.key(0), SEEDS))
     models, _ = sweep(stack(programs), doors, behind_the_door(made[0], shards), keep=frozenset())
     problem = lasso(Logistic(), shards.dimension, weight=WEIGHT).composed
-    value = jax.vmap(jax.vmap(lambda model: problem.objective(model, shards)))
-    return np.asarray(value(jnp.asarray(models)))
+    flat = jnp.asarray(models).reshape(-1, models.shape[-1])
+    values = jax.vmap(lambda model: problem.objective(model, shards))(flat)
+    return np.asarray(values).reshape(models.shape[:2])
 
 
 def gaps() -> dict[str, Float[HostArray, "B S"]]:

@@ -9,7 +9,12 @@ from tacit.claims import (
     liu2022_thm2,
     liu2022_thm4_rank,
     ryu2023_obj_vs_out,
+    ryu2023_opf_sensitivity,
     ryu2023_thm4_6,
+    wang2024_lemma5,
+    wang2024_plf,
+    wang2024_tables,
+    wang2024_thm4,
 )
 from tacit.claims.claim import Claim
 from tacit.errors import InputError
@@ -18,6 +23,11 @@ REGISTER: tuple[Claim, ...] = (
     huang2019_thm2.CLAIM,
     ryu2023_thm4_6.CLAIM,
     ryu2023_obj_vs_out.CLAIM,
+    ryu2023_opf_sensitivity.CLAIM,
+    wang2024_thm4.CLAIM,
+    wang2024_lemma5.CLAIM,
+    wang2024_tables.CLAIM,
+    wang2024_plf.CLAIM,
     liu2022_thm1.CLAIM,
     liu2022_thm2.CLAIM,
     liu2022_thm4_rank.CLAIM,

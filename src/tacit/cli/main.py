@@ -15,6 +15,7 @@ from tacit.cli.account import account
 from tacit.cli.audit import audit
 from tacit.cli.bounds import bounds
 from tacit.cli.claims import claims
+from tacit.cli.grid import grid
 from tacit.cli.output import error_line
 from tacit.cli.plan import plan
 from tacit.cli.predict import predict
@@ -64,7 +65,7 @@ def application() -> typer.Typer:
     return app
 
 
-_COMMANDS = (plan, train, bounds, predict, show, account, audit, claims, reproduce)
+_COMMANDS = (plan, train, bounds, predict, show, grid, account, audit, claims, reproduce)
 _DESCRIPTION = "Differentially private distributed convex optimisation."
 
 

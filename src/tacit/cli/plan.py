@@ -203,10 +203,10 @@ def _by_file(given: _Given) -> tuple[Any, int | None, int, float, bool]:
 
 def _names(public: _Public, algorithm: str | None, *, batches: bool) -> tuple[str, ...]:
     """Return which methods to forecast, the default of `tacit train` first."""
-    from tacit.algorithms import METHODS  # noqa: PLC0415 - start-up
+    from tacit.algorithms import METHODS, STAR_ALGORITHMS  # noqa: PLC0415 - start-up
 
     if algorithm is not None:
-        plain = tuple(name for name, method in METHODS.items() if not method.structured)
+        plain = tuple(name for name in STAR_ALGORITHMS if not METHODS[name].structured)
         return (one_of("--algorithm", algorithm, plain),)
     once = ("one-question",) if public.loss == "squared" else ()
     return ("noisy-gradient", "dp-admm", *once, *(("dp-sgd",) if batches else ()))

@@ -61,7 +61,8 @@ def _sentences(made: Reproduction) -> str:
     for heading, whose in (("The paper's orderings", "paper"), ("Ours, beside them", "ours")):
         lines += [heading]
         for ordering in made.claims(whose=whose):
-            lines += [f"  {ordering.part}: {ordering.claim}: {ordering.verdict}"]
-            lines += [f"    {pair}" for pair in ordering.pairs if not pair.holds]
+            about = f"{ordering.part}: {ordering.claim}"
+            lines += [f"  {about}: {ordering.verdict}, {ordering.count}"]
+            lines += [f"    {pair}" for pair in ordering.telling]
         lines += [""]
     return "\n".join([*lines, f"Took {made.seconds:.0f} s"])

@@ -87,8 +87,9 @@ def train(  # noqa: PLR0913, PLR0917 - one parameter per option
     algorithm: Annotated[
         str,
         typer.Option(
-            help="noisy-gradient, dp-admm, linearised-admm, pvp, dvp, dp-sgd, (squared loss) "
-            "one-question or, with --structure, sadmm, vradmm, renyi-admm."
+            help="With an aggregator: noisy-gradient, dp-admm, linearised-admm, pvp, dvp, dp-sgd "
+            "or (squared loss) one-question. On a network: recal, walkman, nids, extra. With "
+            "--structure: sadmm, vradmm, renyi-admm."
         ),
     ] = "noisy-gradient",
     rounds: Annotated[int | None, typer.Option(help="The algorithm's own if not given.")] = None,
@@ -113,6 +114,19 @@ def train(  # noqa: PLR0913, PLR0917 - one parameter per option
     smoothing: Annotated[
         float, typer.Option(help="Of sadmm and vradmm: strength of Laplacian smoothing.")
     ] = 0.0,
+    network: Annotated[
+        str | None,
+        typer.Option(
+            help="Without aggregator: ring (if not given), path, star, complete, grid, grid:RxC, "
+            "erdos-renyi:P, regular:D, or a file of edges (.txt, .csv, .edges, .graphml)."
+        ),
+    ] = None,
+    walk: Annotated[
+        str | None, typer.Option(help="On a relay: cyclic (if not given) or random.")
+    ] = None,
+    cap: Annotated[
+        int | None, typer.Option(help="On a relay: the most answers that an agent gives.")
+    ] = None,
     seed: Annotated[
         int | None, typer.Option(help="Of the noise: then the run is a reproduction, not private.")
     ] = None,
@@ -139,6 +153,7 @@ def train(  # noqa: PLR0913, PLR0917 - one parameter per option
         "constraint": constraint, "clip": clip, "sampling_rate": sampling_rate, "rho": rho,
         "local_updates": local_updates, "structure": structure, "smoothing": smoothing,
         "graph": None if graph is None else str(graph),
+        "network": network, "walk": walk, "cap": cap,
     }  # fmt: skip
     options = TableOptions(target=target, bounds=bounds, agent_column=agent_column, test=test)
     delivery = Delivery(out, force, oracle_metrics, json)
@@ -233,6 +248,7 @@ def _prepared(
 def _check_problem(dataset: Dataset | Table, request: Request) -> None:
     """Raise unless there is such a problem, and the algorithm solves it in so many rounds."""
     from tacit.algorithms import Choice, method_named  # noqa: PLC0415 - start-up
+    from tacit.experiments.connection import network_for  # noqa: PLC0415 - start-up
     from tacit.experiments.material import problem_for  # noqa: PLC0415 - start-up
     from tacit.experiments.request import sampling_rate  # noqa: PLC0415 - start-up
 
@@ -241,6 +257,7 @@ def _check_problem(dataset: Dataset | Table, request: Request) -> None:
     rate = sampling_rate(request) or 1.0
     choice = Choice(problem=problem, clip=math.inf, record_norm=1.0, rate=rate)
     method.algorithm(choice).questions(_rounds(request))
+    network_for(request)
 
 
 def _trained(
@@ -269,7 +286,12 @@ def small(dataset: Dataset | Table) -> bool:
 
 
 def _heading(dataset: Dataset | Table, request: Request) -> str:
+    from tacit.algorithms import method_named  # noqa: PLC0415 - start-up
+    from tacit.experiments.connection import DEFAULT_NETWORK  # noqa: PLC0415 - start-up
+
     agents, rounds = _count(request.agents, "agent"), _count(_rounds(request), "round")
+    if method_named(request.algorithm).network is not None:
+        rounds += f" on {request.network or DEFAULT_NETWORK}"
     return (
         f"Training on {dataset.title}: {dataset.train_rows:,} records, {agents}\n"
         f"{request.algorithm}, {rounds}; observer {request.observer}, relation "

@@ -9,6 +9,7 @@ import numpy as np
 from tacit import checks
 from tacit.algorithms import Choice, Noise, method_named, steady_rho
 from tacit.errors import InputError
+from tacit.experiments.connection import network_for
 from tacit.experiments.request import Request, local_updates, rounds_of, sampling_rate, terms_for
 from tacit.plan import Plan, plan
 from tacit.privacy import gaussian_multiplier, mean_gradient_bound
@@ -43,6 +44,7 @@ def planned(problem: Problem, facts: Spec, request: Request) -> Plan:
         terms_for(request),
         rounds=checks.at_least("rounds", rounds, 1),
         precision="float32",
+        network=network_for(request),
     )
 
 

@@ -41,6 +41,8 @@ class Request:
         Of Poisson batches, for algorithms that sample; None for `DEFAULT_RATE`.
     rho
         The ADMM parameter, for algorithms that have one; None for a public choice.
+    network, walk, cap
+        For algorithms without aggregator, see `tacit.experiments.connection.network_for`.
     local_updates
         Questions of an agent in one round, for algorithms that have local updates.
     structure, graph
@@ -68,6 +70,9 @@ class Request:
     structure: str | None = None
     graph: str | None = None
     smoothing: float = 0.0
+    network: str | None = None
+    walk: str | None = None
+    cap: int | None = None
 
 
 def terms_for(request: Request) -> Terms:
@@ -85,7 +90,8 @@ def rounds_of(request: Request) -> int:
     if request.rounds is not None:
         return request.rounds
     epoch = method.epoch(sampling_rate(request) or 1.0)
-    return epoch * max(1, round(method.rounds / epoch))
+    hops = request.agents if method.network == "relay" else 1
+    return epoch * max(1, round(method.rounds / epoch)) * hops
 
 
 def sampling_rate(request: Request) -> float | None:

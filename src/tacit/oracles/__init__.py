@@ -10,6 +10,7 @@ from tacit.oracles.projected_step import ProjectedStep, Step
 from tacit.oracles.proximal import ProximalStep
 from tacit.oracles.sampling import check_sampling
 from tacit.oracles.statistics import Statistics, packed, statistics_size, unpacked
+from tacit.oracles.targets import Residual, TargetGradient, TargetQuestion, Targets
 
 __all__ = [
     "Centre",
@@ -22,10 +23,14 @@ __all__ = [
     "Point",
     "ProjectedStep",
     "ProximalStep",
+    "Residual",
     "Size",
     "Snapshot",
     "Statistics",
     "Step",
+    "TargetGradient",
+    "TargetQuestion",
+    "Targets",
     "check_sampling",
     "packed",
     "poisson_batch",

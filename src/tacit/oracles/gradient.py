@@ -50,9 +50,11 @@ class Gradient(Oracle):
     def exact(self, shard: Shard, count: Float[Array, ""], query: Point) -> Float[Array, "..."]:
         coefficient = self.loss.coefficient(shard.features @ query.x, shard.targets)
         clipped = clip_coefficient(coefficient, self.coefficient_bound)
-        mask = shard.mask.reshape(shard.mask.shape + (1,) * (clipped.ndim - 1))
+        if clipped.ndim == 1:
+            # over one agent's rows several times quicker than the transpose under XLA on a CPU
+            return jnp.matmul(clipped * shard.mask, shard.features) / count
         # of the forms tried, this one is the quickest under XLA on a CPU
-        return jnp.matmul(shard.features.T, clipped * mask) / count
+        return jnp.matmul(shard.features.T, clipped * shard.mask[:, None]) / count
 
     @override
     def bound(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 
 import equinox as eqx
+import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 from typing_extensions import override
@@ -15,7 +17,7 @@ from tacit.oracles.proximal import ProximalStep
 from tacit.privacy import Adjacency, Inside, Norm, SensitivityBound
 from tacit.problems import Shard, WholeSpace
 from tacit.spec import Spec
-from tacit.typing import Array, HostArray
+from tacit.typing import Array, HostArray, PyTree
 
 
 class PerturbedStep(Oracle):
@@ -25,6 +27,7 @@ class PerturbedStep(Oracle):
 
     that is the proximal step at the centre v - b / rho. It is computed like that of `ProximalStep`
     and released with N(0, (output_noise scale / rho)^2 I) on top, which covers the residual.
+    Everything up to that release is computed in double precision, whatever the run's.
 
     **Guarantee.** The exact minimiser follows the curve of `tacit.privacy.objective_deltas` with
     Delta = D_g the sensitivity of grad f_i and J = log(1 + s R^2 / (m_i rho)), s the smoothness of
@@ -79,10 +82,12 @@ class PerturbedStep(Oracle):
         query: Centre,
         noise: Float[Array, "2 ..."],
     ) -> Float[Array, "..."]:
-        inside, outside = noise / self.step.rho
+        # in single precision rounding would exceed the residual that the output noise is made for
+        shard, count, query, wide = _in_double((shard, count, query, noise))
+        inside, outside = wide / self.step.rho
         minimiser = self.step.exact(shard, count, Centre(query.v - inside))
         answer: Array = minimiser + self.output_noise * outside
-        return answer
+        return answer.astype(noise.dtype)
 
     @override
     def bound(
@@ -117,3 +122,7 @@ class PerturbedStep(Oracle):
                 "the law of noise inside an objective is known here for one record, not for all "
                 "records of an agent; add the noise to the output (ProximalStep)"
             )
+
+
+def _in_double(tree: PyTree) -> PyTree:
+    return jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float64), tree)

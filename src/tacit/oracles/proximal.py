@@ -34,7 +34,8 @@ class ProximalStep(Oracle):
         x <- P(x - s grad f_i(x)),    P(u) = argmin_{w in C} r(w) + (rho/2)|w - v|^2 + |w - u|^2/2s.
 
     I - s grad f_i does not expand (f_i is convex and L-smooth, clipped or not: the coefficient of a
-    scalar margin stays monotone), P contracts by q = 1 / (1 + s rho). So after K steps
+    scalar margin stays monotone; targets for which the loss is steeper are clipped to its domain),
+    P contracts by q = 1 / (1 + s rho). So after K steps
 
         |x_K - w_i(v)| <= q^K c_1 / rho,    c_1 = record_norm min(lipschitz, clip),
 
@@ -108,6 +109,8 @@ class ProximalStep(Oracle):
     @override
     def exact(self, shard: Shard, count: Float[Array, ""], query: Centre) -> Float[Array, "..."]:
         step, v = jnp.asarray(self._step, query.v.dtype), query.v
+        targets = self.problem.loss.within_domain(shard.targets)
+        shard = dataclasses.replace(shard, targets=targets)
         pulled = 1 / (1 + step * self.rho)  # the two squares together are one of this width
 
         def forward(_: int, x: Array) -> Array:

@@ -13,6 +13,8 @@ from tacit.typing import HostArray
 
 # the angle between two records is covered by this many intervals; more is sharper, never unsafe
 _ANGLES = 16
+# and the length of the noise in their plane by this many
+_RADII = 48
 # integrals are sums over steps of at most this part of the loss
 _FINEST = 1 / 2000
 
@@ -56,10 +58,22 @@ def objective_deltas(
     with independent normal Z_1, Z_2, whatever y does. So the loss is at most L = J + M_phi
     pointwise, and delta(e) <= E (1 - exp(e - L))_+ . The angle is not known: the largest value
     over phi is taken, over intervals [phi, phi'] with cos phi and sin phi' (an upper bound).
-    (iii) Exchanging D and D' gives the same bound for e >= 0, and hence
+    (iii) d moves little where a term is smooth. The Jacobian of d in g is
+    (a' z z' - a x x') (Hess G)^-1, of norm at most k = beta / lam = exp(J) - 1. Let N and m be the
+    components of g / sigma and d / sigma in the span of x and z, and m_0 the value of m at N = 0
+    with the rest of g as it is: then N is standard normal given m_0, |m - m_0| <= k |N| and
+    |m|, |m_0| <= u. Hence, with Z = N'm_0 / |m_0|,
+
+        N'm + |m|^2 / 2 <= u^2 / 2 + min(u max(Z, 0) + k |N|^2, u |N|),
+
+    a normal tail but for terms in k, where (ii) has twice that tail: composed answers then cost
+    little more than plain Gaussian ones plus J each. This gives a second bound on delta(e); the
+    smaller of the two holds. With one record N = Z, and the minimum is u Z for Z >= 0. With two,
+    the tail is an upper sum over |N|, given which the direction of N is uniform.
+    (iv) Exchanging D and D' gives the same bound for e >= 0, and hence
     delta(-e) = 1 - exp(-e) (1 - delta'(e)) for negative arguments. As a function of exp(e) the
     truth is convex, so the lower convex hull of the bound is a bound as well: it is returned.
-    Integrals are upper sums. For one record and e >= 0 this is Theorem 4.1 of Redberg, Koskela and
+    Integrals are upper sums. For one record and e >= 0, (ii) is Theorem 4.1 of Redberg, Koskela and
     Wang 2023, with log(1 + beta/lam) in place of -log(1 - beta/lam): there lam includes the
     record's own curvature.
     """
@@ -72,32 +86,39 @@ def objective_deltas(
 def _one_sided(
     grid: HostArray, step: float, shift: float, jacobian: float, *, replaced: bool
 ) -> HostArray:
-    """Return max over phi of E (1 - exp(e - J - M_phi))_+ at the points of the grid, e >= 0."""
+    """Return the smaller of the bounds (ii) and (iii) at the points of the grid, e >= 0."""
     substeps = math.ceil(step / (_FINEST * max(shift, 0.1 * jacobian)))
     fine = step / substeps
     # values of M: from below -J, so that every e - J of the grid is met or rounded down
     first = -math.ceil(jacobian / fine)
     points = fine * np.arange(first, first + substeps * len(grid) + 1)
-    best = np.zeros(len(grid))
-    for large, small in _radii(shift, replaced=replaced):
-        best = np.maximum(best, _expectation(points, fine, large, small)[::substeps][: len(grid)])
-    return np.minimum(best, 1.0)
+
+    def bound(tail: HostArray) -> HostArray:
+        return _expectation(tail, fine)[::substeps][: len(grid)]
+
+    tail = _smooth_tail(points - shift**2 / 2, shift, math.expm1(jacobian), replaced=replaced)
+    smooth = np.minimum(bound(tail), 1.0)
+    if not replaced:  # (iii) is then nowhere above (ii)
+        return smooth
+    corners = np.zeros(len(grid))
+    for large, small in _radii(shift):
+        corners = np.maximum(corners, bound(_tail(points, large, small)))
+    return np.minimum(corners, smooth)
 
 
-def _radii(shift: float, *, replaced: bool) -> list[tuple[float, float]]:
-    if not replaced:
-        return [(shift, 0.0)]
+def _radii(shift: float) -> list[tuple[float, float]]:
     angles = np.linspace(0, np.pi / 4, _ANGLES + 1)
     pairs = zip(np.cos(angles[:-1]), np.sin(angles[1:]), strict=True)
     return [(float(shift * a), float(shift * b)) for a, b in pairs]
 
 
-def _expectation(points: HostArray, fine: float, large: float, small: float) -> HostArray:
+def _expectation(tail: HostArray, fine: float) -> HostArray:
     """Return an upper sum of int_e^inf exp(e - m) P(M > m) dm at every point e.
 
-    Beyond the last point P(M > m) is bounded by its value there.
+    `tail` is P(M > m) at the points, `fine` apart; beyond the last it is bounded by its value
+    there.
     """
-    tail = _tail(points, large, small)[::-1]
+    tail = tail[::-1]
     decay = math.exp(-fine)
     start = [decay * tail[0]]  # as if the last value went on for ever
     values, _ = lfilter([1 - decay], [1, -decay], tail, zi=start)
@@ -111,10 +132,28 @@ def _tail(points: HostArray, large: float, small: float) -> HostArray:
 
 
 def _beyond(points: HostArray, size: float) -> HostArray:
-    if size == 0:
-        return np.where(points < 0, 1.0, 0.0)
     at_least = np.maximum(0.0, points / size - size / 2)
     return np.asarray(erfc(at_least / math.sqrt(2)))
+
+
+def _smooth_tail(excess: HostArray, shift: float, stretch: float, *, replaced: bool) -> HostArray:
+    """Return P(min(u max(Z, 0) + k |N|^2, u |N|) > t), 1 where t < 0."""
+    t = np.maximum(excess, 0.0)
+    least = t / shift
+    if not replaced:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            other_side = np.fmax(least, np.sqrt(t / stretch))
+        tail = (erfc(least / math.sqrt(2)) + erfc(other_side / math.sqrt(2))) / 2
+        return np.where(excess < 0, 1.0, tail)
+    total, beyond = np.zeros(len(t)), np.exp(-(least**2) / 2)
+    # |N| from t/u on; the probability of a direction rises with it, so its value at the far end
+    for far in np.linspace(0, 2, _RADII + 1)[1:] ** 2:
+        radius = least + far
+        cosine = (t - stretch * radius**2) / (shift * radius)
+        share = np.where(cosine <= 0, 1.0, np.arccos(np.clip(cosine, 0, 1)) / np.pi)
+        rest = np.exp(-(radius**2) / 2)
+        total, beyond = total + (beyond - rest) * share, rest
+    return np.where(excess < 0, 1.0, total + beyond)
 
 
 def _hull(arguments: HostArray, values: HostArray) -> HostArray:

@@ -77,9 +77,14 @@ class ZeroOut(Relation):
 @final
 @dataclass(frozen=True)
 class BoundedChange(Relation):
-    """One record moves by at most `beta` in Euclidean norm (in the units of the record)."""
+    """One record moves by at most `beta` in Euclidean norm (in the units of the record).
+
+    `record` says in a few words what a record is, for the certificate; what of it is private
+    must fit the question (`tacit.oracles.Targets` and its kin: the target, features are public).
+    """
 
     beta: float
+    record: str = "record"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "beta", checks.positive("beta", self.beta))
@@ -91,7 +96,7 @@ class BoundedChange(Relation):
 
     def describe(self, unit: Unit) -> str:
         """Return what neighbouring means, as one sentence."""
-        what = "One record of one agent" if unit == "record" else "Every record of one agent"
+        what = f"{'One' if unit == 'record' else 'Every'} {self.record} of one agent"
         return f"{what} moves by at most {self.beta:g} in Euclidean norm; counts stay as they are."
 
 

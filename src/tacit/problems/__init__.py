@@ -1,5 +1,11 @@
 """Problems: losses, regularisers, sets, private records and how they are shared among agents."""
 
+from tacit.problems.agent_cones import (
+    AgentCones,
+    ConeProgram,
+    cones_of_agents,
+    quadratic_minimum,
+)
 from tacit.problems.clipping import clip_coefficient, default_clip
 from tacit.problems.cones import Cone
 from tacit.problems.conic import AgentSets, ConicSet, polyhedron
@@ -41,11 +47,13 @@ from tacit.problems.structured import (
 __all__ = [
     "L1",
     "L2",
+    "AgentCones",
     "AgentSets",
     "Ball",
     "Box",
     "ComposedL1",
     "Cone",
+    "ConeProgram",
     "ConicSet",
     "ConvexSet",
     "ElasticNet",
@@ -71,6 +79,7 @@ __all__ = [
     "chain",
     "check_norms",
     "clip_coefficient",
+    "cones_of_agents",
     "contiguous_partition",
     "default_clip",
     "differences",
@@ -85,6 +94,7 @@ __all__ = [
     "partition_by",
     "polyhedron",
     "public_facts",
+    "quadratic_minimum",
     "random_partition",
     "replace_record",
     "row_norms",

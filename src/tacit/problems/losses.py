@@ -71,6 +71,10 @@ class Loss(eqx.Module):
     ) -> Float[Array, "M"]:
         """Return the error of every record: 0 or 1, or the squared error for a regression."""
 
+    def within_domain(self, targets: Shaped[Array, "M"]) -> Shaped[Array, "M"]:
+        """Return targets for which `smoothness` is a true bound: those that it is one for stay."""
+        return targets
+
     @abc.abstractmethod
     def check_targets(self, targets: HostArray) -> None:
         """Raise `InputError` unless `lipschitz` is a true bound for these targets."""
@@ -181,6 +185,10 @@ class Logistic(Loss):
         """Return 1 where the sign is wrong, else 0."""
         return (_sign(margins) != targets).astype(margins.dtype)
 
+    def within_domain(self, targets: Shaped[Array, "M"]) -> Shaped[Array, "M"]:
+        """Return the targets clipped to [-1, 1]: the second derivative grows with their square."""
+        return jnp.clip(targets, -1, 1)
+
     def check_targets(self, targets: HostArray) -> None:
         """Accept -1 and 1 only: a target of size s would multiply the Lipschitz constant by s."""
         _check_signs(targets)
@@ -243,6 +251,10 @@ class HuberHinge(Loss):
     def error(self, margins: Float[Array, "M"], targets: Shaped[Array, "M"]) -> Float[Array, "M"]:
         """Return 1 where the sign is wrong, else 0."""
         return (_sign(margins) != targets).astype(margins.dtype)
+
+    def within_domain(self, targets: Shaped[Array, "M"]) -> Shaped[Array, "M"]:
+        """Return the targets clipped to [-1, 1]: the second derivative grows with their square."""
+        return jnp.clip(targets, -1, 1)
 
     def check_targets(self, targets: HostArray) -> None:
         """Accept -1 and 1 only: a target of size s would multiply the Lipschitz constant by s."""

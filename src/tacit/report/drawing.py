@@ -9,6 +9,7 @@ from html import escape
 from types import MappingProxyType
 from typing import Any
 
+import matplotlib
 from matplotlib.figure import Figure
 
 STYLE: Mapping[Any, Any] = MappingProxyType(
@@ -32,7 +33,8 @@ def inline_svg(figure: Figure, label: str) -> str:
     The file header and the metadata, which name outside addresses, are left out.
     """
     buffer = io.StringIO()
-    figure.savefig(buffer, format="svg", metadata={"Date": None}, transparent=True)
+    with matplotlib.rc_context(dict(STYLE)):
+        figure.savefig(buffer, format="svg", metadata={"Date": None}, transparent=True)
     svg = buffer.getvalue()
     body = re.sub(r"<metadata>.*?</metadata>", "", svg[svg.index("<svg") :], flags=re.DOTALL)
     return body.replace("<svg ", f'<svg role="img" aria-label="{escape(label)}" ', 1)

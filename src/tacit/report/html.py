@@ -7,7 +7,8 @@ from html import escape
 
 import tacit
 from tacit.experiments import Training
-from tacit.report.errors import error_name, error_text, percent
+from tacit.report.certificate_box import certificate_box, stamps
+from tacit.report.errors import error_name, error_text
 from tacit.report.figures import curves_svg
 from tacit.report.markup import document, list_of, section, table_of
 from tacit.report.settings import settings
@@ -30,8 +31,8 @@ def page(training: Training) -> str:
     sections = [
         f"<h1>{escape(title)}</h1>",
         f'<p class="lead">{escape(_story(training))}</p>',
-        _stamps(training),
-        _certificate(training),
+        stamps(training.certificate, training.warnings),
+        certificate_box(training.certificate),
         _metrics(training),
         section("Settings", table_of(settings(training)) + _settings_note()),
         section("What is not protected", list_of(_UNPROTECTED) + _threat_note()),
@@ -39,14 +40,6 @@ def page(training: Training) -> str:
         _footer(training),
     ]
     return document(title, sections)
-
-
-def budget(training: Training) -> str:
-    """Return the certified total as text; epsilon is never rounded down."""
-    epsilon, delta = training.certificate.epsilon, training.certificate.delta
-    if math.isinf(epsilon):
-        return "epsilon = infinity: no privacy"
-    return f"epsilon = {math.ceil(epsilon * 1e4 - 1e-6) / 1e4:.4f}, delta = {delta:g}"
 
 
 def _story(training: Training) -> str:
@@ -74,59 +67,6 @@ def _story(training: Training) -> str:
 
 def _kind(training: Training) -> str:
     return "regression" if training.dataset.task == "regression" else "classifier"
-
-
-def _stamps(training: Training) -> str:
-    stamps = []
-    if training.certificate.reproduction:
-        stamps.append(
-            "reproduction, not private: the noise came from a given seed, and whoever knows the "
-            "seed can draw it again"
-        )
-    if math.isinf(training.certificate.epsilon):
-        stamps.append("no privacy: no noise was added")
-    stamps += [f"warning: {text}" for text in training.warnings]
-    return "\n".join(f'<p class="stamp">{escape(text)}</p>' for text in stamps)
-
-
-def _certificate(training: Training) -> str:
-    certificate = training.certificate
-    mu = "none: the noise is not exactly Gaussian"
-    if certificate.mu is not None:
-        mu = f"{certificate.mu:.4g}" if math.isfinite(certificate.mu) else "infinite"
-    rows = [
-        ("mu (exact Gaussian privacy)", mu),
-        ("what one record means", f"{certificate.relation}: {certificate.record}"),
-        ("observer", _OBSERVERS.get(certificate.observer, certificate.observer)),
-        ("taken on trust", certificate.trust),
-        ("best attack", _attacker(training)),
-        *(("condition", text) for text in certificate.conditions),
-    ]
-    secret = not certificate.reproduction and math.isfinite(certificate.epsilon)
-    only_if = ""
-    if certificate.reproduction and math.isfinite(certificate.epsilon):
-        only_if = " <em>if the noise were secret</em>"
-    return (
-        f'<section class="{"box" if secret else "box open"}"><h2>Privacy certificate</h2>'
-        f'<p class="figures">{escape(budget(training))}{only_if}</p>{table_of(rows)}</section>'
-    )
-
-
-_OBSERVERS = {
-    "messages": "messages: reads every message of every agent",
-    "sum": "sum: sees the sum over all agents only",
-}
-
-
-def _attacker(training: Training) -> str:
-    if math.isinf(training.certificate.epsilon):
-        return "100 %: there is no noise"
-    if training.certificate.reproduction:
-        return "100 % for whoever knows the seed"
-    return (
-        f"true-positive rate at most {percent(training.certificate.attacker_tpr)} at 1 % false "
-        "positives, for an attacker who knows everything but one record"
-    )
 
 
 def _metrics(training: Training) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 from tacit.algorithms import Algorithm
 from tacit.describe import describe
 from tacit.experiments import Training
+from tacit.experiments.connection import DEFAULT_NETWORK
 from tacit.experiments.options import DEFAULT_LOSS
 
 _NAMES = {
@@ -35,13 +36,28 @@ def settings(training: Training) -> list[tuple[str, str]]:
         ("record norm, at most", f"{plan.spec.record_norm:g}"),
         ("gradient of one record, norm at most", f"{plan.spec.gradient_bound:.4g}"),
         ("noise multiplier (scale / sensitivity)", f"{plan.multiplier:.5g}"),
-        ("noise scale of an answer", spread(plan.ledger.scale)),
+        ("noise scale of an answer", spread(plan.ledger.scale[plan.ledger.asked])),
     ]
+    if plan.network is not None:
+        rows += _network(training)
     if plan.ledger.sampled:
         rows += [("sampling rate of the batches", spread(plan.ledger.rates))]
     rows += [(_NAMES.get(k, k), _over_time(v)) for k, v in plan.schedules.items()]
     rows += [(name, f"{value:g}") for name, value in _numbers(plan.program.algorithm)]
     return [*rows, ("precision", plan.precision), ("split seed", str(request.split_seed))]
+
+
+def _network(training: Training) -> list[tuple[str, str]]:
+    """Return how the agents are connected, and how often each was asked."""
+    request, answers = training.request, np.sum(training.plan.ledger.asked, axis=(1, 2))
+    named = ("walk", "cap")
+    given = [(name, str(getattr(request, name))) for name in named if getattr(request, name)]
+    return [
+        ("network", request.network or DEFAULT_NETWORK),
+        *given,
+        ("answers of an agent", spread(answers)),
+        ("epsilon of an agent", spread(training.certificate.per_agent_epsilon)),
+    ]
 
 
 def spread(values: Any) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from tacit.algorithms import StarAlgorithm
+from tacit.algorithms import Algorithm
 from tacit.door import Live
 from tacit.oracles import Oracle
 from tacit.plan import Plan, Terms, plan
@@ -37,7 +37,7 @@ class Arm:
     """
 
     name: str
-    algorithm: Callable[[Problem], StarAlgorithm]
+    algorithm: Callable[[Problem], Algorithm]
     oracle: Callable[[Problem], Oracle]
     clip: float
     rounds: int

@@ -47,8 +47,6 @@ def drawing(figure: Figure) -> Drawing:
         for place in axes[len(figure.panels) :]:
             place.set_axis_off()
         _legend(page, axes)
-        # positions are settled here, so that text is laid out in this style
-        page.canvas.draw()
     return page
 
 

@@ -26,6 +26,11 @@ class Pair:
         return self.smaller[1].mean < self.larger[1].mean
 
     @property
+    def gap(self) -> float:
+        """The second mean less the first, as a share of the second."""
+        return (self.larger[1].mean - self.smaller[1].mean) / abs(self.larger[1].mean or 1.0)
+
+    @property
     def clear(self) -> bool:
         """Whether the means are further apart than the sum of their two standard errors.
 
@@ -75,13 +80,31 @@ class Ordering:
         return all(pair.holds for pair in self.pairs)
 
     @property
+    def kept(self) -> int:
+        """How many pairs are in the claimed order."""
+        return sum(pair.holds for pair in self.pairs)
+
+    @property
+    def unclear(self) -> int:
+        """How many pairs differ by less than the spread of the repetitions can tell."""
+        return sum(not pair.clear for pair in self.pairs)
+
+    @property
     def verdict(self) -> str:
-        """In words: "comes out" or "does not come out", and at how many places."""
-        kept = sum(pair.holds for pair in self.pairs)
-        unclear = sum(not pair.clear for pair in self.pairs)
-        words = "comes out" if self.comes_out else "does not come out"
-        within = f", {unclear} of them within the spread" if unclear else ""
-        return f"{words} ({kept} of {len(self.pairs)} comparisons{within})"
+        """In words: "comes out" or "does not come out"."""
+        return "comes out" if self.comes_out else "does not come out"
+
+    @property
+    def count(self) -> str:
+        """At how many of the places, and how many of these are too close to tell."""
+        close = f", {self.unclear} too close to tell" if self.unclear else ""
+        return f"{self.kept} of {len(self.pairs)}{close}"
+
+    @property
+    def telling(self) -> tuple[Pair, ...]:
+        """The pairs out of order, or else the closest one."""
+        wrong = tuple(pair for pair in self.pairs if not pair.holds)
+        return wrong or (min(self.pairs, key=lambda pair: pair.gap),)
 
 
 def rising(

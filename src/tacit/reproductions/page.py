@@ -53,8 +53,9 @@ def _outcome(made: Reproduction) -> str:
 
 
 def _verdicts(orderings: list[Ordering]) -> str:
-    rows = [(o.verdict, f"{o.part}: {o.claim}") for o in orderings]
-    return table_of(rows)
+    rows = [[o.part, o.claim, o.verdict, o.count] for o in orderings]
+    table = _grid(("where", "claim", "verdict", "comparisons"), rows)
+    return f'<div class="small">{table}</div>'
 
 
 def _figure(made: Reproduction, figure: Figure) -> str:
@@ -80,7 +81,8 @@ def _evidence(made: Reproduction, part: str) -> str:
         pairs = list_of(str(pair) for pair in ordering.pairs)
         parts.append(
             f"<details><summary>{escape(whose + ordering.claim)}: "
-            f"<strong>{escape(ordering.verdict)}</strong></summary>{pairs}</details>"
+            f"<strong>{escape(ordering.verdict)}</strong>, {escape(ordering.count)}</summary>"
+            f"{pairs}</details>"
         )
     return "".join(parts)
 

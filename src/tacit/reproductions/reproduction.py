@@ -115,6 +115,7 @@ def _ordering(ordering: Ordering) -> dict[str, Any]:
         "claim": ordering.claim,
         "comes_out": ordering.comes_out,
         "verdict": ordering.verdict,
+        "count": ordering.count,
         "comparisons": [_pair(pair) for pair in ordering.pairs],
     }
 

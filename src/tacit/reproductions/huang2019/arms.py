@@ -22,12 +22,12 @@ from tacit.reproductions.huang2019.settings import (
     RHO,
     TOLERANCE,
     WEIGHT,
+    Kind,
     Scale,
 )
 from tacit.spec import Spec
 from tacit.typing import HostArray
 
-Kind = Literal["l1", "l2"]
 PROBLEMS: Mapping[str, Problem] = MappingProxyType(
     {
         "l1": Problem(Logistic(), L1(WEIGHT), WholeSpace()),

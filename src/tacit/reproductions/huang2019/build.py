@@ -29,7 +29,7 @@ def build(scale: Scale, report: Callable[[str], None]) -> Reproduction:
     """
     began = time.perf_counter()
     dataset = load("adult")
-    first, second = (measured_half(kind, dataset, scale, report) for kind in ("l1", "l2"))
+    halves = tuple(measured_half(kind, dataset, scale, report) for kind in scale.kinds)
     timed = timings(records(dataset, scale.records, scale.agents, seed=0), scale, report)
     return Reproduction(
         paper=PAPER,
@@ -37,13 +37,15 @@ def build(scale: Scale, report: Callable[[str], None]) -> Reproduction:
         problem=PROBLEM,
         settings=settings_of(scale),
         seeds=tuple(range(scale.repetitions)),
-        figures=(*figures(first, scale), *figures(second, scale)),
-        tables=(times_table(timed, scale), totals_table(second, scale)),
-        orderings=(
-            *claims.orderings(first, scale),
-            *claims.orderings(second, scale),
-            *claims.times(timed, scale),
+        figures=tuple(figure for half in halves for figure in figures(half, scale)),
+        tables=(
+            *([times_table(timed, scale)] if timed else []),
+            *(totals_table(half, scale) for half in halves if half.kind == "l2"),
         ),
-        notes=notes((first, second), scale),
+        orderings=(
+            *(claim for half in halves for claim in claims.orderings(half, scale)),
+            *(claims.times(timed, scale) if timed else []),
+        ),
+        notes=notes(halves, scale),
         seconds=time.perf_counter() - began,
     )

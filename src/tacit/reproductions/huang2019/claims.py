@@ -52,7 +52,7 @@ def _agents(half: Half, scale: Scale) -> list[Ordering]:
                 measure=metric,
             )
         ]
-        found.append(Ordering(part, f"more agents, larger {metric}", tuple(pairs)))
+        found.append(Ordering(part, f"more agents, larger {_plain(metric)}", tuple(pairs)))
     return found
 
 
@@ -75,11 +75,13 @@ def _accuracy(half: Half, scale: Scale) -> list[Ordering]:
     for metric in _METRICS:
         for name, settings in (("epsilon", by_epsilon(scale)), ("delta", by_delta(scale))):
             pairs = _helps(settings, [outcome.at(s, metric) for s in settings], metric)
-            found.append(Ordering(part, f"larger {name}, smaller {metric} of DP-ADMM", pairs))
+            found.append(
+                Ordering(part, f"larger {name}, smaller {_plain(metric)} of DP-ADMM", pairs)
+            )
     rivals = (DPSGD, PVP, DVP) if half.kind == "l2" else (DPSGD,)
     for rival in rivals:
         for metric in (ERROR, LOSS, OWN_LOSS):
-            claim = f"{metric}: DP-ADMM is better than {rival}"
+            claim = f"{_plain(metric)}: DP-ADMM is better than {rival}"
             found.append(Ordering(part, claim, _against(half, scale, DP_ADMM, rival, metric)))
     return found
 
@@ -92,11 +94,14 @@ def _ours(half: Half, scale: Scale) -> list[Ordering]:
     private = [half.outcomes[DP_ADMM].at(s, ERROR) for s in settings]
     cost = below((EXACT, [exact] * len(settings)), (DP_ADMM, private), list(map(_where, settings)))
     claims = [
-        Ordering(part, f"{ERROR}: {name} is better than {DP_ADMM}",
+        Ordering(part, f"{_plain(ERROR)}: {name} is better than {DP_ADMM}",
                  _against(half, scale, name, DP_ADMM, ERROR), "ours")
         for name in (PUBLIC, OURS)
     ]  # fmt: skip
-    return [*claims, Ordering(part, f"{ERROR}: privacy costs accuracy", cost, "ours")]
+    return [
+        *claims,
+        Ordering(part, f"{_plain(ERROR)}: {EXACT} is better than {DP_ADMM}", cost, "ours"),
+    ]
 
 
 def _all(scale: Scale) -> list[Setting]:
@@ -124,6 +129,11 @@ def _helps(
     )
     named = [(_where(setting), value) for setting, value in ordered]
     return tuple(Pair(measure, loose, tight) for tight, loose in pairwise(named))
+
+
+def _plain(metric: str) -> str:
+    """Return the name of a metric without its unit."""
+    return metric.partition(",")[0]
 
 
 def _where(setting: Setting) -> str:

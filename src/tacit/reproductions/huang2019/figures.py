@@ -39,7 +39,7 @@ def _agents(half: Half, scale: Scale) -> Figure:
         f"The same {scale.records:,} records are dealt out among more and more agents. Each agent "
         "hides one of its records, so the fewer it has the more noise it adds. How much accuracy "
         "does that cost?",
-        "accuracy falls as the number of agents grows, for all methods with noise of (26).",
+        "accuracy falls as the number of agents grows.",
     )
     panels = [_over_agents(half, scale, metric) for metric in (ERROR, LOSS)]
     return _figure(half, 0, "how many agents share the records", texts, panels)

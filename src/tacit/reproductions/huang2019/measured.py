@@ -18,6 +18,7 @@ from tacit.reproductions.huang2019.settings import (
     NO_NOISE,
     OUR_TOTAL,
     PER_ROUND,
+    Kind,
     Scale,
     Setting,
     published,
@@ -49,7 +50,7 @@ class Half:
         DP-ADMM as published and our noisy gradient, by number of agents.
     """
 
-    kind: arms.Kind
+    kind: Kind
     outcomes: dict[str, Outcome]
     divided: dict[int, dict[str, Outcome]]
     optimum: Optimum
@@ -76,7 +77,7 @@ def equal_totals(scale: Scale) -> tuple[Setting, ...]:
     return tuple(Setting(total, DELTA, seen) for seen in ("messages", "sum") for total in totals)
 
 
-def measured_half(kind: arms.Kind, dataset: Dataset, scale: Scale, report: Report) -> Half:
+def measured_half(kind: Kind, dataset: Dataset, scale: Scale, report: Report) -> Half:
     """Return all runs of one regulariser."""
     problem = PROBLEMS[kind]
     report(f"{kind}: sharing out records")
@@ -101,7 +102,7 @@ def measured_half(kind: arms.Kind, dataset: Dataset, scale: Scale, report: Repor
     return Half(kind, outcomes, {n: divided[n] for n in scale.divisions}, optimum)
 
 
-def _competitors(kind: arms.Kind, scale: Scale) -> list[tuple[Arm, tuple[Setting, ...]]]:
+def _competitors(kind: Kind, scale: Scale) -> list[tuple[Arm, tuple[Setting, ...]]]:
     """Return the arms of one regulariser and their settings; l2 has those of our table too."""
     settings = (*by_epsilon(scale), *by_delta(scale))
     if kind == "l2":
@@ -126,7 +127,7 @@ def _followed(arm: Arm, scale: Scale) -> Callable[[Setting], bool]:
     return lambda setting: setting in drawn
 
 
-def _divided(kind: arms.Kind, dataset: Dataset, scale: Scale, agents: int) -> dict[str, Outcome]:
+def _divided(kind: Kind, dataset: Dataset, scale: Scale, agents: int) -> dict[str, Outcome]:
     repetitions = [
         records(dataset, scale.records, agents, seed=seed)
         for seed in range(scale.division_repetitions)

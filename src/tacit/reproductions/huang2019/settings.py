@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Literal
 
 from tacit.claims.huang2019_thm2 import exact_epsilon
 from tacit.plan import Terms
@@ -18,6 +19,8 @@ PUBLIC_ROUNDS, PUBLIC_CLIP = 200, 0.5
 OUR_TOTAL = 1.0
 TOLERANCE = 1e-6  # of the exact steps, relative to how far they can lead
 
+Kind = Literal["l1", "l2"]
+
 
 @dataclass(frozen=True)
 class Scale:
@@ -25,6 +28,8 @@ class Scale:
 
     Attributes
     ----------
+    kinds
+        The regularisers: "l1" for Figures 1 to 3, "l2" for Figures 4 to 6 and our table.
     records, agents
         Training records in all, and agents in every figure but 1 and 4.
     per_round, deltas
@@ -40,9 +45,10 @@ class Scale:
     optimum_tol
         Residual of the centralised optimum.
     timed, timings
-        Epsilons a round of Table II, and how often each is timed.
+        Epsilons a round of Table II (none: no table), and how often each is timed.
     """
 
+    kinds: tuple[Kind, ...]
     records: int
     agents: int
     per_round: tuple[float, ...]
@@ -59,6 +65,7 @@ class Scale:
 
 
 FULL = Scale(
+    kinds=("l1", "l2"),
     records=40_000,
     agents=100,
     per_round=(0.01, 0.05, 0.1, 0.2),
@@ -74,6 +81,7 @@ FULL = Scale(
     timings=3,
 )
 QUICK = Scale(
+    kinds=("l1", "l2"),
     records=10_000,
     agents=25,
     per_round=(0.05, 0.1),

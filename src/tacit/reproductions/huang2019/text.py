@@ -94,9 +94,8 @@ def _of_scale(scale: Scale) -> tuple[str, ...]:
 def _of_constants(halves: tuple[Half, ...], scale: Scale) -> tuple[str, ...]:
     return tuple(
         f"The centralised optimum with {half.kind} regulariser has norm {half.optimum.norm:.3g} on "
-        f"the first split, to a residual of {scale.optimum_tol:g}; the paper's c_w for it "
-        f"is {RADIUS[half.kind]:g}. "
-        f"Its test error is {half.optimum.error:.2f} %."
+        f"the first split, to a residual of {scale.optimum_tol:g}; the paper's c_w for it is "
+        f"{RADIUS[half.kind]:g}. Its test error is {half.optimum.error:.2f} %."
         for half in halves
     )
 

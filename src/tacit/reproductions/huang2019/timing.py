@@ -27,6 +27,8 @@ def timings(one: Records, scale: Scale, report: Callable[[str], None]) -> Timing
     None where a method cannot meet the budget. ADMM without noise knows no epsilon and is timed
     once.
     """
+    if not scale.timed:
+        return {}
     problem = arms.PROBLEMS["l2"]
     settings = [published(each, DELTA, scale.rounds) for each in scale.timed]
     table: Timings = {}

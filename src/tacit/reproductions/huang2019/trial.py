@@ -69,7 +69,7 @@ def trial(
     followed
         The settings whose augmented objective is measured after every round.
     """
-    plans, refused = _plans(arm, problem, settings, repetitions[0])
+    plans, refused = planned(arm, problem, settings, repetitions[0])
     chosen, places = different(list(plans.values()))
     watched = frozenset(p for s, p in zip(plans, places, strict=True) if followed(s))
     looks = [
@@ -84,7 +84,7 @@ def trial(
     return Outcome(arm, samples, refused)
 
 
-def _plans(
+def planned(
     arm: Arm, problem: Problem, settings: Sequence[Setting], one: Records
 ) -> tuple[dict[Setting, Plan], dict[Setting, str]]:
     """Return the plans of the settings that can be met, and why the others cannot."""

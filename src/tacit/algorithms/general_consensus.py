@@ -1,0 +1,182 @@
+"""General-form consensus ADMM on linear equations with private right-hand sides."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+from typing_extensions import override
+
+from tacit import checks
+from tacit.algorithms.algorithm import Noise, StarAlgorithm, Turn
+from tacit.algorithms.shared_coordinates import SharedCoordinates
+from tacit.errors import InputError
+from tacit.oracles import Point
+from tacit.problems import AgentCones
+from tacit.spec import Spec
+from tacit.typing import Array, HostArray
+
+Question = Literal["gradient", "residual", "targets"]
+
+
+class _State(NamedTuple):
+    iterate: Float[Array, " D"]
+    mean: Float[Array, " D"]
+    dual: Float[Array, " D"]
+    targets: Float[Array, " M"]
+    looks: Float[Array, ""]
+
+
+class GeneralConsensus(StarAlgorithm):
+    r"""ADMM for min sum_a |X_a z_a - y_a|^2 / 2, z_a in C_a, over agents that share coordinates.
+
+    X_a and C_a are public, y_a is private. A round, with S_a the coordinates that agent a shares,
+    w the global vector and E local updates (Ryu and Kim 2023, (3.1) and (D.3)):
+
+        z_a <- argmin_{z in C_a} |X_a z - y|^2 / 2 + (pull/2) |z - z_a|^2
+                                 + (rho/2) |z - w - dual_a / rho|^2 on S_a alone,   E times
+        w   <- for every coordinate, the average of the mean of the E iterates over its holders
+        dual_a <- dual_a + rho (w - z_a)   on S_a
+
+    with y what is known of the targets. If the sets carry no Hessian, the first term is linearised
+    at z_a, as published: the step is then a projection in the metric pull + rho on S_a and pull
+    elsewhere, and pull = 1/eta must be at least |X_a|_2^2. If they carry X_a'X_a, which is public,
+    the term is used as it stands: a smaller pull will do and convergence takes far fewer rounds.
+    (The published order updates the duals with the average of the round before. With this one they
+    sum to zero over the holders, so the iterate is all that is sent.)
+
+    **Looks.** X_a and every query z are public, so each answer tells what some y_a is, plus noise:
+    a residual r gives X z - r; a gradient g gives X z - (X X')^+ X g; the targets are y itself.
+    `average` uses the mean of all looks so far, otherwise the last look counts. The targets are
+    asked once, in the first round; nothing after that costs privacy.
+
+    **Guarantee.** Iterates, duals and messages are functions of noised answers and of public
+    constants alone, so a run is post-processing of the composition of its answers. The question is
+    asked at the agent's own iterate, hence no credit for summation.
+
+    Attributes
+    ----------
+    sharing
+        Which agent holds which coordinates.
+    features, lift
+        `(A, M, D)`: the rows of X_a, zero in the padding, and (X X')^+ X of each.
+    sets
+        The C_a, with or without Hessians.
+    first
+        `(G,)`: where all start; public.
+    rho, pull
+        The ADMM parameter; the weight of staying where one is, 1/eta.
+    question, average
+        What is asked; whether looks are averaged.
+    updates
+        E, local updates per round.
+    """
+
+    sharing: SharedCoordinates
+    features: Float[Array, "A M D"]
+    lift: Float[Array, "A M D"]
+    sets: AgentCones
+    first: Float[Array, " G"]
+    rho: float
+    pull: float
+    question: Question = eqx.field(static=True)
+    average: bool = eqx.field(static=True)
+    updates: int = eqx.field(static=True)
+
+    def __check_init__(self) -> None:
+        checks.positive("rho", self.rho)
+        checks.positive("pull", self.pull)
+        checks.at_least("updates", self.updates, 1)
+        if self.question not in {"gradient", "residual", "targets"}:
+            raise InputError(
+                f"question is {self.question!r}; choose from gradient, residual, targets"
+            )
+
+    @override
+    def questions(self, rounds: int) -> HostArray:
+        kinds = np.zeros((rounds, self.updates), dtype=int)
+        if self.question == "targets":
+            kinds[:] = -1
+            kinds[0, 0] = 0
+        return kinds
+
+    @override
+    def schedule(self, spec: Spec, rounds: int, noise: Noise) -> dict[str, HostArray]:
+        return {}
+
+    @override
+    def start(self, template: Float[Array, " D"]) -> _State:
+        targets = jnp.zeros(self.features.shape[1], template.dtype)
+        return _State(template, template, template, targets, jnp.zeros((), template.dtype))
+
+    @override
+    def receive(self, state: _State, inbox: Float[Array, " G"], turn: Turn) -> _State:
+        average = self.sharing.local(turn.agent, inbox)
+        tie = self.sharing.shared(turn.agent)
+        moved = jnp.where(tie, self.rho * (average - state.mean), 0)
+        begins = turn.round == 0
+        return state._replace(
+            iterate=jnp.where(begins, average, state.iterate),
+            dual=jnp.where(begins, 0, state.dual + moved),
+            mean=jnp.zeros_like(state.mean),
+        )
+
+    @override
+    def ask(self, state: _State, inbox: Float[Array, " G"], turn: Turn) -> Point:
+        return Point(state.iterate)
+
+    @override
+    def tell(self, state: _State, inbox: Float[Array, " G"], turn: Turn, answer: Array) -> _State:
+        state = self._looked(state, turn, answer)
+        x = self.features[turn.agent]
+        tie = self.sharing.shared(turn.agent)
+        towards = self.rho * self.sharing.local(turn.agent, inbox) + state.dual
+        slope = -x.T @ state.targets
+        if not self.sets.has_hessians:
+            slope = slope + x.T @ (x @ state.iterate)
+        linear = self.pull * state.iterate + jnp.where(tie, towards, 0) - slope
+        metric = self.pull + self.rho * tie.astype(linear.dtype)
+        iterate = self.sets.step(turn.agent, linear, metric)
+        return state._replace(iterate=iterate, mean=state.mean + iterate / self.updates)
+
+    def _looked(self, state: _State, turn: Turn, answer: Array) -> _State:
+        """Return the state after one more look at the targets, if there was a question."""
+        fitted = self.features[turn.agent] @ state.iterate
+        look = answer
+        if self.question == "gradient":
+            look = fitted - self.lift[turn.agent] @ answer
+        if self.question == "residual":
+            look = fitted - answer
+        asked = (turn.kind >= 0).astype(look.dtype)
+        looks = state.looks + asked
+        share = asked / jnp.maximum(looks, 1) if self.average else asked
+        return state._replace(targets=state.targets + share * (look - state.targets), looks=looks)
+
+    @override
+    def send(
+        self, state: _State, inbox: Float[Array, " G"], turn: Turn
+    ) -> tuple[_State, Float[Array, " G"]]:
+        return state, self.sharing.scattered(turn.agent, state.mean)
+
+    @override
+    def first_public(self, template: Float[Array, " D"]) -> Float[Array, " G"]:
+        return self.first
+
+    @override
+    def combine(
+        self, public: Float[Array, " G"], mean_message: Float[Array, " G"], turn: Turn
+    ) -> Float[Array, " G"]:
+        return self.sharing.average(mean_message)
+
+    @override
+    def model(self, public: Float[Array, " G"]) -> Float[Array, " G"]:
+        """Return the global vector."""
+        return public
+
+
+def lifts(features: Float[HostArray, "A M D"]) -> Float[HostArray, "A M D"]:
+    """Return (X X')^+ X for every agent: what turns X'r back into r."""
+    return np.stack([np.linalg.pinv(x @ x.T, hermitian=True) @ x for x in features])

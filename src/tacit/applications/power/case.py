@@ -1,0 +1,154 @@
+"""Reading MATPOWER case files (version 2): the matrices as they stand, in the file's own units."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Float
+
+from tacit.errors import DataError
+from tacit.typing import HostArray
+
+_LEAST = {"bus": 13, "gen": 10, "branch": 11}
+_MOST_BYTES = 100_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """The matrices of a case file, one row per element, columns as in MATPOWER's case format.
+
+    Attributes
+    ----------
+    name
+        The name of the file without its ending.
+    base_mva
+        The power base, MVA.
+    bus
+        Bus number, type, Pd, Qd (MW, MVAr), Gs, Bs (MW, MVAr at 1 pu), area, Vm, Va, base kV, zone,
+        Vmax, Vmin.
+    gen
+        Bus, Pg, Qg, Qmax, Qmin, Vg, mBase, status, Pmax, Pmin and further columns.
+    branch
+        From, to, r, x, b (pu), rateA (MVA; 0 is unlimited), rateB, rateC, ratio, angle (degrees),
+        status and, where given, angmin, angmax (degrees).
+    gencost
+        Cost rows as they stand; no rows if the file has none. Nothing here depends on them.
+    """
+
+    name: str
+    base_mva: float
+    bus: Float[HostArray, "N C"]
+    gen: Float[HostArray, "G C"]
+    branch: Float[HostArray, "L C"]
+    gencost: Float[HostArray, "K C"]
+
+
+def read_case(path: Path) -> Case:
+    """Return the case that a `.m` file describes.
+
+    Comments, line continuations, commas and any white space are understood; code is not run, so a
+    matrix must hold plain numbers.
+
+    Raises
+    ------
+    DataError
+        If the file cannot be read, a matrix is missing, empty, ragged or has too few columns, or an
+        entry is no number. The message names the file.
+    """
+    try:
+        if path.stat().st_size > _MOST_BYTES:
+            raise DataError(f"{path} is larger than any case file; name a MATPOWER .m file")
+        text = path.read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise DataError(f"{path} cannot be read ({reason}); name a MATPOWER .m file") from error
+    return parse_case(text, name=path.stem, source=str(path))
+
+
+def parse_case(text: str, *, name: str, source: str) -> Case:
+    """Return the case that the text of a `.m` file describes; `source` is named in errors.
+
+    Examples
+    --------
+    >>> text = '''
+    ... mpc.baseMVA = 100;  mpc.bus = [ % one bus
+    ...   1 3 50 10 0 0 1 1 0 138 1 1.1 0.9;
+    ... ];
+    ... mpc.gen = [1, 50, 10, 99, -99, 1, 100, 1, 80, 0];
+    ... mpc.branch = [1 1 0 0.1 0 0 0 0 0 0 0];
+    ... '''
+    >>> parse_case(text, name="one", source="one.m").bus[0, 2]
+    np.float64(50.0)
+    """
+    plain = _plain(text)
+    matrices = {field: _matrix(plain, field, source) for field in ("bus", "gen", "branch")}
+    for field, least in _LEAST.items():
+        found = matrices[field].shape[1]
+        if found < least:
+            raise DataError(
+                f"{source}: mpc.{field} has {found} columns; MATPOWER's case format has at least "
+                f"{least}"
+            )
+    costs = "gencost" if _find(plain, "gencost") else None
+    gencost = np.zeros((0, 0)) if costs is None else _matrix(plain, costs, source)
+    return Case(name, _base(plain, source), **matrices, gencost=gencost)
+
+
+def _plain(text: str) -> str:
+    """Return the text without comments and line continuations."""
+    lines = []
+    for line in text.splitlines():
+        # a per cent sign inside a quoted name is no comment
+        code = re.match(r"(?:[^%'\"]|'[^'\n]*'|\"[^\"\n]*\"|['\"])*", line)
+        lines.append(code.group(0) if code else "")
+    return re.sub(r"\.\.\.[^\n]*\n", " ", "\n".join(lines) + "\n")
+
+
+def _find(plain: str, field: str) -> re.Match[str] | None:
+    return re.search(rf"\bmpc\.{field}\s*=\s*\[([^\]]*)\]", plain)
+
+
+def _matrix(plain: str, field: str, source: str) -> HostArray:
+    found = _find(plain, field)
+    if found is None:
+        raise DataError(
+            f"{source}: there is no mpc.{field} = [...]; give a MATPOWER case file of version 2"
+        )
+    rows = [row.replace(",", " ").split() for row in re.split(r"[;\n]", found.group(1))]
+    rows = [row for row in rows if row]
+    if not rows:
+        raise DataError(f"{source}: mpc.{field} is empty; give it at least one row")
+    if len({len(row) for row in rows}) != 1 and field != "gencost":
+        odd = next(k for k, row in enumerate(rows) if len(row) != len(rows[0]))
+        raise DataError(
+            f"{source}: row {odd + 1} of mpc.{field} has {len(rows[odd])} entries, the first has "
+            f"{len(rows[0])}; give every row the same number"
+        )
+    width = max(map(len, rows))
+    padded = [row + ["0"] * (width - len(row)) for row in rows]
+    values = [[_number(e, field, k, source) for e in row] for k, row in enumerate(padded, 1)]
+    return np.array(values)
+
+
+def _number(entry: str, field: str, row: int, source: str) -> float:
+    try:
+        value = float(entry)
+    except ValueError:
+        value = float("nan")
+    if np.isnan(value):
+        raise DataError(
+            f"{source}: {entry!r} in row {row} of mpc.{field} is no number; write it out (code in "
+            "a case file is not run)"
+        )
+    return value
+
+
+def _base(plain: str, source: str) -> float:
+    found = re.search(r"\bmpc\.baseMVA\s*=\s*([^;\n]+)", plain)
+    base = _number(found.group(1).strip(), "baseMVA", 1, source) if found else 0.0
+    if not 0 < base < np.inf:
+        raise DataError(f"{source}: mpc.baseMVA is missing or not above 0; give it, say 100")
+    return base

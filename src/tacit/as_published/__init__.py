@@ -1,0 +1,30 @@
+"""Methods exactly as their papers print them, with what their links give away.
+
+They release functions of un-noised state, so nothing here is private: no plan, no certificate and
+no command that trains reaches them. They serve to check published claims.
+"""
+
+from tacit.as_published.dp_recal import (
+    AgentState,
+    Links,
+    Setting,
+    Variant,
+    agent_step,
+    claimed_epsilon,
+    dp_recal,
+)
+from tacit.as_published.exact_recovery import Recovered, recover, unprox_elastic, unprox_none
+
+__all__ = [
+    "AgentState",
+    "Links",
+    "Recovered",
+    "Setting",
+    "Variant",
+    "agent_step",
+    "claimed_epsilon",
+    "dp_recal",
+    "recover",
+    "unprox_elastic",
+    "unprox_none",
+]

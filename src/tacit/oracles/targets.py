@@ -1,0 +1,151 @@
+"""Questions about private targets beside public features: linear equations x_j'z = y_j.
+
+With the residuals r_j(z) = x_j'z - y_j of an agent's records, three questions about the same thing:
+
+    TargetGradient   X'r(z), the gradient of sum_j r_j(z)^2 / 2 at the query
+    Residual         r(z), at the query
+    Targets          y, whatever the query
+
+Sums, not means: the equations of an agent are few and each counts.
+
+**What neighbouring means here.** Features are public, so a record is its target: the relation must
+be `BoundedChange(beta)`, "one y_j moves by at most beta" (unit `agent`: every one of them). Any
+other relation leaves the answers unbounded, and the plan refuses.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+
+import equinox as eqx
+import numpy as np
+from jaxtyping import Float
+from typing_extensions import override
+
+from tacit import checks
+from tacit.oracles.oracle import Oracle, Point, Size
+from tacit.privacy import Adjacency, BoundedChange, Norm, SensitivityBound
+from tacit.problems import Shard
+from tacit.spec import Spec
+from tacit.typing import Array, HostArray
+
+
+class TargetQuestion(Oracle):
+    """A question whose answer moves with the targets alone, the same way at every query."""
+
+    @abstractmethod
+    def _change(self, spec: Spec, norm: Norm) -> tuple[float, str]:
+        """Return how far one target that moves by 1 moves the answer, and why."""
+
+    def _together(self, count: float, norm: Norm) -> float:
+        """Return the factor if every target of an agent moves: by the triangle inequality, m."""
+        del norm
+        return count
+
+    @override
+    def preview(self, spec: Spec, adjacency: Adjacency, *, norm: Norm) -> Float[HostArray, " A"]:
+        bound = self.bound(spec, adjacency, norm=norm, size=Size(1, 1), values={})
+        return bound.value[:, 0, 0]
+
+    @override
+    def bound(
+        self,
+        spec: Spec,
+        adjacency: Adjacency,
+        *,
+        norm: Norm,
+        size: Size,
+        values: dict[str, HostArray],
+    ) -> SensitivityBound:
+        del values  # the same at every query and in every round
+        one, reason = self._change(spec, norm)
+        counts = np.asarray(spec.counts, dtype=np.float64)
+        factor = np.ones_like(counts)
+        if adjacency.unit == "agent":
+            factor = np.array([self._together(count, norm) for count in counts])
+            reason += ", for all targets of an agent at once"
+        relation = adjacency.relation
+        beta = relation.beta if isinstance(relation, BoundedChange) else math.inf
+        each = (beta * one * factor)[:, None, None]
+        return SensitivityBound(
+            np.broadcast_to(each, (spec.agents, *size)), norm, adjacency, reason
+        )
+
+
+class TargetGradient(TargetQuestion):
+    r"""X'(Xz - y), the gradient of sum_j (x_j'z - y_j)^2 / 2.
+
+    **Guarantee.** If y_k moves by at most beta, the answer moves by beta |x_k|, whatever z: at most
+    beta R in Euclidean norm, since packing enforces |x_k| <= R, and at most beta R sqrt(D) in the
+    1-norm. Reached by the longest row. (For the sum of squares without the half, Ryu and Kim's
+    (6.1), both gradient and bound are twice that; a published 2 beta leaves out |x_k|.)
+    """
+
+    @override
+    def exact(self, shard: Shard, count: Float[Array, ""], query: Point) -> Float[Array, " D"]:
+        residual = (shard.features @ query.x - shard.targets) * shard.mask
+        return shard.features.T @ residual
+
+    @override
+    def _change(self, spec: Spec, norm: Norm) -> tuple[float, str]:
+        root = math.sqrt(spec.dimension) if norm == "l1" else 1.0
+        tail = " sqrt(D)" if norm == "l1" else ""
+        return root * spec.record_norm, f"one target moves by beta: beta |x_k| <= beta R{tail}"
+
+
+class _PerRecord(TargetQuestion):
+    """One number per padded record."""
+
+    records: int = eqx.field(static=True)
+
+    def __check_init__(self) -> None:
+        checks.at_least("records", self.records, 1)
+
+    @override
+    def answer_shape(self, model_shape: tuple[int, ...]) -> tuple[int, ...]:
+        """Return `(M,)`."""
+        return (self.records,)
+
+    @override
+    def _change(self, spec: Spec, norm: Norm) -> tuple[float, str]:
+        return 1.0, "one target moves by beta: so does one coordinate of the answer"
+
+    @override
+    def _together(self, count: float, norm: Norm) -> float:
+        return count if norm == "l1" else math.sqrt(count)
+
+
+class Residual(_PerRecord):
+    """The residuals x_j'z - y_j of an agent's records at the query, 0 in padded places.
+
+    **Guarantee.** If y_k moves by at most beta, coordinate k of the answer moves by as much and no
+    other does, whatever z: beta in either norm. If every target of an agent moves by at most beta,
+    the change is at most sqrt(m) beta in Euclidean norm and m beta in the 1-norm. All of it is
+    reached. x_j'z is public, so every answer is another look at the same y_j.
+
+    Attributes
+    ----------
+    records
+        M, the padded number of records of an agent.
+    """
+
+    @override
+    def exact(self, shard: Shard, count: Float[Array, ""], query: Point) -> Float[Array, " M"]:
+        return (shard.features @ query.x - shard.targets) * shard.mask
+
+
+class Targets(_PerRecord):
+    """The targets themselves, 0 in padded places; the query is ignored. To be asked once.
+
+    **Guarantee.** As for `Residual`: one target that moves by beta moves one coordinate by beta.
+
+    Attributes
+    ----------
+    records
+        M, the padded number of records of an agent.
+    """
+
+    @override
+    def exact(self, shard: Shard, count: Float[Array, ""], query: object) -> Float[Array, " M"]:
+        return shard.targets * shard.mask

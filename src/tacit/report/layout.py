@@ -1,0 +1,68 @@
+"""Where the buses of a network are drawn: distances on paper like distances along lines."""
+
+from __future__ import annotations
+
+import numpy as np
+from jaxtyping import Float, Int
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import shortest_path
+
+from tacit.typing import HostArray
+
+_STEPS = 120
+
+
+def layout(
+    ends: Int[HostArray, "L 2"], length: Float[HostArray, " L"], nodes: int
+) -> Float[HostArray, "N 2"]:
+    """Return positions that make sum_{i<j} (|p_i - p_j| - d_ij)^2 / d_ij^2 small.
+
+    d_ij is the length of the shortest path. The stress is lowered by majorisation (Gansner, Koren
+    and North 2004) from the two leading coordinates of classical scaling; every step solves one
+    linear system with the same matrix. Nothing is random.
+
+    Parameters
+    ----------
+    length
+        Wanted length of every line, above 0. The network must hang together.
+    """
+    joined = csr_array((length, (ends[:, 0], ends[:, 1])), shape=(nodes, nodes))
+    apart = shortest_path(joined.maximum(joined.T), directed=False)
+    weight = 1 / np.where(apart > 0, apart, np.inf) ** 2
+    laplacian = np.diag(weight.sum(axis=1)) - weight
+    inverse = np.linalg.pinv(laplacian)
+    places = _scaled(apart)
+    for _ in range(_STEPS):
+        gap = np.linalg.norm(places[:, None] - places, axis=2)
+        ratio = weight * apart / np.where(gap > 0, gap, np.inf)
+        places = inverse @ ((np.diag(ratio.sum(axis=1)) - ratio) @ places)
+    return _upright(_parted(places, 0.45 * float(np.min(length))))
+
+
+def _parted(places: HostArray, least: float) -> HostArray:
+    """Push buses that would cover one another apart, a few times."""
+    for _ in range(_STEPS):
+        step = places[:, None] - places
+        gap = np.linalg.norm(step, axis=2)
+        short = np.where((gap > 0) & (gap < least), (least - gap) / np.where(gap > 0, gap, 1), 0)
+        places = places + 0.4 * np.sum(short[:, :, None] * step, axis=1)
+    return places
+
+
+def _scaled(apart: HostArray) -> HostArray:
+    """Return the two leading coordinates of classical scaling."""
+    centred = apart**2 - np.mean(apart**2, axis=0)
+    values, vectors = np.linalg.eigh(-0.5 * (centred - centred.mean(axis=1, keepdims=True)))
+    top = vectors[:, -2:] * np.sqrt(np.maximum(values[-2:], 0))
+    # coincident points would never part; a tiny fixed spiral tells them apart
+    turn = np.arange(len(apart))
+    scaled: HostArray = top + 1e-3 * np.stack([np.cos(turn), np.sin(turn)], axis=1)
+    return scaled
+
+
+def _upright(places: HostArray) -> HostArray:
+    """Turn the drawing so that it is widest from left to right."""
+    centred = places - places.mean(axis=0)
+    _, _, axes = np.linalg.svd(centred, full_matrices=False)
+    turned: HostArray = centred @ axes.T
+    return turned

@@ -1,0 +1,123 @@
+"""General-form consensus under attack: likelihood ratio, residuals, replay, for every question."""
+
+import math
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.sparse import csc_array
+
+from tacit.algorithms import GeneralConsensus, lifts, shared_coordinates
+from tacit.audit import log_likelihood_ratio, lower_bound, replay, residual_report
+from tacit.door import Live, Pair, Private, Rival
+from tacit.oracles import Residual, TargetGradient, Targets
+from tacit.plan import Terms, plan
+from tacit.privacy import Adjacency, BoundedChange, Messages, epsilon_of
+from tacit.problems import ConeProgram, Shard, cones_of_agents
+from tacit.runtime import simulate
+from tacit.spec import Spec
+
+ORACLES = {"gradient": TargetGradient(), "residual": Residual(2), "targets": Targets(2)}
+MU, BETA, DELTA = 1.5, 0.1, 1e-5
+
+
+def attacked(question, average):
+    """Two agents with two equations each; the neighbour moves the longest row's target by beta."""
+    draw = np.random.default_rng(0)
+    features = draw.standard_normal((2, 2, 2))
+    norms = np.linalg.norm(features, axis=2)
+    box = ConeProgram(csc_array(np.vstack([np.eye(2), -np.eye(2)])), np.full(4, 5.0), 0, 4, ())
+    norm = float(norms.max()) * (1 + 1e-12)
+    spec = Spec((2, 2), (2,), norm, math.inf, 1.0)
+    method = GeneralConsensus(
+        sharing=shared_coordinates([np.array([0, 1]), np.array([1, 2])], 3),
+        features=jnp.asarray(features), lift=jnp.asarray(lifts(features)),
+        sets=cones_of_agents([box, box], [csc_array(x.T @ x) for x in features]),
+        first=jnp.zeros(3), rho=1.0, pull=0.1, question=question, average=average, updates=1,
+    )  # fmt: skip
+    terms = Terms(
+        float(epsilon_of(DELTA, MU)), DELTA, Adjacency(BoundedChange(BETA), "record"), Messages()
+    )
+    made = plan(spec, method, (ORACLES[question],), terms, rounds=2, precision="float64")
+    targets = jnp.asarray(draw.standard_normal((2, 2)))
+    where = np.unravel_index(norms.argmax(), norms.shape)
+    sides = [
+        Private(Shard(jnp.asarray(features), t, jnp.ones((2, 2))), jnp.full(2, 2.0))
+        for t in (targets, targets.at[where].add(BETA))
+    ]
+    return made, sides
+
+
+ARMS = [(q, a) for q in ("gradient", "residual") for a in (True, False)] + [("targets", True)]
+
+
+@pytest.mark.parametrize("question", ["residual", "targets"])
+def test_the_likelihood_attack_stays_below_the_certificate_and_comes_close(question):
+    made, (first, second) = attacked(question, average=True)
+    program = made.program
+
+    @jax.jit
+    def ratios(keys, actual):
+        def one(key):
+            door = Rival(Live(program.oracles, program.mechanism, key), program.oracles)
+            _, trace = simulate(program, door, Pair(actual, first, second), keep=frozenset())
+            return log_likelihood_ratio(trace.records, program.mechanism, Messages())
+
+        return jax.vmap(one)(keys)
+
+    sides = [
+        np.asarray(ratios(jax.random.split(jax.random.key(seed), 400), actual))
+        for seed, actual in ((1, first), (2, second))
+    ]
+    assert 0.9 < lower_bound(*sides, confidence=0.95).mu <= made.certificate.mu
+
+
+@pytest.mark.parametrize(("question", "average"), ARMS)
+def test_replay_messages_and_residuals_hold_for_every_arm(question, average):
+    made, (first, second) = attacked(question, average)
+
+    program = made.program
+    live = Live(program.oracles, program.mechanism, jax.random.key(5))
+    _, trace = simulate(program, live, first, keep=frozenset({"answers", "messages"}))
+    seen = replay(made, program.oracles, trace, first, second)
+    assert seen.bounds_hold
+    assert seen.messages_hold
+    assert seen.realised_mu == pytest.approx(MU, rel=1e-6)
+    asked = np.moveaxis(made.ledger.asked, 0, -1)
+    answers = np.asarray(trace.records.answer)[asked][None, :, None]
+    exact, scale = seen.exact[asked][None, :, None], np.asarray(trace.records.scale)[asked]
+    report = residual_report(
+        answers, exact, scale[None, :, None], made.program.mechanism, level=1e-3
+    )
+    assert report.passes
+
+
+class Clear(GeneralConsensus):
+    """Planted fault: what is sent carries something that no answer told."""
+
+    def send(self, state, inbox, turn):
+        state, message = super().send(state, inbox, turn)
+        return state, message + 1e-3 * turn.scale * jnp.arange(message.shape[0])
+
+
+class Louder(Residual):
+    """Planted fault: an answer that moves twice as far as its bound says."""
+
+    def exact(self, shard, count, query):
+        return 2 * super().exact(shard, count, query)
+
+
+def test_a_message_of_more_than_answers_and_a_wrong_bound_are_seen():
+    made, (first, second) = attacked("residual", average=True)
+    program = made.program
+    fields = {name: getattr(program.algorithm, name) for name in Clear.__dataclass_fields__}
+    live = Live(program.oracles, program.mechanism, jax.random.key(5))
+    keep = frozenset({"answers", "messages"})
+    leaking = eqx.tree_at(lambda p: p.algorithm, program, Clear(**fields))
+    _, trace = simulate(leaking, live, first, keep=keep)
+    assert not replay(made, program.oracles, trace, first, second).messages_hold
+    loud = (Louder(2),)
+    _, trace = simulate(program, Live(loud, program.mechanism, live.key), first, keep=keep)
+    assert replay(made, loud, trace, first, second).worst_ratio == pytest.approx(2, rel=1e-9)

@@ -1,0 +1,108 @@
+"""`tacit grid` as users run it."""
+
+import json
+import re
+
+import pytest
+
+from tacit.cli.main import main
+
+BUDGET = ["--beta", "0.01", "--epsilon", "1", "--delta", "1e-2"]
+KEYS = {
+    "case", "zones", "objective", "central_objective", "consensus_residual", "max_violation",
+    "epsilon", "delta", "mu", "question", "seconds",
+}  # fmt: skip
+
+
+def called(capsys, *arguments):
+    code = main(["grid", *arguments])
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    out = tmp_path_factory.mktemp("grid") / "report"
+    code = main(["grid", "case14", *BUDGET, "--rounds", "6", "--seed", "1", "--out", str(out)])
+    assert code == 0
+    return out
+
+
+def test_the_folder_holds_results_plan_state_and_a_page_that_draws_the_network(folder):
+    names = {"results.json", "plan.json", "state.json", "report.html"}
+    assert {path.name for path in folder.iterdir()} == names
+    values = json.loads((folder / "results.json").read_text())
+    assert set(values) >= KEYS
+    assert (values["case"], values["zones"], values["ties"]) == ("case14", 3, 5)
+    assert values["question"] == "demand"
+    assert values["epsilon"] == pytest.approx(1.0, rel=1e-9)
+    assert len(values["curves"]["objective"]) == 6
+    state = json.loads((folder / "state.json").read_text())
+    assert len(state["voltage_magnitude"]) == 14
+    page = (folder / "report.html").read_text()
+    assert page.count("<svg") == 2
+    assert "14 buses in 3 zones with 5 ties" in page
+    assert "epsilon = 1.0000, delta = 0.01" in page
+    assert "reproduction, not private" in page
+    assert not re.findall(r"(?:src|href)=.?https?:", page)
+
+
+def test_json_is_one_object_and_the_objective_of_a_private_file_is_withheld(capsys, tmp_path):
+    file = tmp_path / "mine.m"
+    file.write_text(
+        "mpc.baseMVA = 100;\n"
+        "mpc.bus = [1 3 0 0 0 0 1 1 0 1 1 1.1 .9; 2 1 40 10 0 0 1 1 0 1 1 1.1 .9;\n"
+        "3 1 30 5 0 0 1 1 0 1 1 1.1 .9];\n"
+        "mpc.gen = [1 0 0 90 -90 1 1 1 200 0];\n"
+        "mpc.branch = [1 2 .01 .1 0 0 0 0 0 0 1; 2 3 .01 .1 0 0 0 0 0 0 1];\n"
+    )
+    zones = tmp_path / "zones.txt"
+    zones.write_text("1, 3\n2\n")
+    asked = [str(file), *BUDGET, "--rounds", "4", "--zones", str(zones), "--json"]
+    code, out, err = called(capsys, *asked, "--question", "residual", "--local-updates", "2")
+    values = json.loads(out)
+    assert code == 0
+    assert set(values) >= KEYS
+    assert values["objective"] is None
+    assert values["central_objective"] is None
+    assert values["question"] == "residual"
+    assert "zone 1 do not hang together" in err
+    code, out, _ = called(capsys, *asked, "--oracle-metrics")
+    assert json.loads(out)["objective"] > 0
+    code, out, _ = called(capsys, *(a if a != "1" else "inf" for a in asked))
+    assert json.loads(out)["epsilon"] == "infinity"
+    assert json.loads(out)["central_objective"] < 1e-9
+
+
+@pytest.mark.parametrize(
+    ("changed", "fix"),
+    [
+        ({"--beta": "-1"}, "beta is -1; it must be above 0"),
+        ({"--beta": "nan"}, "beta is nan"),
+        ({"--epsilon": "0"}, "epsilon is 0"),
+        ({"--delta": "1"}, "delta is 1"),
+        ({"--rounds": "0"}, "rounds is 0"),
+        ({"--question": "load"}, "choose from gradient, residual, demand"),
+        ({"--local-updates": "0"}, "local-updates is 0"),
+        ({"--zones": "99"}, "99 zones for 14 buses"),
+        ({"--zones": "nowhere.txt"}, "nowhere.txt is no number and no file"),
+        ({"--seed": "-1"}, "seed is -1"),
+    ],
+)
+def test_a_bad_option_is_one_line_that_names_the_fix(capsys, changed, fix):
+    asked = dict(zip(BUDGET[::2], BUDGET[1::2], strict=True)) | {"--rounds": "2"} | changed
+    code, out, err = called(capsys, "case14", *(word for pair in asked.items() for word in pair))
+    assert code == 2
+    assert out == ""
+    assert fix in err
+    assert err.count("\n") == 1
+
+
+def test_a_case_that_is_none_is_one_line(capsys, tmp_path):
+    code, _, err = called(capsys, "case15", *BUDGET, "--rounds", "2")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "neither a bundled case (case14, case118) nor a file" in err
+    (tmp_path / "empty.m").write_text("")
+    code, _, err = called(capsys, str(tmp_path / "empty.m"), *BUDGET, "--rounds", "2")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "there is no mpc.bus" in err
