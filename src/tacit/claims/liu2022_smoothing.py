@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -65,8 +64,8 @@ def objectives(made: list[Plan], shards: Shards) -> Float[HostArray, "B S"]:
     # the radius acts through the schedules alone; as a setting it would keep plans from stacking
     first = made[0].program.algorithm
     programs = [dataclasses.replace(one.program, algorithm=first) for one in made]
-    door = partial(Live, programs[0].oracles, programs[0].mechanism)
-    doors = jax.vmap(door)(jax.random.split(jax.random.key(0), SEEDS))
+    keys = jax.random.split(jax.random.key(0), SEEDS)
+    doors = Live(programs[0].oracles, programs[0].mechanism, keys)
     models, _ = sweep(stack(programs), doors, behind_the_door(made[0], shards), keep=frozenset())
     problem = lasso(Logistic(), shards.dimension, weight=WEIGHT).composed
     flat = jnp.asarray(models).reshape(-1, models.shape[-1])
