@@ -88,8 +88,8 @@ def train(  # noqa: PLR0913, PLR0917 - one parameter per option
         str,
         typer.Option(
             help="With an aggregator: noisy-gradient, dp-admm, linearised-admm, pvp, dvp, dp-sgd "
-            "or (squared loss) one-question. On a network: recal, walkman, nids, extra, ic-admm. With "
-            "--structure: sadmm, vradmm, renyi-admm."
+            "or (squared loss) one-question. On a network: recal, walkman, nids, extra, ic-admm. "
+            "With --structure: sadmm, vradmm, renyi-admm."
         ),
     ] = "noisy-gradient",
     rounds: Annotated[int | None, typer.Option(help="The algorithm's own if not given.")] = None,
