@@ -88,7 +88,7 @@ def test_the_graphical_lasso_finds_the_neighbours_of_a_chain():
     rows = draw.multivariate_normal(np.zeros(5), np.linalg.inv(precision), 4000)
     edges = learned_edges(rows, weight=0.1)
     assert {(0, 1), (1, 2), (2, 3), (3, 4)} <= {tuple(edge) for edge in edges}
-    assert max(j - i for i, j in edges) <= 2  # the l1 norm joins some second neighbours too
+    assert len(edges) <= 6
     with pytest.raises(InputError, match="joins no columns"):
         learned_edges(rows, weight=10.0)
 
@@ -104,9 +104,9 @@ def test_the_command_trains_on_a_structure_with_one_agent(algorithm, tmp_path, c
     )
     assert main(command.split()) == 0
     found = json.loads(capsys.readouterr().out)
-    assert found["epsilon"] <= 1.0
-    assert any("graph" in line for line in found["conditions"])
-    assert found["agents"] == 1
+    assert found["certificate"]["epsilon"] <= 1.0
+    assert any("graph" in line for line in found["certificate"]["conditions"])
+    assert len(found["certificate"]["per_agent_epsilon"]) == 1
 
 
 def test_the_libsvm_sets_have_the_published_sizes():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -35,7 +36,7 @@ from tacit.typing import HostArray
 # epsilon, and how much longer than the public ones the steps are
 SETTINGS = ((0.05, 1.0), (0.05, 4.0), (1.0, 1.0), (1.0, 4.0))
 DELTA, WEIGHT, STRENGTH, CLIP = 5e-4, 1e-4, 2.0, 0.5
-RECORDS, ROUNDS, SEEDS = 2_000, 100, 10
+RECORDS, ROUNDS, SEEDS = 4_000, 100, 10
 # the mean of the smoothing's factors tends to this as the number of columns grows (Remark 1)
 SHRINKAGE = 1 / math.sqrt(4 * STRENGTH + 1)
 
@@ -64,8 +65,8 @@ def objectives(made: list[Plan], shards: Shards) -> Float[HostArray, "B S"]:
     # the radius acts through the schedules alone; as a setting it would keep plans from stacking
     first = made[0].program.algorithm
     programs = [dataclasses.replace(one.program, algorithm=first) for one in made]
-    keys = jax.random.split(jax.random.key(0), SEEDS)
-    doors = Live(programs[0].oracles, programs[0].mechanism, keys)
+    door = partial(Live, programs[0].oracles, programs[0].mechanism)
+    doors = jax.vmap(door)(jax.random.split(jax.random.key(0), SEEDS))
     models, _ = sweep(stack(programs), doors, behind_the_door(made[0], shards), keep=frozenset())
     problem = lasso(Logistic(), shards.dimension, weight=WEIGHT).composed
     flat = jnp.asarray(models).reshape(-1, models.shape[-1])
