@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import bz2
 import gzip
-import io
 import math
 
 import numpy as np
-from sklearn.datasets import load_svmlight_file
 
 from tacit.datasets.dataset import Dataset
 from tacit.datasets.fetch import RemoteFile, contents
@@ -92,8 +90,14 @@ def ijcnn1() -> Dataset:
 
 
 def _parsed(content: bytes, columns: int) -> tuple[HostArray, HostArray]:
-    rows, labels = load_svmlight_file(io.BytesIO(content), n_features=columns)
-    return np.asarray(rows.toarray(), np.float64), np.asarray(labels, np.float64)
+    """Return features and labels of lines "label column:value ...", columns counted from 1."""
+    lines = content.split(b"\n")
+    table = [line.replace(b":", b" ").split() for line in lines if line.strip()]
+    labels = np.array([float(cells[0]) for cells in table])
+    features = np.zeros((len(table), columns))
+    for row, cells in zip(features, table, strict=True):
+        row[np.array(cells[1::2], dtype=int) - 1] = np.array(cells[2::2], dtype=float)
+    return features, labels
 
 
 def _dataset(
