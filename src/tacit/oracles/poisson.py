@@ -67,7 +67,7 @@ def capacity(records: int, rate: float) -> int:
     Examples
     --------
     >>> capacity(25_000, 20 / 25_000)
-    122
+    114
     """
     most = np.arange(math.ceil(rate * records) + 1, records + 1)
     share = most / records
