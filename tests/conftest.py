@@ -5,6 +5,8 @@ import numpy as np
 import pytest
 
 from tacit.algorithms import DPADMM, NoisyGradient
+from tacit.datasets import load
+from tacit.errors import DataError
 from tacit.oracles import Gradient
 from tacit.plan import Terms, plan
 from tacit.privacy import Adjacency, Messages, ReplaceOne
@@ -52,6 +54,14 @@ def make_plan(name, shards, *, problem=None, terms=None, rounds=6, clip=1.0, pre
         rounds=rounds,
         precision=precision,
     )
+
+
+def published(name):
+    """A published data set, or the test is skipped where its files cannot be had."""
+    try:
+        return load(name)
+    except DataError:
+        pytest.skip(f"{name}: neither under TACIT_DATA_DIR nor to be had from its site")
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 import scipy.optimize
 
+from conftest import published
 from tacit.algorithms import RECAL
 from tacit.as_published import Setting, claimed_epsilon, dp_recal, recover, unprox_none
 from tacit.claims import claim_named, wang2024_lemma5, wang2024_tables, wang2024_thm4
 from tacit.claims.wang2024_setting import AGENTS, FEATURES, small_ring, soft
-from tacit.datasets import load
 from tacit.network import cyclic_walk, ring
 from tacit.oracles import Gradient
 from tacit.plan import Terms, plan
@@ -154,7 +154,7 @@ def test_the_optimum_of_the_published_setting_is_zero():
 
 
 def test_mnist_digits_keep_the_condition_for_the_logistic_loss():
-    images = load("mnist")
+    images = published("mnist")
     some = np.isin(images.targets, (0, 1))
     pixels = images.features[some].astype(np.float64)
     pixels = pixels / pixels.max()  # in [0, 1]

@@ -5,9 +5,10 @@ import json
 import numpy as np
 import pytest
 
+from conftest import published
 from tacit.cli.main import main
 from tacit.datasets import load
-from tacit.errors import DataError, InputError
+from tacit.errors import InputError
 from tacit.experiments import Request
 from tacit.experiments.request import check_structure, rounds_of
 from tacit.experiments.structures import (
@@ -110,9 +111,6 @@ def test_the_command_trains_on_a_structure_with_one_agent(algorithm, tmp_path, c
 
 
 def test_the_libsvm_sets_have_the_published_sizes():
-    try:
-        data = load("mushrooms")
-    except DataError:
-        pytest.skip("the file is neither under TACIT_DATA_DIR nor to be had from its site")
+    data = published("mushrooms")
     assert data.features.shape == (8124, 112)
     assert sorted(np.unique(data.targets, return_counts=True)[1]) == [3916, 4208]
