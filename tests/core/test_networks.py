@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from conftest import make_shards, make_terms
-from tacit.algorithms import EXTRA, NIDS, RECAL, DIGing, NoisyGradient, Walkman
+from tacit.algorithms import EXTRA, NIDS, RECAL, RWADMM, DIGing, NoisyGradient, Walkman
 from tacit.door import Live, Record
 from tacit.errors import InputError, PrivacyError
 from tacit.network import (
@@ -52,7 +52,7 @@ TOKENS, GOSSIPS = (RECAL, Walkman), (NIDS, EXTRA)
 
 
 def network_for(method, graph, rounds, cap=None):
-    if method in TOKENS:
+    if method not in GOSSIPS:
         return dataclasses.replace(uniform_walk(graph, rounds, seed=0), cap=cap)
     return metropolis(graph)
 
@@ -94,6 +94,14 @@ def test_without_noise_relay_and_gossip_reach_the_certified_optimum(method, prob
     gap = float(subject.objective(jnp.asarray(done.model), EIGHT)) - truth.value
     assert abs(gap) <= 1e-8 * truth.value
     assert np.linalg.norm(done.model - truth.w) <= 1e-8 * np.linalg.norm(truth.w)
+
+
+def test_the_random_walk_admm_reaches_the_optimum_where_degrees_differ():
+    walk = uniform_walk(grid(2, 4), 20_000, seed=0)
+    done = exact(RWADMM(LASSO), LASSO, EIGHT, walk, 20_000)
+    assert np.linalg.norm(done.model - TRUTH["lasso"].w) <= 1e-8 * np.linalg.norm(TRUTH["lasso"].w)
+    with pytest.raises(InputError, match=r"below .* = 1 / L"):
+        planned(RWADMM(LOGISTIC, step=9.0), EIGHT, walk, rounds=20_000)
 
 
 def test_a_cyclic_route_needs_less_noise_than_a_random_walk_of_as_many_hops():
