@@ -15,6 +15,16 @@ STAMP = "reproduction, not private: the seeds of the noise are given, so it can 
 
 
 @dataclass(frozen=True)
+class Picture:
+    """A drawing that is no plot of curves: an `<svg>` or `<img>` without outside references."""
+
+    id: str
+    title: str
+    text: str
+    html: str
+
+
+@dataclass(frozen=True)
 class Reproduction:
     """What was run, what came out, and what is to be said of it.
 
@@ -32,6 +42,8 @@ class Reproduction:
         Sentences that a fair reader needs.
     seconds
         Wall time of the whole.
+    pictures
+        Drawings, shown after the figures; the numbers in them stand in tables.
     """
 
     paper: str
@@ -44,6 +56,7 @@ class Reproduction:
     orderings: tuple[Ordering, ...]
     notes: tuple[str, ...]
     seconds: float
+    pictures: tuple[Picture, ...] = ()
 
     def claims(self, part: str | None = None, *, whose: str = "paper") -> list[Ordering]:
         """Return the orderings of the paper (or ours), of one part or of all."""
