@@ -20,7 +20,7 @@ PARTS: dict[str, Callable[[], object]] = {
     "40 runs of dp-admm as one program, float64": lambda: speed.forty_runs("dp-admm"),
     "tacit train adult, cold": speed.cold_start,
     "2,400 hops of RECAL, 8 agents, ijcnn1, float32": lambda: networks.relay("ijcnn1"),
-    "2,400 hops of RECAL, 8 agents of 1,500 x 784, float32": lambda: networks.relay("images"),
+    "400 hops of RECAL, 8 agents of 1,500 x 784, float32": lambda: networks.relay("images"),
     "50 rounds of NIDS, 1,000 agents of 50 x 100, float32": networks.gossip,
     "accounting": speed.accounting,
     "test error on Adult, 100 agents, delta 1e-5, replace-one": accuracy.adult_errors,
