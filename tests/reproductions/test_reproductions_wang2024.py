@@ -143,9 +143,9 @@ def test_messages_of_tables_one_to_three_are_counted_on_the_graph():
 
 def fabricated(error):
     """An outcome with that error everywhere."""
-    values = np.array([[1.0, error], [1.0, 1.01 * error]])
+    values = np.array([[1.0] * 5 + [error], [1.0] * 5 + [1.01 * error]])
     return Outcome(
-        np.array([0.1, 1.0]), values, values, values[:, 1], values[:, 1], (12, 13), 96, 0.1,
+        np.linspace(0.1, 1, 6), values, values, values[:, -1], values[:, -1], (12, 13), 96, 0.1,
         tuple(range(8)),
     )  # fmt: skip
 
@@ -176,7 +176,7 @@ def fabricated_page(ahead):
     return Reproduction(
         "wang2024", "A title", ("p",), settings_of(TINY), (0, 1),
         figures([cell], TINY.losses),
-        (*fair_tables([cell], solved, TINY), comparison_table([cell], "logistic", TINY),
+        (*fair_tables([cell], solved, TINY), comparison_table([cell], "logistic"),
          optima_table([cell]), *scaling_tables(costs, TINY)),
         (*claims.orderings([cell], TINY.losses), *claims.of_scaling(costs, TINY)), notes(TINY), 1.0,
     )  # fmt: skip

@@ -53,7 +53,7 @@ def build(scale: Scale, report: Callable[[str], None]) -> Reproduction:
         figures=(*figures(cells, scale.losses), leak_figure(leaked)),
         tables=(
             *fair_tables(cells, solved, scale),
-            *(comparison_table(cells, loss, scale) for loss in scale.losses),
+            *(comparison_table(cells, loss) for loss in scale.losses),
             optima_table(cells),
             *scaling_tables(costs, scale),
         ),

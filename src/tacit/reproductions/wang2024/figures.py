@@ -19,6 +19,7 @@ from tacit.reproductions.wang2024.settings import (
 from tacit.reproductions.wang2024.trial import Outcome
 
 OPEN = Budget(float("inf"), DELTA, "messages")  # what the links give away has no finite epsilon
+_LATER = 4  # the first signs of a model near 0 would fill the axis of errors
 SENT = "thousands of vectors sent"
 RELATIVE, WRONG = "relative error", "test error, %"
 BY_LOSS = {"linear": ("Figure 2", "Figure 3"), "logistic": ("Figure 5", "Figure 6")}
@@ -77,8 +78,9 @@ def _methods(cells: list[Cell], loss: str) -> Figure:
 
 
 def _curve(name: str, setting: Setting, outcome: Outcome, what: str) -> Curve:
-    sent = tuple(float(x) for x in outcome.sent)
-    return Curve(name, (setting.budget,), sent, outcome.course(what))
+    first = _LATER if what == "wrong" else 0
+    sent = tuple(float(x) for x in outcome.sent[first:])
+    return Curve(name, (setting.budget,), sent, outcome.course(what)[first:])
 
 
 def _printed(cell: Cell, name: str, claimed: float) -> Curve:
