@@ -1,0 +1,64 @@
+"""How close a recovered record is to the true one."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+from scipy.optimize import linear_sum_assignment
+
+from tacit.typing import HostArray
+
+
+class Closeness(NamedTuple):
+    """A recovered record, scaled as it fits best, against the true one.
+
+    Attributes
+    ----------
+    record
+        The recovered record times the best factor of 0 or more.
+    error
+        |true - record| / |true|, from 0 (exact) to 1 (no better than nothing).
+    psnr
+        Peak signal-to-noise ratio in decibels, the peak being the largest entry of the true record.
+    """
+
+    record: Float[HostArray, " D"]
+    error: float
+    psnr: float
+
+
+def closeness(found: Float[HostArray, " D"], truth: Float[HostArray, " D"]) -> Closeness:
+    """Return how close `found` is to `truth` after the best scaling.
+
+    Examples
+    --------
+    >>> round(closeness(np.array([2.0, 0.0]), np.array([1.0, 1.0])).error, 4)
+    0.7071
+    """
+    power = float(found @ found)
+    factor = max(0.0, float(found @ truth) / power) if power > 0 else 0.0
+    record = factor * found
+    gap = float(np.sum((truth - record) ** 2))
+    mean, peak = gap / truth.size, float(np.max(np.abs(truth)))
+    psnr = math.inf if mean == 0 else 10 * math.log10(peak**2 / mean)
+    return Closeness(record, math.sqrt(gap / float(truth @ truth)), psnr)
+
+
+def matched(
+    found: Float[HostArray, "N D"], truths: Float[HostArray, "M D"]
+) -> tuple[Closeness, ...]:
+    """Return the closeness of every true record to the recovered one that it is matched with.
+
+    The matching has the least total error; a true record is left alone (error 1) if there are fewer
+    recovered ones.
+    """
+    table = [[closeness(guess, truth) for guess in found] for truth in truths]
+    errors = np.array([[cell.error for cell in row] for row in table])
+    nothing = [closeness(np.zeros_like(truth), truth) for truth in truths]
+    pairs = dict(zip(*(ends.tolist() for ends in linear_sum_assignment(errors)), strict=True))
+    return tuple(
+        table[own][pairs[own]] if own in pairs else nothing[own] for own in range(len(truths))
+    )
