@@ -13,14 +13,14 @@ from tacit.typing import HostArray
 
 
 class Closeness(NamedTuple):
-    """A recovered record, scaled as it fits best, against the true one.
+    """A recovered record against the true one, after the best scaling by a factor of 0 or more.
 
     Attributes
     ----------
     record
-        The recovered record times the best factor of 0 or more.
+        As recovered, not scaled.
     error
-        |true - record| / |true|, from 0 (exact) to 1 (no better than nothing).
+        |true - factor record| / |true|, from 0 (exact) to 1 (no better than nothing).
     psnr
         Peak signal-to-noise ratio in decibels, the peak being the largest entry of the true record.
     """
@@ -40,11 +40,10 @@ def closeness(found: Float[HostArray, " D"], truth: Float[HostArray, " D"]) -> C
     """
     power = float(found @ found)
     factor = max(0.0, float(found @ truth) / power) if power > 0 else 0.0
-    record = factor * found
-    gap = float(np.sum((truth - record) ** 2))
+    gap = float(np.sum((truth - factor * found) ** 2))
     mean, peak = gap / truth.size, float(np.max(np.abs(truth)))
     psnr = math.inf if mean == 0 else 10 * math.log10(peak**2 / mean)
-    return Closeness(record, math.sqrt(gap / float(truth @ truth)), psnr)
+    return Closeness(found, math.sqrt(gap / float(truth @ truth)), psnr)
 
 
 def matched(

@@ -10,7 +10,7 @@ from scipy.optimize import minimize
 from tacit import checks
 from tacit.attacks.matching import Guess, Material, gradients, material_of
 from tacit.attacks.seen import Seen
-from tacit.typing import Array, Key
+from tacit.typing import Array, HostArray, Key
 
 
 def dlg(seen: Seen, key: Key, *, restarts: int, steps: int) -> Guess:
@@ -35,12 +35,12 @@ def _once(given: Material, key: Key, steps: int) -> Guess:
     records, (_, dimension, classes) = len(given.classes), given.answers.shape
     split = records * dimension
 
-    def sides(flat: Array) -> tuple[Array, Array]:
+    def sides(flat: HostArray) -> tuple[HostArray, HostArray]:
         return flat[:split].reshape(records, dimension), flat[split:].reshape(records, classes)
 
-    def value_and_slope(flat: Array) -> tuple[float, Array]:
-        value, (records, logits) = _compiled(*sides(jnp.asarray(flat)), given)
-        return float(value), np.concatenate([np.ravel(records), np.ravel(logits)])
+    def value_and_slope(flat: HostArray) -> tuple[float, HostArray]:
+        value, slopes = _compiled(sides(flat), given)
+        return float(value), np.concatenate([np.ravel(slope) for slope in slopes])
 
     pixels, logits = jax.random.split(key)
     start = np.concatenate([
@@ -62,5 +62,7 @@ def _mismatch(sides: tuple[Array, Array], given: Material) -> Array:
 
 
 @jax.jit
-def _compiled(records: Array, logits: Array, given: Material) -> tuple[Array, tuple[Array, Array]]:
-    return jax.value_and_grad(_mismatch)((records, logits), given)
+def _compiled(
+    sides: tuple[HostArray, HostArray], given: Material
+) -> tuple[Array, tuple[Array, Array]]:
+    return jax.value_and_grad(_mismatch)(sides, given)

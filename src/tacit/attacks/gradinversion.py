@@ -24,11 +24,7 @@ class Mismatch:
         gap = gradients(records, given.classes, given) - given.answers
         distance = jnp.sqrt(jnp.sum(gap**2) + 1e-30)
         size = jnp.sqrt(jnp.sum(records**2) + 1e-30)
-        return (
-            distance
-            + self.variation * total_variation(records, self.shape)
-            + self.ridge * size
-        )
+        return distance + self.variation * total_variation(records, self.shape) + self.ridge * size
 
 
 def gradinversion(

@@ -43,6 +43,4 @@ def inverting_gradients(
     variation
         Weight of the total variation.
     """
-    return searched(
-        seen, Misdirection(shape, variation), key, steps=steps, rate=0.1, signed=True
-    )
+    return searched(seen, Misdirection(shape, variation), key, steps=steps, rate=0.1, signed=True)

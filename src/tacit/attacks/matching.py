@@ -81,7 +81,7 @@ def labels_shown(seen: Seen) -> Int[HostArray, " M"]:
 
 
 @partial(jax.jit, static_argnames=("objective", "steps", "rate", "signed"))
-def adam(  # noqa: PLR0913 - what a search is made of
+def adam(
     objective: Callable[[Array, Material], Array], start: Array, given: Material, *, steps: int,
     rate: float, signed: bool,
 ) -> tuple[Array, Array]:  # fmt: skip
@@ -99,7 +99,9 @@ def adam(  # noqa: PLR0913 - what a search is made of
     """
     slope = jax.grad(objective)
 
-    def step(carry: tuple[Array, Array, Array], k: Array) -> tuple[tuple[Array, Array, Array], None]:
+    def step(
+        carry: tuple[Array, Array, Array], k: Array
+    ) -> tuple[tuple[Array, Array, Array], None]:
         x, mean, square = carry
         g = slope(x, given)
         g = jnp.sign(g) if signed else g
@@ -115,7 +117,7 @@ def adam(  # noqa: PLR0913 - what a search is made of
     return last, objective(last, given)
 
 
-def searched(  # noqa: PLR0913 - what a search is made of
+def searched(
     seen: Seen, objective: Callable[[Array, Material], Array], key: Key, *, steps: int,
     rate: float, signed: bool,
 ) -> Guess:  # fmt: skip

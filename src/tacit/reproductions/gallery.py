@@ -1,0 +1,127 @@
+"""Pictures side by side, each with how close it is to the true one."""
+
+from __future__ import annotations
+
+import base64
+import io
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+from matplotlib.image import imsave
+
+from tacit.report import document, section
+from tacit.typing import HostArray
+
+
+@dataclass(frozen=True, eq=False)
+class Picture:
+    """Grey pixels, and how close they are to the original; None where that is not said.
+
+    Attributes
+    ----------
+    error
+        Relative Euclidean error after the best scaling, from 0 (exact) to 1.
+    psnr
+        Peak signal-to-noise ratio in decibels, after the same scaling.
+    """
+
+    pixels: Float[HostArray, "H W"]
+    error: float | None = None
+    psnr: float | None = None
+
+    @property
+    def caption(self) -> str:
+        """The numbers as text."""
+        error = "" if self.error is None else f"{self.error:.2g}"
+        return error if self.psnr is None else f"{error}, {self.psnr:.0f} dB"
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """A grid: (label, pictures) rows under one heading, a picture for every column."""
+
+    heading: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, tuple[Picture, ...]], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Gallery:
+    """Grids of pictures: what they ask, what the paper shows, and notes that a reader needs."""
+
+    id: str
+    title: str
+    question: str
+    paper_shows: str
+    blocks: tuple[Block, ...]
+    notes: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all numbers, without the pixels."""
+        return {
+            "id": self.id,
+            "title": self.title,
+            "question": self.question,
+            "paper_shows": self.paper_shows,
+            "blocks": [_values(block) for block in self.blocks],
+            "notes": list(self.notes),
+        }
+
+
+def gallery_html(gallery: Gallery) -> str:
+    """Return the gallery as a section of a page, pictures inside it as PNG; nothing is loaded."""
+    notes = "".join(f'<p class="small">{escape(note)}</p>' for note in gallery.notes)
+    return section(
+        gallery.title,
+        f"<p>{escape(gallery.question)}</p>"
+        f'<p class="small">The paper: {escape(gallery.paper_shows)}</p>'
+        + "".join(_block(block) for block in gallery.blocks)
+        + notes,
+    )
+
+
+def _values(block: Block) -> dict[str, Any]:
+    rows = [
+        {"label": label, "error": [p.error for p in row], "psnr": [p.psnr for p in row]}
+        for label, row in block.rows
+    ]
+    return {
+        "heading": block.heading, "columns": list(block.columns), "rows": rows,
+    }  # fmt: skip
+
+
+def _block(block: Block) -> str:
+    head = "".join(f"<th>{escape(name)}</th>" for name in ("", *block.columns))
+    body = "".join(
+        f'<tr><th style="width:7em">{escape(label)}</th>{"".join(_cell(picture) for picture in row)}</tr>'
+        for label, row in block.rows
+    )
+    return (
+        f'<h3>{escape(block.heading)}</h3><table class="small"><thead><tr>{head}</tr></thead>'
+        f"<tbody>{body}</tbody></table>"
+    )
+
+
+def _cell(picture: Picture) -> str:
+    return (
+        f'<td><img src="{_data_uri(picture.pixels)}" alt="{escape(picture.caption)}" '
+        'style="display:block;width:76px;image-rendering:pixelated;border:1px solid #d5dbe2">'
+        f"{escape(picture.caption)}</td>"
+    )
+
+
+def gallery_page(gallery: Gallery, stamp: str) -> str:
+    """Return a page of its own; it loads nothing from elsewhere."""
+    head = f'<h1>What an eavesdropper sees</h1><p class="stamp">{escape(stamp)}</p>'
+    return document(gallery.title, [head, gallery_html(gallery)])
+
+
+def _data_uri(pixels: HostArray) -> str:
+    """Return pixels as a PNG inside an address, stretched to their own range from 0 on."""
+    buffer = io.BytesIO()
+    top = max(float(np.max(pixels)), 1e-300)
+    imsave(buffer, np.clip(pixels / top, 0, 1), cmap="gray", vmin=0, vmax=1, format="png")
+    return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode("ascii")
