@@ -96,7 +96,7 @@ def _values(block: Block) -> dict[str, Any]:
 def _block(block: Block) -> str:
     head = "".join(f"<th>{escape(name)}</th>" for name in ("", *block.columns))
     body = "".join(
-        f'<tr><th style="width:7em">{escape(label)}</th>{"".join(_cell(picture) for picture in row)}</tr>'
+        f'<tr><th style="width:7em">{escape(label)}</th>{"".join(map(_cell, row))}</tr>'
         for label, row in block.rows
     )
     return (
