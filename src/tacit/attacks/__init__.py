@@ -6,7 +6,7 @@ never private state.
 
 from tacit.attacks.affine import pairwise_mu_affine
 from tacit.attacks.closed_form import RankOne, class_sums, outside, rank_one, span
-from tacit.attacks.closeness import Closeness, closeness, matched
+from tacit.attacks.closeness import Closeness, closeness, nearest
 from tacit.attacks.dlg import dlg
 from tacit.attacks.gradinversion import gradinversion
 from tacit.attacks.inverting_gradients import inverting_gradients
@@ -26,7 +26,7 @@ __all__ = [
     "gradinversion",
     "inverting_gradients",
     "labels_shown",
-    "matched",
+    "nearest",
     "outside",
     "pairwise_mu",
     "pairwise_mu_affine",

@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
-from scipy.optimize import linear_sum_assignment
 
 from tacit.typing import HostArray
 
@@ -46,18 +45,11 @@ def closeness(found: Float[HostArray, " D"], truth: Float[HostArray, " D"]) -> C
     return Closeness(found, math.sqrt(gap / float(truth @ truth)), psnr)
 
 
-def matched(
+def nearest(
     found: Float[HostArray, "N D"], truths: Float[HostArray, "M D"]
 ) -> tuple[Closeness, ...]:
-    """Return the closeness of every true record to the recovered one that it is matched with.
-
-    The matching has the least total error; a true record is left alone (error 1) if there are fewer
-    recovered ones.
-    """
-    table = [[closeness(guess, truth) for guess in found] for truth in truths]
-    errors = np.array([[cell.error for cell in row] for row in table])
-    nothing = [closeness(np.zeros_like(truth), truth) for truth in truths]
-    pairs = dict(zip(*(ends.tolist() for ends in linear_sum_assignment(errors)), strict=True))
+    """Return the closeness of every true record to the recovered one that is closest to it."""
     return tuple(
-        table[own][pairs[own]] if own in pairs else nothing[own] for own in range(len(truths))
+        min((closeness(guess, truth) for guess in found), key=lambda close: close.error)
+        for truth in truths
     )

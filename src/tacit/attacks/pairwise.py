@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Float, Int
 from scipy.sparse.csgraph import shortest_path
 
 from tacit.errors import InputError
@@ -47,12 +46,6 @@ class Pairwise:
         epsilons[apart] = epsilon_of(delta, self.mu[apart])
         return epsilons
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the numbers as plain values."""
-        return {
-            "mu": self.mu.tolist(), "all_links": self.all_links.tolist(), "reason": self.reason
-        }  # fmt: skip
-
 
 def pairwise_mu(plan: Plan, *, released: bool) -> Pairwise:
     """Return what agent j learns of a record of agent i, for any questions and every pair.
@@ -91,15 +84,16 @@ def pairwise_mu(plan: Plan, *, released: bool) -> Pairwise:
     mu exceeds the number for fixed questions, so that number is no bound, and is not returned.
     Where curvature is public, `pairwise_mu_affine` accounts for it exactly.
     """
-    reached = can_have_reached(plan, released=released)
+    all_links = plan.ledger.mu_per_agent(Messages())
     squares = np.sum(plan.ledger.ratios() ** 2, axis=-1)
-    mu = np.sqrt(np.einsum("ijt,it->ij", reached, squares))
+    before = np.concatenate([np.zeros_like(squares[:, :1]), np.cumsum(squares, axis=1)], axis=1)
+    mu = np.sqrt(np.take_along_axis(before, rounds_that_reach(plan, released=released), axis=1))
     np.fill_diagonal(mu, np.inf)
-    return Pairwise(mu, plan.ledger.mu_per_agent(Messages()), ANY_QUESTION)
+    return Pairwise(mu, all_links, ANY_QUESTION)
 
 
-def can_have_reached(plan: Plan, *, released: bool) -> Bool[HostArray, "A A T"]:
-    """Return whether the answers of agent i in round t can have reached agent j by the end.
+def rounds_that_reach(plan: Plan, *, released: bool) -> Int[HostArray, "A A"]:
+    """Return how many of the first rounds' answers of agent i can have reached agent j by the end.
 
     Raises
     ------
@@ -108,19 +102,13 @@ def can_have_reached(plan: Plan, *, released: bool) -> Bool[HostArray, "A A T"]:
     """
     agents, rounds, network = plan.spec.agents, plan.rounds, required_network(plan.network)
     if released:
-        return np.ones((agents, agents, rounds), bool)
+        return np.full((agents, agents), rounds)
     if isinstance(network, Walk):
-        return _by_token(network, agents)
-    distance = shortest_path(network.graph.adjacency(), unweighted=True)
-    return np.asarray(np.arange(rounds) <= rounds - distance[..., None])
-
-
-def _by_token(walk: Walk, agents: int) -> HostArray:
-    """Return whether j holds the token after the hop of the answer."""
-    hops = np.arange(len(walk.holders))
-    last = np.full(agents, -1)
-    last[walk.holders] = hops  # of several assignments the last one stays
-    return np.broadcast_to(hops < last[None, :, None], (agents, agents, len(hops)))
+        last = np.zeros(agents, int)
+        last[network.holders] = np.arange(rounds)  # of several assignments the last one stays
+        return np.broadcast_to(last, (agents, agents))
+    links = shortest_path(network.graph.adjacency(), unweighted=True)
+    return np.clip(rounds - links + 1, 0, rounds).astype(int)
 
 
 def required_network(network: Mixing | Walk | None) -> Mixing | Walk:

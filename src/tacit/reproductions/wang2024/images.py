@@ -17,8 +17,7 @@ from tacit.attacks import (
     dlg,
     gradinversion,
     inverting_gradients,
-    labels_shown,
-    matched,
+    nearest,
     rank_one,
 )
 from tacit.datasets import Dataset
@@ -103,7 +102,8 @@ _NOTES = (
     "shows that this attack failed, which is why the column of epsilon 10,000 is here.",
     "Nobody inverts a mean over a thousand pictures. An agent with few is another matter: from a "
     "gradient at 0 a picture alone in its class is read off exactly, and of pictures that share a "
-    "class their sum. The last grid shows the first picture and the mean error over all of them.",
+    "class their sum. The last grid shows what comes closest to the first picture, and the mean "
+    "error over all of the agent's pictures.",
     "Closed form: one singular value decomposition for one picture, class sums for several. The "
     "searches: DLG (Zhu et al. 2019), Inverting Gradients (Geiping et al. 2020) and GradInversion "
     "(Yin et al. 2021) without its terms for batch normalisation and groups, which have no meaning "
@@ -132,8 +132,7 @@ def _closed_form(seen: Seen, key: Key) -> HostArray:
     del key  # nothing is drawn
     if seen.records == 1:
         return rank_one(seen).record[None]
-    sums: HostArray = class_sums(seen)[labels_shown(seen)]
-    return sums
+    return class_sums(seen)
 
 
 def _runs(subject: Scene, seed: int) -> dict[str, Links]:
@@ -184,7 +183,7 @@ def _by_count(data: Dataset, methods: Mapping[str, Method], effort: Effort, seed
 
 
 def _closest(subject: Scene, agent: int, found: HostArray) -> tuple[Closeness, ...]:
-    return matched(found, subject.pictures(agent))
+    return nearest(found, subject.pictures(agent))
 
 
 def _original(subject: Scene, agent: int) -> Picture:
