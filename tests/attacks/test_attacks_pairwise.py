@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from conftest import make_shards, make_terms
 
+from conftest import make_shards, make_terms
 from tacit.algorithms import EXTRA, NIDS, RECAL
 from tacit.attacks import pairwise_mu, pairwise_mu_affine
 from tacit.attacks.affine import row_space, unit_answers
@@ -21,7 +21,14 @@ from tacit.oracles import Gradient, TargetGradient
 from tacit.plan import Terms, plan
 from tacit.privacy import Adjacency, BoundedChange, Messages
 from tacit.problems import (
-    L2, Logistic, NoRegulariser, Problem, Squared, WholeSpace, pack, public_facts,
+    L2,
+    Logistic,
+    NoRegulariser,
+    Problem,
+    Squared,
+    WholeSpace,
+    pack,
+    public_facts,
 )  # fmt: skip
 from tacit.runtime import simulate
 from tacit.runtime.run import behind_the_door

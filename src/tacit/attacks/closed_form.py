@@ -70,8 +70,8 @@ def span(seen: Seen) -> Float[HostArray, "D r"]:
     """Return an orthonormal basis of the span of an agent's records, as far as answers show it.
 
     Every column of a gradient (1/m) sum_j x_j c_j' lies in that span. One answer shows at most
-    K - 1 of its dimensions, since every c sums to 0; Q answers at different points up to
-    min(m, Q (K - 1)). Of noised answers, which have full rank, it is the span of the min(m, ...)
+    K - 1 of its dimensions, since every c sums to 0 (at 0 no more than there are classes); Q
+    answers at different points up to min(m, Q (K - 1)). Of noised answers, which have full rank, it is the span of the min(m, ...)
     largest singular vectors.
     """
     queries, _, classes = seen.answers.shape
