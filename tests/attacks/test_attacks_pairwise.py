@@ -1,4 +1,4 @@
-"""What one agent learns of another: reach and exact values against runs that are really perturbed."""
+"""What one agent learns of another: reach and exact values against perturbed runs."""
 
 import dataclasses
 import math

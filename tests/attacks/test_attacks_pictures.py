@@ -1,6 +1,5 @@
 """Records from gradients: closed forms against gradients made elsewhere, and the whole gallery."""
 
-import importlib
 import math
 import re
 
@@ -23,11 +22,10 @@ from tacit.errors import InputError
 from tacit.oracles import Gradient, Point
 from tacit.problems import MultinomialLogistic
 from tacit.reproductions.gallery import gallery_html
+from tacit.reproductions.wang2024 import images as builder
 from tacit.reproductions.wang2024 import overheard
 
 CLASSES, FEATURES = 5, 12
-# the package has the function of that name in the place of the module
-builder = importlib.import_module("tacit.reproductions.wang2024.images")
 
 
 def slope(w, x, y):

@@ -49,6 +49,14 @@ def rank_one(seen: Seen, *, constant: tuple[int, float] | None = None) -> RankOn
     ------
     InputError
         If the agent has more records (use `span` or `class_sums`), or all answers are 0.
+
+    Examples
+    --------
+    >>> x, pull = np.array([3.0, 4.0, 1.0]), np.array([0.2, -0.5, 0.3])  # of class 1
+    >>> seen = Seen(np.zeros((1, 3, 3)), np.outer(x, pull)[None], records=1, record_norm=6.0)
+    >>> found = rank_one(seen, constant=(2, 1.0))
+    >>> found.record.round(9).tolist(), found.label
+    ([3.0, 4.0, 1.0], 1)
     """
     if seen.records != 1:
         raise InputError(f"the agent has {seen.records} records; use span or class_sums")
@@ -71,8 +79,8 @@ def span(seen: Seen) -> Float[HostArray, "D r"]:
 
     Every column of a gradient (1/m) sum_j x_j c_j' lies in that span. One answer shows at most
     K - 1 of its dimensions, since every c sums to 0 (at 0 no more than there are classes); Q
-    answers at different points up to min(m, Q (K - 1)). Of noised answers, which have full rank, it is the span of the min(m, ...)
-    largest singular vectors.
+    answers at different points up to min(m, Q (K - 1)). Of noised answers, which have full rank,
+    it is the span of that many largest singular vectors.
     """
     queries, _, classes = seen.answers.shape
     left, sizes, _ = np.linalg.svd(seen.side_by_side, full_matrices=False)

@@ -13,7 +13,7 @@ from tacit.cli.paths import path
 from tacit.cli.train import check_seed
 
 if TYPE_CHECKING:
-    from tacit.reproductions import Block, Gallery
+    from tacit.reproductions.gallery import Block, Gallery
 
 _DATA = ("mnist", "fashion_mnist")
 
@@ -49,8 +49,8 @@ def attack(
 def _made(data: str, *, quick: bool, seed: int, out: Path | None, force: bool) -> Gallery:
     from tacit.datasets import load  # noqa: PLC0415 - start-up
     from tacit.report import check_out  # noqa: PLC0415 - start-up
-    from tacit.reproductions import write_gallery  # noqa: PLC0415 - start-up
-    from tacit.reproductions.wang2024 import images  # noqa: PLC0415 - start-up
+    from tacit.reproductions.gallery import write_gallery  # noqa: PLC0415 - start-up
+    from tacit.reproductions.wang2024.images import images  # noqa: PLC0415 - start-up
 
     one_of("DATA", data, _DATA)
     check_seed("seed", seed)

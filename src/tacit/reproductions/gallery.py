@@ -1,4 +1,4 @@
-"""Pictures side by side, each with how close it is to the true one."""
+"""Tiles side by side, each with how close it is to the true one."""
 
 from __future__ import annotations
 
@@ -6,18 +6,20 @@ import base64
 import io
 from dataclasses import dataclass
 from html import escape
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 from matplotlib.image import imsave
 
-from tacit.report import document, section
+from tacit.report import document, json_text, strict, write_folder
+from tacit.reproductions.reproduction import STAMP
 from tacit.typing import HostArray
 
 
 @dataclass(frozen=True, eq=False)
-class Picture:
+class Tile:
     """Grey pixels, and how close they are to the original; None where that is not said.
 
     Attributes
@@ -45,7 +47,7 @@ class Block:
 
     heading: str
     columns: tuple[str, ...]
-    rows: tuple[tuple[str, tuple[Picture, ...]], ...]
+    rows: tuple[tuple[str, tuple[Tile, ...]], ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,15 +74,32 @@ class Gallery:
 
 
 def gallery_html(gallery: Gallery) -> str:
-    """Return the gallery as a section of a page, pictures inside it as PNG; nothing is loaded."""
+    """Return the grids with their notes as HTML, pictures inside it as PNG; nothing is loaded.
+
+    Title and question are left to the page that it becomes part of.
+    """
     notes = "".join(f'<p class="small">{escape(note)}</p>' for note in gallery.notes)
-    return section(
-        gallery.title,
-        f"<p>{escape(gallery.question)}</p>"
-        f'<p class="small">The paper: {escape(gallery.paper_shows)}</p>'
-        + "".join(_block(block) for block in gallery.blocks)
-        + notes,
-    )
+    shows = f'<p class="small">The paper: {escape(gallery.paper_shows)}</p>'
+    return shows + "".join(_block(block) for block in gallery.blocks) + notes
+
+
+def write_gallery(made: Gallery, out: Path, *, force: bool) -> None:
+    """Write results.json and index.html into the folder `out`, whole or not at all.
+
+    Raises
+    ------
+    InputError
+        If the folder is not empty and `force` is not given, or cannot be written to.
+    """
+    values = strict({"stamp": STAMP, **made.to_dict()})
+    texts = {"results.json": json_text(values), "index.html": _page(made)}
+    write_folder(texts, out, force=force)
+
+
+def _page(made: Gallery) -> str:
+    head = f'<h1>{escape(made.title)}</h1><p class="stamp">{escape(STAMP)}</p>'
+    lead = f'<p class="lead">{escape(made.question)}</p>'
+    return document(made.title, [head, lead, gallery_html(made)])
 
 
 def _values(block: Block) -> dict[str, Any]:
@@ -105,18 +124,12 @@ def _block(block: Block) -> str:
     )
 
 
-def _cell(picture: Picture) -> str:
+def _cell(picture: Tile) -> str:
     return (
         f'<td><img src="{_data_uri(picture.pixels)}" alt="{escape(picture.caption)}" '
         'style="display:block;width:76px;image-rendering:pixelated;border:1px solid #d5dbe2">'
         f"{escape(picture.caption)}</td>"
     )
-
-
-def gallery_page(gallery: Gallery, stamp: str) -> str:
-    """Return a page of its own; it loads nothing from elsewhere."""
-    head = f'<h1>What an eavesdropper sees</h1><p class="stamp">{escape(stamp)}</p>'
-    return document(gallery.title, [head, gallery_html(gallery)])
 
 
 def _data_uri(pixels: HostArray) -> str:

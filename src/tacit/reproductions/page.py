@@ -8,7 +8,6 @@ import tacit
 from tacit.report import document, list_of, section, table_of
 from tacit.reproductions.draw import figure_svg
 from tacit.reproductions.figure import Curve, Figure, Table
-from tacit.reproductions.gallery import gallery_html
 from tacit.reproductions.ordering import Ordering
 from tacit.reproductions.reproduction import STAMP, Reproduction
 
@@ -29,7 +28,6 @@ def page(made: Reproduction) -> str:
             f'<p class="stamp">{escape(STAMP)}</p>',
             _outcome(made),
             *(_figure(made, figure) for figure in made.figures),
-            *(gallery_html(gallery) for gallery in made.galleries),
             *(_table(made, table) for table in made.tables),
             section("Notes", list_of((*made.notes, _ORACLE))),
             section("Settings", table_of(made.settings)),

@@ -9,7 +9,6 @@ from typing import Any
 
 import tacit
 from tacit.reproductions.figure import Curve, Figure, Measured, Table
-from tacit.reproductions.gallery import Gallery
 from tacit.reproductions.ordering import Ordering, Pair
 
 STAMP = "reproduction, not private: the seeds of the noise are given, so it can be drawn again"
@@ -45,7 +44,6 @@ class Reproduction:
     orderings: tuple[Ordering, ...]
     notes: tuple[str, ...]
     seconds: float
-    galleries: tuple[Gallery, ...] = ()
 
     def claims(self, part: str | None = None, *, whose: str = "paper") -> list[Ordering]:
         """Return the orderings of the paper (or ours), of one part or of all."""
@@ -61,7 +59,6 @@ class Reproduction:
             "settings": dict(self.settings),
             "seeds": list(self.seeds),
             "figures": [_figure(figure) for figure in self.figures],
-            "galleries": [gallery.to_dict() for gallery in self.galleries],
             "tables": [_table(table) for table in self.tables],
             "orderings": [_ordering(ordering) for ordering in self.orderings],
             "notes": list(self.notes),

@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from tacit.report import json_text, strict, write_folder
-from tacit.reproductions.gallery import Gallery, gallery_page
 from tacit.reproductions.page import page
-from tacit.reproductions.reproduction import STAMP, Reproduction
+from tacit.reproductions.reproduction import Reproduction
 
 FILES = ("results.json", "index.html")
 
@@ -22,13 +21,6 @@ def write(made: Reproduction, out: Path, *, force: bool) -> None:
         If the folder is not empty and `force` is not given, or cannot be written to.
     """
     texts = {"results.json": json_text(plain(made)), "index.html": page(made)}
-    write_folder(texts, out, force=force)
-
-
-def write_gallery(made: Gallery, out: Path, *, force: bool) -> None:
-    """Write results.json and index.html of a gallery by itself; see `write`."""
-    values = strict({"stamp": STAMP, **made.to_dict()})
-    texts = {"results.json": json_text(values), "index.html": gallery_page(made, STAMP)}
     write_folder(texts, out, force=force)
 
 

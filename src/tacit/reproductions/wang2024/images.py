@@ -22,7 +22,7 @@ from tacit.attacks import (
 )
 from tacit.datasets import Dataset
 from tacit.errors import InputError
-from tacit.reproductions.gallery import Block, Gallery, Picture
+from tacit.reproductions.gallery import Block, Gallery, Tile
 from tacit.reproductions.wang2024.overheard import DELTA, VISITS, Scene, as_published, scene, sound
 from tacit.typing import HostArray, Key
 
@@ -158,7 +158,7 @@ def _grid(
             _closest(subject, agent, method(subject.seen(links, agent), jax.random.key(agent)))[0]
             for links in runs.values()
         ]
-        shown = tuple(Picture(_square(one.record), one.error, one.psnr) for one in found)
+        shown = tuple(Tile(_square(one.record), one.error, one.psnr) for one in found)
         rows.append((f"agent {agent + 1}", (_original(subject, agent), *shown)))
     return Block(f"{name}: one picture an agent", ("original", *runs), tuple(rows))
 
@@ -173,7 +173,7 @@ def _by_count(data: Dataset, methods: Mapping[str, Method], effort: Effort, seed
         for subject, known in zip(subjects, seen, strict=True):
             found = _closest(subject, 0, method(known, jax.random.key(seed)))
             mean = float(np.mean([one.error for one in found]))
-            row.append(Picture(_square(found[0].record), mean))
+            row.append(Tile(_square(found[0].record), mean))
         rows.append((name, (_original(subjects[0], 0), *row)))
     columns = tuple(f"{count} an agent" if count > 1 else "1 picture" for count in effort.counts)
     return Block(
@@ -186,8 +186,8 @@ def _closest(subject: Scene, agent: int, found: HostArray) -> tuple[Closeness, .
     return nearest(found, subject.pictures(agent))
 
 
-def _original(subject: Scene, agent: int) -> Picture:
-    return Picture(_square(subject.pictures(agent)[0]))
+def _original(subject: Scene, agent: int) -> Tile:
+    return Tile(_square(subject.pictures(agent)[0]))
 
 
 def _square(record: HostArray) -> HostArray:
