@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from types import SimpleNamespace
 
 import equinox as eqx
 import jax
@@ -30,6 +31,7 @@ from tacit.problems import (
     pack,
     public_facts,
 )  # fmt: skip
+from tacit.report.between import between_agents
 from tacit.runtime import simulate
 from tacit.runtime.run import behind_the_door
 
@@ -105,6 +107,9 @@ def test_exactly_the_answers_that_can_reach_an_agent_move_what_it_hears(name):
     np.testing.assert_array_equal(moved[apart], claimed(made)[apart])
     each = np.sqrt(np.sum(claimed(made) * made.ledger.ratios()[:, None, :, 0] ** 2, axis=-1))
     np.testing.assert_allclose(pairwise_mu(made, released=False).mu[apart], each[apart])
+    shown = between_agents(SimpleNamespace(plan=made, certificate=made.certificate))
+    assert shown["mu"] == [each[apart].min(), each[apart].max()]
+    assert shown["epsilon"][1] <= made.terms.epsilon * (1 + 1e-9)
     # with the wrong neighbours an answer arrives that was not counted
     if name == "gossip":
         wrong = dataclasses.replace(made, network=metropolis(OTHER_PATH))

@@ -16,10 +16,11 @@ from tacit.report.markup import section, table_of
 def between_agents(training: Training) -> dict[str, Any] | None:
     """Return the least and the largest mu and epsilon between two agents.
 
-    None without a network, or where answers have no finite mu. See `tacit.attacks.pairwise_mu`.
+    None without a network, without privacy, or where answers have no mu. See `tacit.attacks.pairwise_mu`.
     """
-    plan = training.plan
-    if plan.network is None or not plan.ledger.has_mu or math.isinf(plan.certificate.epsilon):
+    plan, certificate = training.plan, training.certificate
+    private = math.isfinite(certificate.epsilon) and not certificate.reproduction
+    if plan.network is None or not plan.ledger.has_mu or not private:
         return None
     pairs = pairwise_mu(plan, released=False)
     apart = np.isfinite(pairs.mu)
