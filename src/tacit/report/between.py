@@ -16,7 +16,8 @@ from tacit.report.markup import section, table_of
 def between_agents(training: Training) -> dict[str, Any] | None:
     """Return the least and the largest mu and epsilon between two agents.
 
-    None without a network, without privacy, or where answers have no mu. See `tacit.attacks.pairwise_mu`.
+    None without a network, without privacy, or where answers have no mu. It is that of
+    `tacit.attacks.pairwise_mu`.
     """
     plan, certificate = training.plan, training.certificate
     private = math.isfinite(certificate.epsilon) and not certificate.reproduction
