@@ -100,10 +100,10 @@ _NOTES = (
     "The sound form asks for noised gradients; the same eavesdropper gets the noised answers. Its "
     "totals are exact. Noise that stops these attacks is far from a guarantee: a failed attack "
     "shows that this attack failed, which is why the column of epsilon 10,000 is here.",
-    "Nobody inverts a mean over a thousand pictures. An agent with few is another matter: from a "
-    "gradient at 0 a picture alone in its class is read off exactly, and of pictures that share a "
-    "class their sum. The last grid shows what comes closest to the first picture, and the mean "
-    "error over all of the agent's pictures.",
+    "Nobody inverts a mean over a thousand pictures. An agent with few is another matter: if it "
+    "lacks a class, a gradient at 0 gives a picture alone in its class exactly, and of pictures "
+    "that share a class their sum. The last grid shows what comes closest to the "
+    "first picture, and the mean error over all of the agent's pictures.",
     "Closed form: one singular value decomposition for one picture, class sums for several. The "
     "searches: DLG (Zhu et al. 2019), Inverting Gradients (Geiping et al. 2020) and GradInversion "
     "(Yin et al. 2021) without its terms for batch normalisation and groups, which have no meaning "
