@@ -11,6 +11,7 @@ from tacit.as_published.dp_recal import (
     Variant,
     agent_step,
     claimed_epsilon,
+    coupling,
     dp_recal,
 )
 from tacit.as_published.exact_recovery import Recovered, recover, unprox_elastic, unprox_none
@@ -31,6 +32,7 @@ __all__ = [
     "Variant",
     "agent_step",
     "claimed_epsilon",
+    "coupling",
     "dp_recal",
     "message_change",
     "noisy_gossip",

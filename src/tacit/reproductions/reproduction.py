@@ -16,12 +16,21 @@ STAMP = "reproduction, not private: the seeds of the noise are given, so it can 
 
 @dataclass(frozen=True)
 class Picture:
-    """A drawing that is no plot of curves: an `<svg>` or `<img>` without outside references."""
+    """A drawing that is no plot of curves.
+
+    Attributes
+    ----------
+    html
+        An `<svg>` or pictures, without outside references.
+    values
+        The numbers in it, as plain values.
+    """
 
     id: str
     title: str
     text: str
     html: str
+    values: dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -43,7 +52,7 @@ class Reproduction:
     seconds
         Wall time of the whole.
     pictures
-        Drawings, shown after the figures; the numbers in them stand in tables.
+        Drawings, shown after the figures.
     """
 
     paper: str
@@ -73,6 +82,7 @@ class Reproduction:
             "seeds": list(self.seeds),
             "figures": [_figure(figure) for figure in self.figures],
             "tables": [_table(table) for table in self.tables],
+            "pictures": [{"id": p.id, "title": p.title, "values": p.values} for p in self.pictures],
             "orderings": [_ordering(ordering) for ordering in self.orderings],
             "notes": list(self.notes),
             "seconds": self.seconds,

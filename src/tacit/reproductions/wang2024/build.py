@@ -1,8 +1,4 @@
-"""Wang et al. 2024, DP-RECAL: Tables I to V and Figures 2, 3, 5, 6 and 9, run again.
-
-The pictures of Figures 4, 7 and 8 (images rebuilt by attacks) belong in a module `images` beside
-this one, as further entries of `Reproduction.pictures`.
-"""
+"""Wang et al. 2024, DP-RECAL: Tables I to V and Figures 2 to 9, run again."""
 
 from __future__ import annotations
 
@@ -13,9 +9,11 @@ import numpy as np
 
 from tacit.datasets import load
 from tacit.network import ring, uniform_walk
+from tacit.reproductions.gallery import gallery_html
 from tacit.reproductions.reproduction import Picture, Reproduction
 from tacit.reproductions.wang2024 import claims
 from tacit.reproductions.wang2024.figures import figures, leak_figure
+from tacit.reproductions.wang2024.images import images
 from tacit.reproductions.wang2024.leak import Leak, leaks
 from tacit.reproductions.wang2024.measured import Cell, measured
 from tacit.reproductions.wang2024.scaling import scaling
@@ -64,8 +62,18 @@ def build(scale: Scale, report: Callable[[str], None]) -> Reproduction:
         ),
         notes=notes(scale),
         seconds=time.perf_counter() - began,
-        pictures=(_spending(cells[0], scale),),
+        pictures=(
+            _spending(cells[0], scale),
+            *(_attacked(name, report) for name in scale.images),
+        ),
     )
+
+
+def _attacked(name: str, report: Callable[[str], None]) -> Picture:
+    """Return the pictures of Figures 4, 7 and 8."""
+    report(f"Figures 4, 7 and 8: {name}")
+    made = images(load(name), seed=0, quick=True)
+    return Picture(made.id, made.title, made.question, gallery_html(made), made.to_dict())
 
 
 def _leaked() -> tuple[Leak, ...]:
@@ -87,4 +95,5 @@ def _spending(cell: Cell, scale: Scale) -> Picture:
         "asked. The budget binds for the agent asked most; the others spend less. Counts are fixed "
         "by a public walk before a record is touched.",
         spending_svg(graph, outcome.per_agent, counts.tolist()),
+        {"epsilon": list(outcome.per_agent), "asked": counts.tolist()},
     )

@@ -46,6 +46,8 @@ class Scale:
         Residual of the non-private optimum.
     solver_rounds
         Of the ADMM whose agents solve a problem a round, on ijcnn1.
+    images
+        Data sets whose pictures are attacked (Figures 4, 7 and 8).
     """
 
     sets: tuple[str, ...]
@@ -58,15 +60,16 @@ class Scale:
     most_rounds: int
     optimum_tol: float
     solver_rounds: int
+    images: tuple[str, ...]
 
 
 FULL = Scale(
     sets=SETS, losses=LOSSES, records=40_000, hops=2400, repetitions=3, published_repetitions=2,
-    sizes=(4, 8, 16, 32), most_rounds=4000, optimum_tol=1e-6, solver_rounds=40,
+    sizes=(4, 8, 16, 32), most_rounds=4000, optimum_tol=1e-6, solver_rounds=40, images=("mnist",),
 )  # fmt: skip
 QUICK = Scale(
     sets=SETS[:2], losses=LOSSES, records=1_600, hops=480, repetitions=2, published_repetitions=1,
-    sizes=(4, 8), most_rounds=2000, optimum_tol=1e-5, solver_rounds=20,
+    sizes=(4, 8), most_rounds=2000, optimum_tol=1e-5, solver_rounds=20, images=(),
 )  # fmt: skip
 
 
