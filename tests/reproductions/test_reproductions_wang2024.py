@@ -47,7 +47,8 @@ from tacit.reproductions.wang2024.trial import Outcome, trial
 
 TINY = Scale(
     sets=("ijcnn1",), losses=("logistic",), records=160, hops=96, repetitions=2,
-    published_repetitions=1, sizes=(4, 8), most_rounds=100, optimum_tol=1e-6, solver_rounds=4, images=(),
+    published_repetitions=1, sizes=(4, 8), most_rounds=100, optimum_tol=1e-6, solver_rounds=4,
+    images=(),
 )  # fmt: skip
 
 

@@ -61,7 +61,7 @@ def notes(scale: Scale) -> tuple[str, ...]:
     """Return the sentences that a fair reader needs."""
     return (
         *_of_scale(scale),
-        "Figures 4, 7 and 8 are the pictures of the full run, and of `tacit attack mnist`. Figure 9 "
+        "Figures 4, 7 and 8 are pictures: in the full run, and by `tacit attack mnist`. Figure 9 "
         "is answered by exact recovery instead of an attack by optimisation.",
         "With the paper's weights 0 is the optimum (see the table of optima), and a prox that cuts "
         "to 0 whatever lies below its threshold returns it exactly under moderate noise. Relative "
