@@ -123,6 +123,7 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
     precision: Precision,
     mechanism: Mechanism | None = None,
     network: Network = None,
+    multiplier: float | None = None,
 ) -> Plan:
     """Return the plan of a run that spends exactly the budget of `terms`.
 
@@ -137,6 +138,9 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
     network
         None for a star with an aggregator, a `tacit.network.Mixing` for gossip, a
         `tacit.network.Walk` for a relay, on which a round is one hop.
+    multiplier
+        Of the noise, as an earlier plan found it for the same questions and terms: finding it again
+        may take seconds. The certificate does not rest on it. None: found here.
 
     Raises
     ------
@@ -175,7 +179,8 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
     inside = _inside(oracles, spec, terms.adjacency)
     design = _Design(spec, algorithm, oracles, terms, law, inside, network)
     preview = _preview(design)
-    multiplier = _multiplier(design, kinds)
+    found = _multiplier(design, kinds) if multiplier is None else multiplier
+    multiplier = checks.not_negative("multiplier", found)
 
     def build(observer: Observer) -> _Draft:
         scales = _scales(preview * oracles[0].relative_multiplier, multiplier, observer)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def reproduce(
-    paper: Annotated[str, typer.Argument(help="huang2019.", metavar="PAPER")],
+    paper: Annotated[str, typer.Argument(help="huang2019 or liu2022.", metavar="PAPER")],
     quick: Annotated[
         bool, typer.Option("--quick", help="About a minute: fewer records and repetitions.")
     ] = False,
