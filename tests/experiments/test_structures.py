@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from conftest import published
+from tacit.applications.graphs import learned_edges
 from tacit.cli.main import main
 from tacit.datasets import load
 from tacit.errors import InputError
@@ -13,7 +14,6 @@ from tacit.experiments import Request
 from tacit.experiments.request import check_structure, rounds_of
 from tacit.experiments.structures import (
     graph_conditions,
-    learned_edges,
     read_edges,
     read_matrix,
     structure_named,

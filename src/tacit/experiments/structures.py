@@ -7,9 +7,7 @@ from pathlib import Path
 
 import numpy as np
 from jaxtyping import Float, Int
-from sklearn.covariance import graphical_lasso
 
-from tacit import checks
 from tacit.errors import InputError
 from tacit.experiments.options import regulariser_named
 from tacit.experiments.request import DEFAULT_REGULARISER, Request
@@ -102,33 +100,6 @@ def read_matrix(path: str, columns: int) -> Float[HostArray, "m n"]:
             raise InputError(f"{path}, line {line}: expected {columns} numbers, one per column")
         rows.append(row)
     return np.array(rows, dtype=float).reshape(-1, columns)
-
-
-def learned_edges(rows: Float[HostArray, "n d"], *, weight: float) -> Int[HostArray, "e 2"]:
-    """Return the pairs of columns that a sparse inverse covariance joins (the graph phi).
-
-    scikit-learn's graphical lasso on the correlations of `rows`, to which a hundredth of the
-    identity is added so that constant and collinear columns have an inverse.
-
-    **Guarantee.** None: the graph is a function of `rows`. A run that uses it is private towards
-    these records only if they are public (a public split), and a certificate about them must say
-    that the graph is taken as public.
-
-    Raises
-    ------
-    InputError
-        If the weight is not above 0, or no pair of columns is joined.
-    """
-    checks.positive("the weight of the graphical lasso", weight)
-    centred = rows - rows.mean(axis=0)
-    spread = np.maximum(centred.std(axis=0), 1e-12)
-    scaled = np.where(centred.std(axis=0) > 0, centred / spread, 0.0)
-    correlation = scaled.T @ scaled / len(rows) + 0.01 * np.eye(rows.shape[1])
-    _, precision = graphical_lasso(correlation, alpha=weight, max_iter=200, tol=1e-3)
-    joined = np.argwhere(np.triu(np.abs(precision) > 1e-8, k=1))
-    if not len(joined):
-        raise InputError("the graphical lasso joins no columns; use a smaller weight")
-    return np.asarray(joined, dtype=int)
 
 
 def graph_conditions(request: Request) -> tuple[str, ...]:

@@ -9,9 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
 
+from tacit.applications.graphs import learned_edges
 from tacit.datasets import load, split
 from tacit.errors import InputError
-from tacit.experiments.structures import learned_edges
 from tacit.problems import Logistic, Shards, Structured, fused_lasso, lasso, minimise, pack
 from tacit.reproductions.liu2022.settings import (
     GRAPH_WEIGHTS,
