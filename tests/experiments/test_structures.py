@@ -8,7 +8,7 @@ import pytest
 from conftest import published
 from tacit.applications.graphs import learned_edges
 from tacit.cli.main import main
-from tacit.datasets import load
+from tacit.datasets import Split, load
 from tacit.errors import InputError
 from tacit.experiments import Request
 from tacit.experiments.request import check_structure, rounds_of
@@ -21,6 +21,7 @@ from tacit.experiments.structures import (
 from tacit.problems import Logistic
 
 NAMES = ("a", "b", "c")
+NOTHING = Split(np.zeros((0, 3)), np.zeros(0), np.zeros((0, 3)), np.zeros(0))
 
 
 def request(**options):
@@ -30,7 +31,7 @@ def request(**options):
 
 def test_the_weights_come_from_the_regulariser_and_the_chain_is_the_default_graph():
     asked = request(structure="fused-lasso", regulariser="elastic:0.1,0.2")
-    made = structure_named(Logistic(), asked, NAMES)
+    made = structure_named(Logistic(), asked, NAMES, NOTHING)
     assert (made.regulariser.weight, made.ridge) == (0.1, 0.2)
     rows = made.forward.sparse().toarray()
     np.testing.assert_array_equal(rows, [[1, -1, 0], [0, 1, -1], [1, 0, 0], [0, 1, 0], [0, 0, 1]])
@@ -43,7 +44,7 @@ def test_graphs_and_matrices_are_read_by_name_or_number(tmp_path):
     np.testing.assert_array_equal(read_edges(str(edges), NAMES), [[0, 2], [1, 2]])
     np.testing.assert_array_equal(read_matrix(str(matrix), 3), [[1, -2, 1]])
     asked = request(structure="generalized-lasso", graph=str(matrix))
-    made = structure_named(Logistic(), asked, NAMES)
+    made = structure_named(Logistic(), asked, NAMES, NOTHING)
     np.testing.assert_array_equal(made.forward.sparse().toarray(), [[1, -2, 1]])
     assert "taken as public" in graph_conditions(asked)[0]
 
@@ -59,7 +60,7 @@ def test_a_graph_of_other_columns_is_refused_with_its_line(tmp_path, text):
 def test_bad_requests_name_the_fix(tmp_path):
     for options, words in (
         ({}, "--structure"),
-        ({"structure": "lasso", "algorithm": "dp-sgd"}, "sadmm, vradmm"),
+        ({"structure": "lasso", "algorithm": "dp-admm"}, "noisy-gradient, dp-sgd, sadmm, vradmm"),
         ({"structure": "lasso", "smoothing": -1.0}, "smoothing is -1"),
         ({"algorithm": "dp-sgd", "smoothing": 1.0}, "does not smooth"),
         ({"structure": "lasso", "graph": "x"}, "fused-lasso and generalized-lasso"),
@@ -74,7 +75,7 @@ def test_bad_requests_name_the_fix(tmp_path):
         ({"structure": "fused-lasso", "graph": str(tmp_path / "none")}, "cannot be read"),
     ):
         with pytest.raises(InputError, match=words):
-            structure_named(Logistic(), request(**options), NAMES)
+            structure_named(Logistic(), request(**options), NAMES, NOTHING)
 
 
 def test_the_default_rounds_of_vradmm_are_whole_epochs():

@@ -63,10 +63,10 @@ class PrivateStructuredClassifier(PrivateLogisticRegression):
     l1
         Weight of the structure.
     smoothing
-        Strength of Laplacian smoothing; 0 for none.
-    algorithm, sampling_rate
-        "sadmm" or "vradmm", and "renyi-admm" for the lasso. At the default rate 1 every question
-        is asked on all records, which needs about the noise that batches need.
+        Strength of Laplacian smoothing, of sadmm and vradmm; 0 for none.
+    algorithm
+        "noisy-gradient" or "dp-sgd", which treat the structure as a regulariser; "sadmm", "vradmm"
+        or, for the lasso, "renyi-admm", which split it off.
 
     Examples
     --------
@@ -82,8 +82,6 @@ class PrivateStructuredClassifier(PrivateLogisticRegression):
     array([False,  True])
     """
 
-    algorithm: str = "sadmm"
-    sampling_rate: float | None = 1.0
     structure: str = "fused-lasso"
     graph: ArrayLike | str | None = CHAIN
     graph_weight: float = DEFAULT_GRAPH_WEIGHT

@@ -6,7 +6,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 from tacit.reproductions.liu2022.figures import Part
-from tacit.reproductions.liu2022.methods import Method, proximal, renyi, sadmm, vradmm
+from tacit.reproductions.liu2022.methods import (
+    Method,
+    noisy_gradient,
+    proximal,
+    renyi,
+    sadmm,
+    vradmm,
+)
 from tacit.reproductions.liu2022.settings import Kind, Setting
 from tacit.reproductions.ordering import Ordering, below
 
@@ -18,7 +25,7 @@ _FIGURES: tuple[tuple[str, Kind], ...] = (
     ("figure4", "lasso"),
 )
 VR, SA = vradmm("published"), sadmm("published")
-OUR_VR, OUR_SA = vradmm("public"), sadmm("public")
+OUR_VR, OUR_SA, OURS = vradmm("public"), sadmm("public"), noisy_gradient()
 SMOOTH, SHUFFLED = vradmm("published", 2.0), vradmm("published", 2.0, shuffled=True)
 OUR_SMOOTH, OUR_SHUFFLED = vradmm("public", 2.0), vradmm("public", 2.0, shuffled=True)
 
@@ -69,9 +76,11 @@ PAPERS_CLAIMS = (
 OUR_CLAIMS = (
     *(_ours(figure, kind, OUR_SA, OUR_VR) for figure, kind in _FIGURES),
     *(_ours(figure, kind, OUR_SA, VR) for figure, kind in _FIGURES),
+    *(_ours(figure, kind, OURS, OUR_SA) for figure, kind in _FIGURES),
+    *(_ours(figure, kind, OURS, VR) for figure, kind in _FIGURES),
     _ours("figure1", "fused", SMOOTH, SHUFFLED),
-    _ours("figure1-public", "fused", OUR_SMOOTH, OUR_VR),
-    _ours("figure1-public", "fused", OUR_SMOOTH, OUR_SHUFFLED),
+    _ours("figure1b", "fused", OUR_SMOOTH, OUR_VR),
+    _ours("figure1b", "fused", OUR_SMOOTH, OUR_SHUFFLED),
     _ours("figure4", "lasso", OUR_SA, sadmm("public", 2.0)),
     _ours("figure4", "lasso", OUR_SA, renyi("public")),
     _ours("figure4", "lasso", OUR_SA, proximal()),

@@ -11,6 +11,7 @@ from tacit.reproductions.liu2022.cases import Case, Divided
 from tacit.reproductions.liu2022.measure import Scores
 from tacit.reproductions.liu2022.methods import (
     Method,
+    noisy_gradient,
     proximal,
     renyi,
     sadmm,
@@ -48,9 +49,10 @@ VIEWS = (
         ),
     ),
     View(
-        "figure1-public",
+        "figure1b",
         "Figure 1 with public step sizes",
-        "nothing of it: these steps are ours, chosen from public facts before any record is seen.",
+        "nothing of these steps, which are ours: chosen from public facts before any record is "
+        "seen.",
         "fused",
         (vradmm("public"), vradmm("public", 2.0), vradmm("public", 2.0, shuffled=True)),
     ),
@@ -64,6 +66,7 @@ VIEWS = (
             sadmm("published"),
             vradmm("public"),
             sadmm("public"),
+            noisy_gradient(),
             without_noise(vradmm("public"), "SVRG-ADMM"),
             without_noise(sadmm("public"), "STOC-ADMM"),
         ),
@@ -73,7 +76,13 @@ VIEWS = (
         "Figure 3: the same with a ridge",
         "DP-VRADMM performs significantly better than DP-SADMM, strongly convex as it is.",
         "ridge",
-        (vradmm("published"), sadmm("published"), vradmm("public"), sadmm("public")),
+        (
+            vradmm("published"),
+            sadmm("published"),
+            vradmm("public"),
+            sadmm("public"),
+            noisy_gradient(),
+        ),
     ),
     View(
         "figure4",
@@ -91,6 +100,7 @@ VIEWS = (
             sadmm("public", 2.0),
             renyi("public"),
             proximal(),
+            noisy_gradient(),
         ),
     ),
 )
@@ -133,7 +143,8 @@ def _panel(view: View, part: Part, setting: Setting, what: str) -> Panel:
             _level("always the commoner label", _fixed(case.commonest), setting),
         ]
     label = "objective gap" if what == "gap" else "test error (1 - accuracy)"
-    return Panel("total epsilon", f"{part.name}: {label}", tuple(curves), log_x=True)
+    ticks = tuple((e, f"{e:g}") for e in setting.budgets if e != 0.8)
+    return Panel("total epsilon", f"{part.name}: {label}", tuple(curves), ticks, log_x=True)
 
 
 def _level(name: str, value: Measured, setting: Setting) -> Curve:

@@ -16,10 +16,10 @@ from tacit.algorithms import (
     StarAlgorithm,
     variance_reduction,
 )
-from tacit.oracles import MinibatchGradient, Oracle
+from tacit.oracles import Gradient, MinibatchGradient, Oracle
 from tacit.problems import L1, Problem, WholeSpace
 from tacit.reproductions.liu2022.cases import Case
-from tacit.reproductions.liu2022.settings import LASSO_WEIGHT
+from tacit.reproductions.liu2022.settings import LASSO_WEIGHT, ROUNDS
 
 Steps = Literal["published", "public"]
 # algorithm, questions, and rounds for a number of epochs
@@ -46,7 +46,7 @@ class Method:
 
     name: str
     made: Callable[[Case, int, float], Made]
-    asks: Literal["gradients", "differences"]
+    asks: Literal["gradients", "differences", "full gradients"]
     order: Literal["given", "shuffled"] = "given"
     reference: bool = False
 
@@ -99,6 +99,17 @@ def proximal() -> Method:
     return Method("DP proximal SGD", made, "gradients")
 
 
+def noisy_gradient() -> Method:
+    """Return what `tacit train` uses: 200 full gradients, the structure as a regulariser."""
+
+    def made(case: Case, epochs: int, clip: float) -> Made:
+        del epochs
+        algorithm = NoisyGradient(case.problem.composed)
+        return algorithm, (Gradient(case.problem.loss, clip),), ROUNDS
+
+    return Method("noisy gradient (ours)", made, "full gradients")
+
+
 def without_noise(method: Method, name: str) -> Method:
     """Return a method under its name in the paper for runs that protect nothing."""
 
@@ -114,5 +125,4 @@ def _batches(case: Case, clip: float) -> tuple[Oracle, ...]:
 
 
 def _how(steps: Steps, smoothing: float) -> str:
-    rule = ", published steps" if steps == "published" else ""
-    return f"{rule}, v = {smoothing:g}" if smoothing else rule
+    return f", {steps} steps" + (f", v = {smoothing:g}" if smoothing else "")

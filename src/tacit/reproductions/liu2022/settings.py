@@ -10,6 +10,7 @@ LASSO_WEIGHT = 1e-4
 # of the graph: learned from that share of the training records, at the first weight that joins any
 PUBLIC_SHARE, GRAPH_WEIGHTS = 0.1, (0.4, 0.2, 0.1, 0.05)
 OPTIMUM_TOL = 1e-3
+ROUNDS = 200  # of the noisy gradient
 
 Kind = Literal["fused", "ridge", "lasso"]
 
