@@ -139,8 +139,8 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
         None for a star with an aggregator, a `tacit.network.Mixing` for gossip, a
         `tacit.network.Walk` for a relay, on which a round is one hop.
     multiplier
-        Of the noise, as an earlier plan found it for the same questions and terms: finding it again
-        may take seconds. The certificate does not rest on it. None: found here.
+        As an earlier plan found it for the same questions and terms; the certificate does not rest
+        on it. None: found here, which may take seconds where batches are sampled.
 
     Raises
     ------
@@ -189,7 +189,8 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
 
     draft = build(terms.observer)
     observer = terms.observer
-    if isinstance(observer, Sum) and not _adds_up(draft.program):
+    law_adds = isinstance(law, Gaussian | NoNoise)  # the sum of such noises is accounted for
+    if isinstance(observer, Sum) and not (law_adds and credits_summation(draft.program)):
         observer = Messages()
         draft = build(observer)
     certificate = certify(
@@ -237,11 +238,6 @@ def check_size(questions: int, agents: int) -> None:
             f"{questions} questions to each of {agents} agents are more than {MOST_ANSWERS:.0e} "
             "answers; ask for fewer rounds or local updates"
         )
-
-
-def _adds_up(program: Program) -> bool:
-    """Whether the sum of honest agents' noises has a law that is accounted for."""
-    return isinstance(program.mechanism, Gaussian | NoNoise) and credits_summation(program)
 
 
 def _questions(algorithm: Algorithm, rounds: int, oracles: int) -> HostArray:

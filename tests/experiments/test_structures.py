@@ -14,6 +14,7 @@ from tacit.experiments import Request
 from tacit.experiments.request import check_structure, rounds_of
 from tacit.experiments.structures import (
     graph_conditions,
+    graph_warning,
     read_edges,
     read_matrix,
     structure_named,
@@ -64,6 +65,9 @@ def test_bad_requests_name_the_fix(tmp_path):
         ({"structure": "lasso", "smoothing": -1.0}, "smoothing is -1"),
         ({"algorithm": "dp-sgd", "smoothing": 1.0}, "does not smooth"),
         ({"structure": "lasso", "graph": "x"}, "fused-lasso and generalized-lasso"),
+        ({"structure": "fused-lasso", "graph_from": "web"}, "choose from test, private"),
+        ({"structure": "fused-lasso", "graph": "x", "graph_from": "test"}, "or the file out"),
+        ({"structure": "lasso", "graph_from": "test"}, "for the structure fused-lasso"),
         ({"structure": "lasso", "constraint": "box:1"}, "without a constraint"),
     ):
         with pytest.raises(InputError, match=words):
@@ -95,14 +99,37 @@ def test_the_graphical_lasso_finds_the_neighbours_of_a_chain():
         learned_edges(rows, weight=10.0)
 
 
-@pytest.mark.parametrize("algorithm", ["sadmm", "vradmm"])
+def test_a_graph_is_learned_from_the_records_that_are_named():
+    draw = np.random.default_rng(0)
+    first, second = np.repeat(draw.standard_normal((2, 200, 1)), 3, axis=2)
+    first[:, 2], second[:, 0] = draw.standard_normal((2, 200))
+    parts = Split(first, np.ones(200), second, np.ones(200))
+    for source, edge in (("private", [1, 1, 0]), ("test", [0, 1, 1])):
+        asked = request(structure="fused-lasso", graph_from=source)
+        row = structure_named(Logistic(), asked, NAMES, parts).forward.sparse().toarray()[0]
+        np.testing.assert_array_equal(np.abs(row), edge)
+    with pytest.raises(InputError, match="no test records"):
+        structure_named(Logistic(), asked, NAMES, NOTHING)
+
+
+def test_only_a_graph_from_private_records_makes_a_certificate_conditional():
+    assert graph_conditions(request(structure="fused-lasso")) == ()
+    words = {"test": "which are public", "private": "holds only if the graph would be the same"}
+    for source, text in words.items():
+        asked = request(structure="fused-lasso", graph_from=source)
+        assert text in graph_conditions(asked)[0]
+        assert bool(graph_warning(asked)) == (source == "private")
+
+
+@pytest.mark.parametrize("algorithm", ["noisy-gradient", "vradmm"])
 def test_the_command_trains_on_a_structure_with_one_agent(algorithm, tmp_path, capsys):
     names = load("breast_cancer").feature_names
     graph = tmp_path / "edges.csv"
     graph.write_text(f"0,1\n{names[2]},3\n")
+    own = "--smoothing 1 --sampling-rate 0.5 " if algorithm != "noisy-gradient" else ""
     command = (
         f"train breast_cancer --epsilon 1 --delta 1e-4 --structure fused-lasso --graph {graph} "
-        f"--algorithm {algorithm} --smoothing 1 --sampling-rate 0.5 --rounds 20 --seed 0 --json"
+        f"--algorithm {algorithm} {own}--rounds 20 --seed 0 --json"
     )
     assert main(command.split()) == 0
     found = json.loads(capsys.readouterr().out)
