@@ -187,8 +187,7 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
         noise = Noise(multiplier, scales, oracles[0].sampling_rate < 1)
         return _draft(design, kinds, noise, observer, precision)
 
-    draft = build(terms.observer)
-    observer = terms.observer
+    observer, draft = terms.observer, build(terms.observer)
     law_adds = isinstance(law, Gaussian | NoNoise)  # the sum of such noises is accounted for
     if isinstance(observer, Sum) and not (law_adds and credits_summation(draft.program)):
         observer = Messages()
