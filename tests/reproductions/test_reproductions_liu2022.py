@@ -5,14 +5,13 @@ import importlib
 import json
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from tacit.datasets import load, split
 from tacit.door import Live
 from tacit.errors import PrivacyError
-from tacit.reproductions import Measured, page, plain
+from tacit.reproductions import Measured, plain
 from tacit.reproductions.arms import repeated
 from tacit.reproductions.liu2022 import QUICK, build, cases, measure
 from tacit.reproductions.liu2022.methods import proximal, renyi, sadmm, vradmm
@@ -39,10 +38,9 @@ def tiny(parts, kind="fused"):
 
 @pytest.fixture(scope="module")
 def plans(parts):
-    """Two plans of DP-VRADMM; the second has twice the noise, and spends less."""
-    (first,) = measure.planned(tiny(parts), vradmm("public"), ONE, {})
-    twice = {"differences": (2 * first.multiplier,)}
-    return [first, *measure.planned(tiny(parts), vradmm("public"), ONE, twice)]
+    """Two plans of DP-VRADMM, the second with twice the noise; neither multiplier is searched."""
+    multipliers = [{"differences": (each,)} for each in (10.0, 20.0)]
+    return [measure.planned(tiny(parts), vradmm("public"), ONE, m)[0] for m in multipliers]
 
 
 def test_the_public_part_is_not_trained_on(parts):
@@ -64,15 +62,14 @@ def test_the_graph_follows_the_columns_into_another_order(parts):
     assert left_behind.gaps(model[:, order])[0] != pytest.approx(theirs, rel=1e-6)
 
 
-def test_every_method_spends_the_total_and_too_little_noise_is_refused(parts, plans):
-    subject = tiny(parts, "lasso")
-    known = {"differences": (plans[0].multiplier,)}
-    for method in (vradmm("published", 2.0), sadmm("public"), renyi("published"), proximal()):
+def test_methods_that_ask_the_same_spend_the_total_and_too_little_noise_is_refused(parts, plans):
+    subject, known = tiny(parts, "lasso"), {}
+    for method in (sadmm("public"), renyi("published"), proximal()):
         (made,) = measure.planned(subject, method, ONE, known)
         known[method.asks] = (made.multiplier,)
         assert made.certificate.epsilon == pytest.approx(1.0, rel=1e-4)
         assert made.certificate.delta == DELTA
-    assert plans[1].certificate.epsilon < 0.6
+    assert plans[1].certificate.epsilon < 0.6 * plans[0].certificate.epsilon < 0.6
     known["gradients"] = (0.9 * known["gradients"][0],)
     with pytest.raises(PrivacyError, match="would spend epsilon"):
         measure.planned(subject, proximal(), ONE, known)
@@ -95,7 +92,7 @@ def test_budgets_and_seeds_in_one_program_are_the_runs_one_by_one(parts, plans):
     np.testing.assert_allclose(together[1, 1], alone, rtol=1e-4, atol=1e-6)
     assert not np.allclose(together[1, 1], together[1, 0])
     assert not np.allclose(together[1, 1], together[0, 1])
-    less = dataclasses.replace(plans[0], program=plans[1].program)  # less noise than planned
+    less = dataclasses.replace(plans[1], program=plans[0].program)  # less noise than planned
     with pytest.raises(PrivacyError):
         repeated([less], shards, seeds=(3,))
 
@@ -128,6 +125,5 @@ def test_verdicts_and_notes_follow_what_was_measured(monkeypatch):
     assert "at 6 of 6 places with the published steps and at 0 with public steps" in notes
     assert "does not pay for its questions" in notes
     assert "covtype and bio-train are not at hand" in notes
-    assert "<svg" in page(made)
     assert made.figures[2].panels[0].curves[-1].reference
-    assert float(jnp.asarray(made.figures[0].panels[1].curves[-2].y[0].mean)) == 0.2
+    assert made.figures[0].panels[1].curves[-1].y[0].mean == 0.2  # the optimum's test error

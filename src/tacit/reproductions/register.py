@@ -32,7 +32,7 @@ def reproduce(paper: str, *, quick: bool, report: Report) -> Reproduction:
     Parameters
     ----------
     quick
-        Fewer repetitions, budgets and records: about a minute.
+        Fewer repetitions, budgets and records: a few minutes at most.
     report
         Called with a line of text before every part.
 
