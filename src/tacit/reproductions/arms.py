@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from tacit.algorithms import Algorithm
@@ -58,9 +58,18 @@ class Arm:
 def swept(
     plans: Sequence[Plan], shards: Shards, *, seed: int, keep: frozenset[str]
 ) -> tuple[Array, Trace]:
-    """Return the models `(B, *shape)` and traces of B plans, run as one compiled program.
+    """Return `repeated` for one seed: models `(B, *shape)`, and traces."""
+    found = repeated(plans, shards, seeds=(seed,), keep=keep)
+    one: tuple[Array, Trace] = jax.tree.map(lambda leaf: leaf[:, 0], found)
+    return one
 
-    Every run draws its noise from the same seed. Whoever knows the seed can draw it again, so no
+
+def repeated(
+    plans: Sequence[Plan], shards: Shards, *, seeds: Sequence[int], keep: frozenset[str]
+) -> tuple[Array, Trace]:
+    """Return the models `(B, S, *shape)` and traces of B plans from S seeds, in one program.
+
+    All plans draw their noise from the same seeds. Whoever knows a seed can draw it again, so no
     run is private; what the plans certify is what the same runs spend with a secret key.
 
     Raises
@@ -71,20 +80,21 @@ def swept(
         If an observed ledger is not the planned one.
     """
     programs = [made.program for made in plans]
-    door = Live(programs[0].oracles, programs[0].mechanism, jax.random.key(seed))
-    doors = jax.tree.map(lambda leaf: leaf[None], door)
+    law, oracles = programs[0].mechanism, programs[0].oracles
+    doors = jax.vmap(lambda seed: Live(oracles, law, jax.random.key(seed)))(jnp.asarray(seeds))
     models, trace = sweep(stack(programs), doors, behind_the_door(plans[0], shards), keep=keep)
-    only: Any = jax.tree.map(lambda leaf: leaf[:, 0], (models, trace))
-    _check_ledgers(plans, only[1])
-    return only[0], only[1]
+    _check_ledgers(plans, trace)
+    return models, trace
 
 
 def _check_ledgers(plans: Sequence[Plan], trace: Trace) -> None:
     records = trace.records
+    seen = [None if v is None else np.asarray(v) for v in
+            (records.kind, records.scale, records.rate)]  # fmt: skip
     for place, made in enumerate(plans):
-        one = [None if v is None else np.asarray(v[place]) for v in
-               (records.kind, records.scale, records.rate)]  # fmt: skip
-        made.ledger.same_as(observed_ledger(made.ledger, *one))
+        for seed in range(records.kind.shape[1]):
+            one = [None if values is None else values[place, seed] for values in seen]
+            made.ledger.same_as(observed_ledger(made.ledger, *one))
 
 
 def different(plans: Sequence[Plan]) -> tuple[list[Plan], list[int]]:
