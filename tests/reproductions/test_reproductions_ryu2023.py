@@ -268,6 +268,7 @@ def test_every_claim_can_come_out_and_can_fail():
         claims = grid_claims.orderings([flows], [answers])
         fixed = [claim for claim in claims if claim.part == "Table 1"]
         assert [claim.comes_out for claim in fixed] == [True, False]  # from numbers, not from runs
+        assert [claim.unclear for claim in fixed] == [0, 0]  # computed: nothing to doubt
         assert {c.comes_out for c in claims if c.part != "Table 1"} == {sign > 0}
 
 

@@ -99,7 +99,7 @@ def _named(
 
 def _table(runs: Sequence[Published]) -> list[Ordering]:
     def of(arm: str, scale: float) -> tuple[str, Measured]:
-        return arm, Measured(variance(arm, scale), 0.0, 1)
+        return arm, Measured.computed(variance(arm, scale))
 
     stated = tuple(
         Pair(f"epsilon {each:g}", of(small, published_scale(small, each)),

@@ -91,8 +91,8 @@ def _residuals(one: Published) -> list[Curve]:
 
 
 def _questions(one: Asked) -> Figure:
-    demand = Measured(one.demand, 0.0, 1)
-    floor = Measured(one.floor, 0.0, 1)
+    demand = Measured.computed(one.demand)
+    floor = Measured.computed(one.floor)
     panels = [
         _asked(one, ours.OBJECTIVE, ("no noise, as many rounds", floor)),
         _asked(one, ours.APART, None),

@@ -38,7 +38,7 @@ def orderings(found: Sequence[Learned]) -> tuple[Ordering, ...]:
 
 def _noise(one: Learned) -> Ordering:
     def size(arm: str, each: float) -> Measured:
-        return Measured(float(one.noise[Case(arm, one.run.updates[0], each)][-1]), 0.0, 1)
+        return Measured.computed(one.noise[Case(arm, one.run.updates[0], each)][-1])
 
     pairs = tuple(
         Pair(_where(one.run.updates[0], each), (OUT, size(OUT, each)), (OBJ, size(OBJ, each)))

@@ -66,14 +66,15 @@ def _noise(one: Learned) -> Figure:
 
 def _drawn(one: Learned, case: Case) -> tuple[Measured, ...]:
     """Return the expectation of (6.5) at the rounds that are drawn; nothing is sampled for it."""
-    return tuple(Measured(float(one.noise[case][k - 1]), 0.0, 1) for k in one.rounds)
+    return tuple(Measured.computed(one.noise[case][k - 1]) for k in one.rounds)
 
 
 def _loss(one: Learned) -> Figure:
     question = (
         "What does privacy cost in training? The objective is the mean loss of all training "
         "records at the mean of the agents' last solutions. On the left the budget is the paper's, "
-        "for one update; on the right it is what the whole run spends, which grows with E and T."
+        "for one update; on the right it is what the whole run spends, which grows with E and T. "
+        "Curves of Obj and Out coincide where no weight reaches the box."
     )
     shows = (
         "the objective rises as epsilon falls; that of ObjG is below that of OutG; more local "
@@ -198,7 +199,7 @@ def bound(one: Learned, per_update: float, updates: int) -> tuple[Measured, ...]
     """Return (5.2b) after each of the measured rounds."""
     facts = one.facts[Case(AVERAGED, 1, per_update)]
     facts = dataclasses.replace(facts, local_updates=updates)
-    return tuple(Measured(nonsmooth_bound(facts, int(t)), 0.0, 1) for t in one.rounds)
+    return tuple(Measured.computed(nonsmooth_bound(facts, int(t))) for t in one.rounds)
 
 
 def _cases(one: Learned, arm: str, updates: int) -> list[Case]:
