@@ -93,12 +93,21 @@ def _residuals(one: Published) -> list[Curve]:
 def _questions(one: Asked) -> Figure:
     demand = Measured.computed(one.demand)
     floor = Measured.computed(one.floor)
+    ends = (one.run.totals[0], one.run.totals[-1])
+    guess = Curve(
+        "guessing that there is no demand", (Budget(0.0, GRID_DELTA, "messages"),),
+        ends, (demand, demand), reference=True,
+    )  # fmt: skip
+    quiet = Curve(
+        "no noise, as many rounds", (Budget(math.inf, GRID_DELTA, "messages"),),
+        ends, (floor, floor), reference=True,
+    )  # fmt: skip
     panels = [
-        _asked(one, ours.OBJECTIVE, ("no noise, as many rounds", floor)),
-        _asked(one, ours.APART, None),
-        _asked(one, ours.NOISE, None),
-        _asked(one, ours.ATTACK, ("guessing that there is no demand", demand)),
-        _asked(one, ours.PATIENT, ("guessing that there is no demand", demand)),
+        _asked(one, ours.OBJECTIVE, quiet),
+        _asked(one, ours.APART),
+        _asked(one, ours.NOISE),
+        _asked(one, ours.ATTACK, guess),
+        _asked(one, ours.PATIENT, guess),
     ]
     return Figure(
         our_part(one),
@@ -114,21 +123,16 @@ def _questions(one: Asked) -> Figure:
     )
 
 
-def _asked(one: Asked, metric: str, level: tuple[str, Measured] | None) -> Panel:
+def _asked(one: Asked, metric: str, *levels: Curve) -> Panel:
     totals = one.run.totals
     budgets = tuple(one.budget(total) for total in totals)
     curves = [
         Curve(arm, budgets, totals, tuple(one.at(arm, total, metric) for total in totals))
         for arm in ours.ARMS
     ]
-    if level is not None:
-        name, value = level
-        free = (Budget(math.inf, GRID_DELTA, "messages"),)
-        ends = (totals[0], totals[-1])
-        curves.append(Curve(name, free, ends, (value, value), reference=True))
     ticks = tuple((x, f"{x:g}") for x in totals)
     label = metric if "error" not in metric else f"{metric}, per unit"
-    return Panel("total epsilon", label, tuple(curves), ticks, log_x=True, log_y=True)
+    return Panel("total epsilon", label, (*curves, *levels), ticks, log_x=True, log_y=True)
 
 
 def table(runs: Sequence[Published]) -> Table:

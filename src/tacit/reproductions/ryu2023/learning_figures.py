@@ -190,7 +190,8 @@ def _bound(one: Learned) -> Panel:
         curves.append(Curve(_label(case), budget, x, one.by_round(case, LOSS)))
         for e in dict.fromkeys((1, one.run.updates[-1])):
             label = f"bound (5.2b), E = {e}, epsilon {each:g} an update"
-            curves.append(Curve(label, (_OPEN,), x, bound(one, each, e), reference=True))
+            spent = (one.budget(Case(AVERAGED, e, each)),)
+            curves.append(Curve(label, spent, x, bound(one, each, e), reference=True))
     label = f"{NAMES[one.run.data]}: objective, and the bound on its gap"
     return Panel("round", label, tuple(curves), log_y=True)
 
