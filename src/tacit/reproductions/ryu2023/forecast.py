@@ -6,6 +6,7 @@ import dataclasses
 import time
 from collections.abc import Callable
 
+from tacit.applications.power import Flow
 from tacit.reproductions.arms import repeated
 from tacit.reproductions.ryu2023 import learning, published, questions
 from tacit.reproductions.ryu2023.records import Records
@@ -30,18 +31,23 @@ def learning_seconds(run: Learning, one: Records) -> float:
 
 
 def grid_seconds(run: GridRuns) -> float:
-    """Return the seconds of `published.published` and `questions.asked` on one network."""
-    net = published.prepared(run.case)
+    """Return the seconds of `published.published` and `questions.asked` on one network.
+
+    Timed are a round of the published method, compiling a run, and an attack.
+    """
+    net, made = published.prepared(run.case), questions.prepared(run.case)
     case = published.Case("ObjG", 1, run.per_update[0])
     a_round = seconds(lambda: published.one_run(net, case, 2, seed=0)) / 2
-    rounds = run.rounds * sum(
-        case.updates * run.seeds for case in published.cases(run)
-    ) + run.question_rounds * len(run.totals) * run.question_seeds * len(questions.ARMS)
-    small = dataclasses.replace(
-        run, totals=run.totals[:1], question_rounds=2, question_seeds=1, readings=1
+    short = dataclasses.replace(run, question_rounds=2)
+    flows: list[Flow] = []
+    compiled = seconds(
+        lambda: flows.append(questions.flow_of(made, short, questions.RESIDUAL, 1.0, seed=0))
     )
-    attacks = len(run.totals) * run.question_seeds * run.readings
-    return rounds * a_round + attacks * seconds(lambda: questions.asked(small, lambda _: None))
+    attack = seconds(lambda: questions.attacked(flows[0], 1))
+    runs = len(questions.ARMS) * len(run.totals) * run.question_seeds
+    rounds = runs * run.question_rounds
+    rounds += run.rounds * run.seeds * sum(case.updates for case in published.cases(run))
+    return rounds * a_round + len(questions.ARMS) * compiled + runs * run.readings * attack
 
 
 def seconds(task: Callable[[], object]) -> float:

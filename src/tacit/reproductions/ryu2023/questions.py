@@ -81,32 +81,39 @@ class Asked:
 
 def asked(run: GridRuns, report: Callable[[str], None]) -> Asked:
     """Return every question's runs on one network, at every total."""
-    net = network(bundled_case(run.case))
-    made = grid(relax(net), chosen_zones(net, None))
+    made = prepared(run.case)
     samples, readable = {}, []
     for name in ARMS:
         report(f"{run.case}: {name}")
         for total in run.totals:
-            found = [_one(made, run, name, total, seed=s) for s in range(run.question_seeds)]
+            found = [one_run(made, run, name, total, seed=s) for s in range(run.question_seeds)]
             for metric in found[0][0]:
                 samples[name, total, metric] = np.array([values[metric] for values, _ in found])
             readable += [share for _, share in found]
-    quiet = _flow(made, run, DEMAND, math.inf, seed=0)
+    quiet = flow_of(made, run, DEMAND, math.inf, seed=0)
     demand = float(np.sqrt(np.mean(made.relaxation.demand**2)))
     return Asked(run, samples, float(quiet.objective[-1]), demand, float(np.mean(readable)))
 
 
-def _flow(made: Grid, run: GridRuns, name: str, total: float, *, seed: int) -> Flow:
+def prepared(case: str) -> Grid:
+    """Return a bundled network in its zones, with public Hessians."""
+    net = network(bundled_case(case))
+    return grid(relax(net), chosen_zones(net, None))
+
+
+def flow_of(made: Grid, run: GridRuns, name: str, total: float, *, seed: int) -> Flow:
+    """Return one run of an arm that spends `total`; infinite for a run without noise."""
     question, average = ARMS[name]
     settings = Settings(question, run.question_rounds, average=average)
     return solve_privately(made, settings, beta=BETA, epsilon=total, delta=GRID_DELTA, seed=seed)
 
 
-def _one(
+def one_run(
     made: Grid, run: GridRuns, name: str, total: float, *, seed: int
 ) -> tuple[dict[str, float], float]:
-    flow = _flow(made, run, name, total, seed=seed)
-    last, patient, readable = _attacked(flow, run.readings)
+    """Return the metrics of one run, and the share of the demands that can be read."""
+    flow = flow_of(made, run, name, total, seed=seed)
+    last, patient, readable = attacked(flow, run.readings)
     values = {
         NOISE: float(np.sum(flow.noise)),
         OBJECTIVE: float(flow.objective[-1]),
@@ -117,7 +124,7 @@ def _one(
     return values, readable
 
 
-def _attacked(flow: Flow, readings: int) -> tuple[float, float, float]:
+def attacked(flow: Flow, readings: int) -> tuple[float, float, float]:
     """Return the errors of the last reading and of the mean of several, and the share readable.
 
     Readings are of rounds that lie evenly up to the last one.
