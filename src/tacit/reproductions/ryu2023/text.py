@@ -177,8 +177,8 @@ _GRID = (
     "The paper says that beta is 1 %; here it is 0.01 per unit. A share of each demand would make "
     "the noise tell of the demand. Its division of the networks is not given: case118 in its three "
     "areas (8 ties), case14 in three zones of ours (5 ties).",
-    "1/eta = sqrt(t) is below the curvature of the objective, 10 for case14 and 26 for case118, for "
-    "many rounds, so the published run first climbs; the constraints keep it bounded. At large "
+    "1/eta = sqrt(t) is below the curvature of the objective, 10 for case14 and 26 for case118, "
+    "for many rounds, so the published run first climbs; the constraints keep it bounded. At large "
     "epsilon most of the objective is that of a run that has not finished: the four arms differ "
     "little there, and their order tells little.",
     "Repeated answers that are averaged lead the attacker's last reading to the average of all, so "
