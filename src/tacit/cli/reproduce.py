@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -15,17 +15,29 @@ if TYPE_CHECKING:
     from tacit.reproductions import Reproduction
 
 
-def reproduce(
-    paper: Annotated[str, typer.Argument(help="huang2019, liu2022 or wang2024.", metavar="PAPER")],
+def reproduce(  # noqa: PLR0913, PLR0917 - one parameter per option
+    paper: Annotated[
+        str, typer.Argument(help="huang2019, ryu2023, liu2022 or wang2024.", metavar="PAPER")
+    ],
+    part: Annotated[str | None, typer.Option(help="Of ryu2023: fl or grid; else both.")] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Minutes: fewer records and repetitions.")
+        bool, typer.Option("--quick", help="Minutes: fewer records, rounds and repetitions.")
+    ] = False,
+    full: Annotated[
+        bool,
+        typer.Option(
+            "--full",
+            help="Of ryu2023: 5,000 rounds of learning, 100 of power flow; says first how long "
+            "that takes. Else 100 rounds of MNIST, 20 of FEMNIST, 100 and 25 of power flow.",
+        ),
     ] = False,
     out: Annotated[Path | None, typer.Option(help="A new folder for page and numbers.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an earlier report.")] = False,
     json: Annotated[bool, typer.Option("--json", help="One JSON object, nothing else.")] = False,
 ) -> None:
     """Run the experiments of a paper again and say which of its orderings come out."""
-    made = interruptible(lambda: _made(paper, quick=quick, out=out, force=force))
+    asked = {"quick": quick, "full": full, "part": part}
+    made = interruptible(lambda: _made(paper, asked, out=out, force=force))
     if json:
         from tacit.reproductions import plain  # noqa: PLC0415 - start-up
 
@@ -36,7 +48,7 @@ def reproduce(
     typer.echo(where if out is None else f"Report: {out / 'index.html'}")
 
 
-def _made(paper: str, *, quick: bool, out: Path | None, force: bool) -> Reproduction:
+def _made(paper: str, asked: dict[str, Any], *, out: Path | None, force: bool) -> Reproduction:
     from tacit import reproductions  # noqa: PLC0415 - start-up
     from tacit.report import check_out  # noqa: PLC0415 - start-up
 
@@ -48,7 +60,7 @@ def _made(paper: str, *, quick: bool, out: Path | None, force: bool) -> Reproduc
     def report(line: str) -> None:
         typer.echo(f"{time.perf_counter() - began:6.0f} s  {line}", err=True)
 
-    made = reproductions.reproduce(paper, quick=quick, report=report)
+    made = reproductions.reproduce(paper, **asked, report=report)
     if out is not None:
         reproductions.write(made, out, force=force)
     return made

@@ -43,6 +43,10 @@ class FederatedArm:
         The paper's epsilon of one update; infinity for a run without noise.
     delta
         Of one update and of the total.
+    rho
+        c_1, c_2 and T_c instead of those of `constants`.
+    averaged
+        Whether the outputs are averaged as Theorem 5.4 says; else the last ones are released.
     """
 
     constants: str
@@ -52,6 +56,8 @@ class FederatedArm:
     rounds: int
     per_update: float
     delta: float
+    rho: tuple[float, float, int] | None = None
+    averaged: bool = False
 
     def __post_init__(self) -> None:
         if self.constants not in CONSTANTS:
@@ -75,14 +81,15 @@ class FederatedArm:
         return account(events, delta=self.delta, relation=ReplaceOne()).epsilon
 
     def plan(self, problem: Problem, facts: Spec) -> Plan:
-        """Return the plan: (E.1), eta_t = 1/sqrt(t), records weigh equally, last solutions.
+        """Return the plan: (E.1), eta_t = 1/sqrt(t), records weigh equally.
 
         `facts` must be those without a clip: the loss's own Lipschitz constant, times the enforced
         record norm, is the supremum over all records that (6.4) asks for.
         """
         settings = PublishedSettings(
-            *CONSTANTS[self.constants], self.per_update, "nonsmooth", averaged=False
-        )
+            *(self.rho or CONSTANTS[self.constants]), self.per_update, "nonsmooth",
+            averaged=self.averaged,
+        )  # fmt: skip
         algorithm = LinearisedADMM(problem, self.local_updates, self.arm, settings, "records")
         oracle: Oracle = ProjectedStep(problem, math.inf)
         if self.arm == "objective":

@@ -9,7 +9,13 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure as Drawing
-from matplotlib.ticker import NullFormatter, ScalarFormatter
+from matplotlib.ticker import (
+    FuncFormatter,
+    LogLocator,
+    MaxNLocator,
+    NullFormatter,
+    NullLocator,
+)
 
 from tacit.report import STYLE, inline_svg
 from tacit.reproductions.figure import Curve, Figure, Panel
@@ -19,6 +25,8 @@ _COLOURS = ("#1f5fa8", "#b42318", "#2e7d4f", "#8e44ad", "#b45309", "#0e7490", "#
             "#65a30d", "#3730a3")  # fmt: skip
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 _MANY = 30
+_PLAIN = FuncFormatter(lambda value, _: f"{value:g}")
+_WITHIN, _FEW = 0.7, 2.5  # decades on a logarithmic axis
 _WIDTH, _PANEL, _LINE = 8.6, 3.0, 0.24
 
 
@@ -65,26 +73,37 @@ def _draw(axes: Axes, panel: Panel, looks: dict[str, int]) -> None:
         _line(axes, curve, looks[curve.legend])
     axes.set_title(panel.y_label, loc="left", fontsize=10, color="#1d232b")
     axes.set_xlabel(panel.x_label)
-    if panel.log_x:
-        axes.set_xscale("log")
+    _horizontal(axes, panel)
     if panel.log_y:
         axes.set_yscale("log")
-        _label_log(axes)
-    if panel.ticks:
-        axes.set_xticks([x for x, _ in panel.ticks], [text for _, text in panel.ticks], fontsize=8)
-        axes.minorticks_off()
+        _label_decades(axes)
     axes.grid(axis="y", color="#e3e7ec", linewidth=0.8)
     axes.set_axisbelow(True)
 
 
-def _label_log(axes: Axes) -> None:
-    """Write plain numbers; powers of ten alone where the axis spans more than one and a half."""
+def _horizontal(axes: Axes, panel: Panel) -> None:
+    if panel.log_x:
+        axes.set_xscale("log")
+        axes.xaxis.set_major_formatter(_PLAIN)
+        axes.xaxis.set_minor_formatter(NullFormatter())
+    elif all(float(x).is_integer() for curve in panel.curves for x in curve.x):
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    if panel.ticks:
+        axes.set_xticks([x for x, _ in panel.ticks], [text for _, text in panel.ticks], fontsize=8)
+        axes.xaxis.set_minor_locator(NullLocator())
+
+
+def _label_decades(axes: Axes) -> None:
+    """Label a logarithmic axis in plain numbers, more of them the fewer decades it spans."""
     low, high = axes.get_ylim()
-    if high > 10**1.5 * low:
-        axes.yaxis.set_minor_formatter(NullFormatter())
-        return
-    axes.yaxis.set_major_formatter(ScalarFormatter())
-    axes.yaxis.set_minor_formatter(ScalarFormatter())
+    decades = math.log10(high / low)
+    axes.yaxis.set_major_formatter(_PLAIN)
+    axes.yaxis.set_minor_formatter(_PLAIN if decades < _FEW else NullFormatter())
+    if decades < _WITHIN:
+        axes.yaxis.set_major_locator(MaxNLocator(5))
+        axes.yaxis.set_minor_locator(NullLocator())
+    elif decades < _FEW:
+        axes.yaxis.set_minor_locator(LogLocator(subs=(2, 5)))
 
 
 def _line(axes: Axes, curve: Curve, look: int) -> None:

@@ -49,6 +49,8 @@ class Budget:
 class Measured:
     """Mean, standard deviation and number of repetitions of one quantity.
 
+    No repetitions at all: the number is computed, not measured, so it has no error.
+
     Examples
     --------
     >>> print(Measured.of([0.2, 0.22]))
@@ -64,6 +66,11 @@ class Measured:
         """Return the mean and the sample standard deviation (0 for one value) of a vector."""
         spread = float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
         return Measured(float(np.mean(values)), spread, len(values))
+
+    @staticmethod
+    def computed(value: float) -> Measured:
+        """Return a number that no run was needed for."""
+        return Measured(float(value), 0.0, 0)
 
     def __str__(self) -> str:
         spread = f" ± {self.spread:.4g}" if self.repetitions > 1 else ""

@@ -34,14 +34,14 @@ class Pair:
     def clear(self) -> bool:
         """Whether the means are further apart than the sum of their two standard errors.
 
-        A number that was measured once has no standard error, so nothing about it is clear.
+        A number that was measured once has no standard error, so nothing about it is clear; one
+        that was computed has none to speak of.
         """
-        if min(self.smaller[1].repetitions, self.larger[1].repetitions) < 2:
+        both = (self.smaller[1], self.larger[1])
+        if any(m.repetitions == 1 for m in both):
             return False
-        gap = abs(self.larger[1].mean - self.smaller[1].mean)
-        return gap > sum(
-            m.spread / math.sqrt(m.repetitions) for _, m in (self.smaller, self.larger)
-        )
+        gap = abs(both[1].mean - both[0].mean)
+        return gap > sum(m.spread / math.sqrt(max(m.repetitions, 1)) for m in both)
 
     def __str__(self) -> str:
         sign = "<" if self.holds else "not <"
