@@ -25,7 +25,7 @@ from tacit.problems import (
     polyhedron,
 )
 from tacit.problems.cones import product_cone
-from tacit.problems.conic_projection import Optimality
+from tacit.problems.conic_solver import Optimality, Quadratic
 
 SIZE = 6
 METRIC = np.array([0.3, 1.0, 20.0, 1.0, 0.05, 4.0])
@@ -128,8 +128,8 @@ def test_a_metric_is_the_plain_projection_of_the_scaled_problem():
     constraint, _ = zone()
     root = np.sqrt(METRIC)
     scaled = ConicSet(
-        constraint.projector.constraint.A / root[None, :],
-        constraint.projector.constraint.b,
+        constraint.matrix / root[None, :],
+        constraint.offset,
         cones=constraint.cones,
     )
     for v in np.random.default_rng(4).normal(size=(5, SIZE)):
@@ -254,8 +254,10 @@ def test_a_set_is_described_as_plain_values():
 
 def inexact_optimum(constraint, v, metric, shift):
     """Return the equations of a projection and a pair that solves them up to about `shift`."""
-    system = Optimality(constraint.projector.constraint, v, metric)
-    (x, z), _ = system.refine(constraint.projector._interior_point(v, metric))
+    objective = Quadratic(None, metric, metric * v)
+    system = Optimality(constraint.solver.constraint, objective)
+    point, _ = constraint.solver._interior_point(objective.linear, metric)
+    (x, z), _ = system.refine(point)
     random = np.random.default_rng(3)
     return system, (x + shift * random.normal(size=x.size), z + shift * random.normal(size=z.size))
 
@@ -265,7 +267,7 @@ def test_the_residual_is_the_data_s_distance_to_an_exact_projection(shift):
     constraint, _ = zone()
     v, metric = np.random.default_rng(5).normal(size=SIZE), METRIC / METRIC.max()
     system, (x, z) = inexact_optimum(constraint, v, metric, shift)
-    one = constraint.projector.constraint
+    one = constraint.solver.constraint
     slack = one.b - one.A @ x
     error = slack - one.cone.project(slack - z)
     moved_v = x + one.A.T @ (z - error) / metric

@@ -15,7 +15,7 @@ from tacit.algorithms.algorithm import Noise, StarAlgorithm, Turn
 from tacit.algorithms.shared_coordinates import SharedCoordinates
 from tacit.errors import InputError
 from tacit.oracles import Point
-from tacit.problems import AgentCones
+from tacit.problems import AgentSets
 from tacit.spec import Spec
 from tacit.typing import Array, HostArray
 
@@ -78,7 +78,7 @@ class GeneralConsensus(StarAlgorithm):
     sharing: SharedCoordinates
     features: Float[Array, "A M D"]
     lift: Float[Array, "A M D"]
-    sets: AgentCones
+    sets: AgentSets
     first: Float[Array, " G"]
     rho: float
     pull: float

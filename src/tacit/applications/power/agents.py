@@ -18,7 +18,7 @@ from tacit.errors import InputError
 from tacit.oracles import Oracle, Residual, TargetGradient, Targets
 from tacit.plan import Plan, Terms, plan
 from tacit.privacy import Adjacency, BoundedChange, Messages
-from tacit.problems import AgentCones, Shard, Shards, cones_of_agents
+from tacit.problems import AgentSets, Shard, Shards
 from tacit.spec import Spec
 from tacit.typing import HostArray
 
@@ -52,7 +52,7 @@ class Grid:
     shards: Shards
     spec: Spec
     sharing: SharedCoordinates
-    sets: AgentCones
+    sets: AgentSets
     lift: HostArray
 
 
@@ -83,7 +83,7 @@ def grid(relaxation: Relaxation, zones: Zones, *, linearised: bool = False) -> G
         smoothness=max(float(np.linalg.norm((row @ row.T).toarray(), 2)) for row in rows),
     )
     sharing = shared_coordinates([part.columns for part in held], relaxation.layout.size)
-    sets = cones_of_agents([part.program for part in held], hessians)
+    sets = AgentSets([part.limits for part in held], hessians)
     return Grid(relaxation, zones, tuple(held), shards, spec, sharing, sets, lifts(features))
 
 
