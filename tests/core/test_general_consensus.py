@@ -5,14 +5,13 @@ import math
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from scipy.sparse import csc_array
 
 from tacit.algorithms import GeneralConsensus, everything_shared, lifts, shared_coordinates
 from tacit.errors import InputError
 from tacit.oracles import Point, Residual, Size, TargetGradient, Targets
 from tacit.plan import Terms, plan
 from tacit.privacy import Adjacency, BoundedChange, Messages, ReplaceOne
-from tacit.problems import ConeProgram, Shard, Shards, cones_of_agents
+from tacit.problems import AgentSets, Shard, Shards, polyhedron
 from tacit.runtime import run
 from tacit.spec import Spec
 
@@ -35,18 +34,17 @@ def problem(held, size, *, question="residual", hessian=True, **changes):
     boxes, hessians = [], []
     for agent, part in enumerate(held):
         n = len(part)
-        rows = csc_array(np.vstack([np.eye(n), -np.eye(n)]))
-        boxes.append(ConeProgram(rows, np.full(2 * n, 10.0), 0, 2 * n, ()))
+        boxes.append(polyhedron(A=np.vstack([np.eye(n), -np.eye(n)]), b=np.full(2 * n, 10.0)))
         own = features[agent, :, :n]
-        hessians.append(csc_array(own.T @ own))
+        hessians.append(own.T @ own)
     spec = Spec((4,) * len(held), (width,), norm, math.inf, 1.0)
     largest = max(np.linalg.norm(x, 2) ** 2 for x in features)
     settings = {"rho": 1.0, "pull": 0.05 if hessian else largest, "average": True, "updates": 1}
     method = GeneralConsensus(
         sharing=shared_coordinates(held, size),
         features=jnp.asarray(features),
-        lift=jnp.asarray(lifts(features)),
-        sets=cones_of_agents(boxes, hessians if hessian else None),
+        lift=jnp.asarray(lifts(features)) if question == "gradient" else None,
+        sets=AgentSets(boxes, hessians if hessian else None),
         first=jnp.zeros(size),
         question=question,
         **{**settings, **changes},

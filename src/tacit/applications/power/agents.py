@@ -42,7 +42,7 @@ class Grid:
         demand, active or reactive, of one bus.
     spec
         The public facts.
-    sharing, sets, lift
+    sharing, sets
         What the algorithm needs of the parts.
     """
 
@@ -53,7 +53,6 @@ class Grid:
     spec: Spec
     sharing: SharedCoordinates
     sets: AgentSets
-    lift: HostArray
 
 
 def grid(relaxation: Relaxation, zones: Zones, *, linearised: bool = False) -> Grid:
@@ -84,7 +83,7 @@ def grid(relaxation: Relaxation, zones: Zones, *, linearised: bool = False) -> G
     )
     sharing = shared_coordinates([part.columns for part in held], relaxation.layout.size)
     sets = AgentSets([part.limits for part in held], hessians)
-    return Grid(relaxation, zones, tuple(held), shards, spec, sharing, sets, lifts(features))
+    return Grid(relaxation, zones, tuple(held), shards, spec, sharing, sets)
 
 
 def _padded(
@@ -164,10 +163,12 @@ def algorithm(made: Grid, settings: Settings) -> GeneralConsensus:
     pull = settings.pull
     if pull is None:
         pull = 0.01 if made.sets.has_hessians else made.spec.smoothness
+    features = made.shards.stacked.features
+    asks_gradients = settings.question == "gradient"
     return GeneralConsensus(
         sharing=made.sharing,
-        features=made.shards.stacked.features,
-        lift=jnp.asarray(made.lift),
+        features=features,
+        lift=jnp.asarray(lifts(np.asarray(features))) if asks_gradients else None,
         sets=made.sets,
         first=jnp.asarray(made.relaxation.flat()),
         rho=settings.rho,
