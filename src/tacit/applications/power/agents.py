@@ -26,6 +26,8 @@ Question = Literal["gradient", "residual", "demand"]
 QUESTIONS: tuple[Question, ...] = ("gradient", "residual", "demand")
 # the first is asked unless another is named: it leaves least error at equal total epsilon
 DEFAULT_QUESTION: Question = "demand"
+# per unit; far beyond what makes sense, and far within what the solver can be given
+MOST_CHANGE, MOST_NOISE = 1e6, 1e6
 RECORD = "demand (active or reactive power of one bus, per unit)"
 
 
@@ -137,7 +139,7 @@ def plan_grid(made: Grid, settings: Settings, *, beta: float, epsilon: float, de
     Raises
     ------
     InputError
-        If a number is out of range.
+        If a number is out of range, or the noise would be too large to compute with.
 
     Notes
     -----
@@ -147,8 +149,10 @@ def plan_grid(made: Grid, settings: Settings, *, beta: float, epsilon: float, de
     both change by beta is two records: mu grows by sqrt(2). beta is per unit, hence public; a
     fraction of each demand would make the noise depend on the demand.
     """
+    if not checks.positive("beta", beta) <= MOST_CHANGE:
+        raise InputError(f"beta is {beta:g} per unit, beyond any demand; give at most 1e6")
     terms = Terms(epsilon, delta, Adjacency(BoundedChange(beta, RECORD), "record"), Messages())
-    return plan(
+    planned = plan(
         made.spec,
         algorithm(made, settings),
         (_oracle(made, settings.question),),
@@ -156,6 +160,13 @@ def plan_grid(made: Grid, settings: Settings, *, beta: float, epsilon: float, de
         rounds=settings.rounds,
         precision="float64",
     )
+    scale = float(np.max(planned.ledger.scale))
+    if not scale <= MOST_NOISE:
+        raise InputError(
+            f"the noise would have scale {scale:g} per unit, with which nothing can be computed; "
+            "raise epsilon or lower beta"
+        )
+    return planned
 
 
 def algorithm(made: Grid, settings: Settings) -> GeneralConsensus:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import jax
@@ -64,16 +67,17 @@ def solve_privately(
     Raises
     ------
     InputError
-        If a number is out of range.
-        Or if the cone solver fails in a zone.
+        If a number is out of range, or if the cone solver fails in a zone.
     """
     planned = plan_grid(made, settings, beta=beta, epsilon=epsilon, delta=delta)
     keep = frozenset({"models", "messages"})
     try:
-        done = run(planned, made.shards, runtime="simulate", seed=seed, keep=keep)
+        with _unlogged():
+            done = run(planned, made.shards, runtime="simulate", seed=seed, keep=keep)
     except jax.errors.JaxRuntimeError as error:  # what a step on the host raises arrives as this
         raise InputError(
-            "the cone solver failed in a zone; use other zones, or check the limits of the case"
+            "the cone solver failed in a zone; use other zones, less noise (a larger epsilon, a "
+            "smaller beta), or check the limits of the case"
         ) from error
     states = np.asarray(done.trace.models)
     relaxation = made.relaxation
@@ -86,6 +90,18 @@ def solve_privately(
         objective=np.array([relaxation.objective(x, relaxation.demand) for x in states]),
         noise=_noise(made, settings, done),
     )
+
+
+@contextmanager
+def _unlogged() -> Iterator[None]:
+    """Keep JAX from logging the traceback of a step that fails: the error itself is reported."""
+    log = logging.getLogger("jax._src.callback")
+    before = log.disabled
+    log.disabled = True
+    try:
+        yield
+    finally:
+        log.disabled = before
 
 
 def _residual(made: Grid, states: HostArray, messages: HostArray) -> HostArray:

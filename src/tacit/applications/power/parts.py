@@ -10,6 +10,7 @@ from scipy.sparse import csc_array, csr_array, eye_array, vstack
 
 from tacit.applications.power.relaxation import Relaxation
 from tacit.applications.power.zones import Zones
+from tacit.errors import DataError, InputError
 from tacit.problems import Cone, ConicSet
 from tacit.typing import HostArray
 
@@ -35,8 +36,24 @@ class Part:
 
 
 def parts(relaxation: Relaxation, zones: Zones) -> list[Part]:
-    """Return what every zone holds; tie variables are held by every zone that sees them."""
-    return [_part(relaxation, zones.of_bus == zone) for zone in range(zones.count)]
+    """Return what every zone holds; tie variables are held by every zone that sees them.
+
+    Raises
+    ------
+    DataError
+        If the public limits within a zone contradict one another.
+    """
+    return [_checked_part(relaxation, zones, zone) for zone in range(zones.count)]
+
+
+def _checked_part(relaxation: Relaxation, zones: Zones, zone: int) -> Part:
+    try:
+        return _part(relaxation, zones.of_bus == zone)
+    except InputError as error:
+        raise DataError(
+            f"{relaxation.network.name}: no state meets all limits in zone {zone + 1}; loosen a "
+            "voltage, generation, line or angle limit there"
+        ) from error
 
 
 def _part(relaxation: Relaxation, own: Bool[HostArray, " N"]) -> Part:
