@@ -23,8 +23,9 @@ class Flow:
 
     Attributes
     ----------
-    grid, settings, run
-        What was run, how, and the run with its certificate.
+    grid, settings, beta, run
+        What was run, how, how far one demand may move (per unit), and the run with its
+        certificate.
     consensus_residual
         `(T,)`: after each round, the norm of all differences between a zone's variable and its
         average, divided by the norm of the averages.
@@ -41,6 +42,7 @@ class Flow:
 
     grid: Grid
     settings: Settings
+    beta: float
     run: Run
     consensus_residual: Float[HostArray, " T"]
     violation: Float[HostArray, " T"]
@@ -84,6 +86,7 @@ def solve_privately(
     return Flow(
         grid=made,
         settings=settings,
+        beta=beta,
         run=done,
         consensus_residual=_residual(made, states, np.asarray(done.trace.messages)),
         violation=np.array([relaxation.violation(x) for x in states]),
