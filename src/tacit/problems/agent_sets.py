@@ -91,8 +91,8 @@ class AgentSets(eqx.Module):
         """Return argmin over C_agent of x'(H + diag(metric))x / 2 - linear'x, 0 in the padding.
 
         H is the agent's Hessian, 0 if none was given; the metric is at least 0. The interior
-        point is returned if Clarabel reached its tolerances (1e-8) and no coordinate of b - A x,
-        divided as in `ConicSet.matrix`, lies further than 1e-7 max(1, |b|_inf) outside K. Otherwise
+        point is returned if Clarabel reached its tolerances (1e-8) and b - A x, divided as in
+        `ConicSet.offset`, breaks no rule of K by more than 1e-7 max(1, |b|_inf). Otherwise
         Newton's method refines it, and what is returned is exact for data that differ by no more
         than 1e-7 of their size.
 

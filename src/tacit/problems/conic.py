@@ -120,7 +120,7 @@ class ConicSet(ConvexSet):
 
     @override
     def contains(self, x: Float[Array, "*S"], tol: float) -> Bool[Array, ""]:
-        """Return whether b - A x, divided as in `offset`, is within `tol` of K."""
+        """Return whether b - A x, divided as `offset` is, breaks no rule of K beyond `tol`."""
         self._check_size(x)
         host = partial(contains_rows, self.solver)
         return _called(host, (), np.bool_, x.ravel(), jnp.asarray(tol, x.dtype))

@@ -52,9 +52,8 @@ class Constraint:
     moving: sp.csc_array
 
     def outside(self, x: Float[HostArray, "D"]) -> float:
-        """Return the largest coordinate of the distance of b - A x from K."""
-        slack = self.b - self.A @ x
-        return float(np.abs(slack - self.cone.project(slack)).max(initial=0.0))
+        """Return by how much b - A x breaks a rule of K."""
+        return self.cone.violation(self.b - self.A @ x)
 
 
 def constraint(A: sp.csc_array, b: Float[HostArray, "N"], cones: Sequence[Cone]) -> Constraint:
@@ -104,6 +103,7 @@ class ConicSolver:
         self._metric = np.ones(A.shape[1])
         start = self._upper.copy()
         start.data[self._diagonal] += 1
+        self._room = FEASIBLE * max(1.0, np.abs(self.constraint.b).max(initial=0.0))
         self._solver = _set_up(start, self.constraint, cones)
 
     def __eq__(self, other: object) -> bool:
@@ -118,7 +118,7 @@ class ConicSolver:
         return int(self.constraint.A.shape[1])
 
     def contains(self, x: Float[HostArray, "D"], tol: float) -> bool:
-        """Return whether b - A x is within `tol` of K in every coordinate."""
+        """Return whether b - A x breaks no rule of K by more than `tol`."""
         return self.constraint.outside(x) <= tol
 
     def project(
@@ -144,8 +144,7 @@ class ConicSolver:
         if not np.all(np.isfinite(linear)):
             raise InputError("the point to be projected is not finite; look for a NaN before it")
         point, solved = self._interior_point(linear, metric)
-        room = FEASIBLE * max(1.0, np.abs(self.constraint.b).max(initial=0.0))
-        if tol == FEASIBLE and solved and self.constraint.outside(point[0]) <= room:
+        if tol == FEASIBLE and solved and self.constraint.outside(point[0]) <= self._room:
             return point[0]
         system = Optimality(self.constraint, Quadratic(self.hessian, metric, linear))
         point, residual = system.refine(point)

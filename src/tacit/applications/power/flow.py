@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Float
 
 from tacit.applications.power.agents import Grid, Settings, plan_grid
-from tacit.errors import InputError
+from tacit.errors import InputError, TacitError
 from tacit.runtime import Run, run
 from tacit.typing import HostArray
 
@@ -76,7 +76,10 @@ def solve_privately(
     try:
         with _unlogged():
             done = run(planned, made.shards, runtime="simulate", seed=seed, keep=keep)
-    except jax.errors.JaxRuntimeError as error:  # what a step on the host raises arrives as this
+    except (jax.errors.JaxRuntimeError, ValueError) as error:
+        # what a step on the host raises arrives as the one or, of a program run before, the other
+        if isinstance(error, TacitError) or "callback" not in str(error):
+            raise
         raise InputError(
             "the cone solver failed in a zone; use other zones, less noise (a larger epsilon, a "
             "smaller beta), or check the limits of the case"
