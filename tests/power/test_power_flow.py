@@ -118,7 +118,8 @@ def test_the_published_sensitivity_is_caught_as_a_violation(small):
         small.spec, honest.program.algorithm, (AsPublished(),), terms, rounds=1,
         precision="float64",
     )  # fmt: skip
-    done = run(planned, small.shards, runtime="simulate", seed=0, keep=frozenset({"answers"}))
+    keep = frozenset({"answers", "messages"})
+    done = run(planned, small.shards, runtime="simulate", seed=0, keep=keep)
     private = behind_the_door(planned, small.shards)
     other = neighbour(private, *longest_row(small))
     seen = replay(planned, planned.program.oracles, done.trace, private, other)
