@@ -13,14 +13,14 @@ from typing_extensions import override
 
 from tacit import checks
 from tacit.errors import InputError
+from tacit.oracles.batches import BatchOracle
 from tacit.oracles.gradient import Gradient
 from tacit.oracles.minibatch import refuse_unsampled
-from tacit.oracles.oracle import Oracle, Size
-from tacit.oracles.poisson import poisson_batch
+from tacit.oracles.oracle import Size
 from tacit.privacy import Adjacency, Norm, SensitivityBound
 from tacit.problems import Loss, Shard, clip_coefficient
 from tacit.spec import Spec
-from tacit.typing import Array, HostArray, Key
+from tacit.typing import Array, HostArray
 
 
 class Pair(NamedTuple):
@@ -45,7 +45,7 @@ class Snapshot(Gradient):
         checks.positive("relative_multiplier", self.relative_multiplier)
 
 
-class MinibatchDifference(Oracle):
+class MinibatchDifference(BatchOracle):
     r"""The change of the gradient from an anchor a to a point x, on a Poisson batch.
 
     With the clipped coefficients c_j(x), c_j(a) of `Gradient` at both points,
@@ -99,10 +99,6 @@ class MinibatchDifference(Oracle):
     def coefficient_bound(self) -> float:
         """The bound that is enforced on the change of a record's coefficient."""
         return min(self.spread, 2 * self._full.coefficient_bound)
-
-    @override
-    def batch(self, shard: Shard, key: Key) -> Shard:
-        return poisson_batch(shard, key, self.rate)
 
     @override
     def exact(self, shard: Shard, count: Float[Array, ""], query: Pair) -> Float[Array, "..."]:

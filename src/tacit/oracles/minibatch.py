@@ -10,16 +10,16 @@ from typing_extensions import override
 
 from tacit import checks
 from tacit.errors import InputError
+from tacit.oracles.batches import BatchOracle
 from tacit.oracles.gradient import Gradient
-from tacit.oracles.oracle import Oracle, Point, Size
-from tacit.oracles.poisson import poisson_batch
+from tacit.oracles.oracle import Point, Size
 from tacit.privacy import Adjacency, Norm, ReplaceOne, SensitivityBound, ZeroOut
 from tacit.problems import Loss, Shard
 from tacit.spec import Spec
-from tacit.typing import Array, HostArray, Key
+from tacit.typing import Array, HostArray
 
 
-class MinibatchGradient(Oracle):
+class MinibatchGradient(BatchOracle):
     r"""The clipped record gradients of a Poisson batch, over the expected batch size.
 
     Every record takes part independently with probability q, afresh for every answer. With z_j =
@@ -39,7 +39,7 @@ class MinibatchGradient(Oracle):
     the batch with a key of its own, independent of the data and of the noise, and the batch leaves
     no trace but the noised answer. So an answer of scale s is the event
     `Sampled(GaussianAnswer(s / Delta_i), q)`: that is what ledger, certificate and calibration use.
-    The probability of taking part is q, to within 2^-52; `poisson_batch` says how.
+    The probability of taking part is q, to within 2^-52; `poisson_draw` says how.
     If all records of an agent may change, sampling hides nothing, and for a bounded change no
     accountant is known here: both are refused.
 
@@ -73,11 +73,6 @@ class MinibatchGradient(Oracle):
     def sampling_rate(self) -> float:
         """The rate q."""
         return self.rate
-
-    @override
-    def batch(self, shard: Shard, key: Key) -> Shard:
-        """Return the records of one batch, gathered where that is cheaper (`poisson_batch`)."""
-        return poisson_batch(shard, key, self.rate)
 
     @override
     def exact(self, shard: Shard, count: Float[Array, ""], query: Point) -> Float[Array, "..."]:

@@ -59,10 +59,27 @@ class Oracle(eqx.Module):
     def batch(self, shard: Shard, key: Key) -> Shard:
         """Return the records that one answer is computed on, drawn with a key used for that only.
 
-        The door calls it before `exact` where `sampling_rate` is below 1.
+        `exact_on` calls it before `exact`, unless an oracle says otherwise.
         """
         del key
         return shard
+
+    def draw(self, key: Key, rows: int, count: Float[Array, ""]) -> Any:
+        """Return all that chance decides of a batch among so many rows, `count` of them records.
+
+        No record is seen, so it may be drawn ahead of the question. Here it is the key itself.
+        """
+        del rows, count
+        return key
+
+    def exact_on(
+        self, shard: Shard, drawn: Any, count: Float[Array, ""], query: Any
+    ) -> Float[Array, "..."]:
+        """Return the answer without noise on the batch that `draw` returned.
+
+        The door calls it in place of `exact` where `sampling_rate` is below 1.
+        """
+        return self.exact(self.batch(shard, drawn), count, query)
 
     def answer_shape(self, model_shape: tuple[int, ...]) -> tuple[int, ...]:
         """Return the shape of an answer, given that of the model: here the same."""
