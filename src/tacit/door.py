@@ -37,13 +37,15 @@ class Private(NamedTuple):
 class Record(NamedTuple):
     """What a door writes down of one answer; all but `answer` makes the observed ledger.
 
-    `rate` is that at which records were sampled; None where no oracle samples.
+    `rate` is that at which records were sampled, `batch` the size of the batch if it is fixed, else
+    0; None where no oracle samples.
     """
 
     kind: Int[Array, "*s"]
     scale: Float[Array, "*s"]
     answer: Float[Array, "*s_shape"] | None
     rate: Float[Array, "*s"] | None = None
+    batch: Int[Array, "*s"] | None = None
 
 
 class ReplayRecord(NamedTuple):
@@ -178,7 +180,7 @@ class Live(Door):
 
         pairs = zip(self.oracles, chance.batches, strict=True)
         answer = _of_kind(turn, [partial(asked, *pair) for pair in pairs])
-        return answer, Record(turn.kind, turn.scale, answer, self._rate(turn))
+        return answer, Record(turn.kind, turn.scale, answer, *self._sampling(turn))
 
     @override
     def ahead(self, private: Private, turn: Turn, shape: tuple[int, ...]) -> Chance | None:
@@ -195,11 +197,14 @@ class Live(Door):
         like = jnp.zeros(shape, private.records.dtype)
         return self.mechanism.sample(noise_key(self.key, turn), like, turn.scale)
 
-    def _rate(self, turn: Turn) -> Array | None:
+    def _sampling(self, turn: Turn) -> tuple[Array | None, Array | None]:
+        """Return the rate and the fixed size of a turn's batch; None if nothing is sampled."""
         if not samples(self.oracles):
-            return None
+            return None, None
         rates = [oracle.sampling_rate for oracle in self.oracles]
-        return jnp.asarray(rates, turn.scale.dtype)[turn.kind]
+        sizes = [oracle.batch_size or 0 for oracle in self.oracles]
+        kind = turn.kind
+        return jnp.asarray(rates, turn.scale.dtype)[kind], jnp.asarray(sizes, jnp.int32)[kind]
 
 
 class Prepared(NamedTuple):

@@ -305,7 +305,14 @@ def _multiplier(design: _Design, kinds: HostArray) -> float:
 
     def events(multiplier: float) -> list[tuple[Event, int]]:
         return [
-            (sampled(event(multiplier * oracle.relative_multiplier), oracle.sampling_rate), count)
+            (
+                sampled(
+                    event(multiplier * oracle.relative_multiplier),
+                    oracle.sampling_rate,
+                    oracle.batch_size or 0,
+                ),
+                count,
+            )
             for oracle, count in asked
         ]
 
@@ -333,7 +340,8 @@ def _draft(
     ]
     scale = _scales(_by_kind(weighted, asked), noise.multiplier, observer)
     rates = np.array([oracle.sampling_rate for oracle in design.oracles])[np.maximum(asked, 0)]
-    ledger = Ledger(asked, sensitivity, scale, design.mechanism, rates, design.inside)
+    sizes = np.array([oracle.batch_size or 0 for oracle in design.oracles])[np.maximum(asked, 0)]
+    ledger = Ledger(asked, sensitivity, scale, design.mechanism, rates, design.inside, sizes)
     return _Draft(schedules, bounds, ledger, _program(design, kinds, schedules, scale, precision))
 
 

@@ -52,6 +52,11 @@ class Oracle(eqx.Module):
         return 1.0
 
     @property
+    def batch_size(self) -> int | None:
+        """The size of its batches if it is fixed; None if nothing is sampled, or Poisson."""
+        return None
+
+    @property
     def relative_multiplier(self) -> float:
         """The noise multiplier of its answers over that of the plan; the ledger has the product."""
         return 1.0

@@ -83,7 +83,7 @@ def _check_ledgers(plans: Sequence[Plan], trace: Trace) -> None:
     records = trace.records
     for place, made in enumerate(plans):
         one = [None if v is None else np.asarray(v[place]) for v in
-               (records.kind, records.scale, records.rate)]  # fmt: skip
+               (records.kind, records.scale, records.rate, records.batch)]  # fmt: skip
         made.ledger.same_as(observed_ledger(made.ledger, *one))
 
 
