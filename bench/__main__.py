@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import jax
 
-from bench import accuracy, regression, settings, speed
+from bench import accuracy, regression, settings, speed, structured
 
 PARTS: dict[str, Callable[[], object]] = {
     "one run of noisy-gradient, Adult, 100 rounds, float32": lambda: speed.one_run(
@@ -18,6 +18,8 @@ PARTS: dict[str, Callable[[], object]] = {
     "one run of dp-admm, Adult, 100 rounds, float32": lambda: speed.one_run("dp-admm"),
     "40 runs of noisy-gradient as one program, float64": lambda: speed.forty_runs("noisy-gradient"),
     "40 runs of dp-admm as one program, float64": lambda: speed.forty_runs("dp-admm"),
+    "stochastic ADMM, w8a, batches of 20, float32": structured.sadmm_epoch,
+    "its step against batch and columns": structured.sadmm_scaling,
     "tacit train adult, cold": speed.cold_start,
     "accounting": speed.accounting,
     "test error on Adult, 100 agents, delta 1e-5, replace-one": accuracy.adult_errors,

@@ -24,6 +24,7 @@ from tacit.problems import (
     NoRegulariser,
     Problem,
     Shards,
+    Structured,
     WholeSpace,
     fused_lasso,
     pack,
@@ -44,6 +45,7 @@ class Case:
     plan: Plan
     shards: Shards
     private: Private
+    structure: Structured
 
     def run(self) -> None:
         """Carry it out, and wait."""
@@ -111,7 +113,7 @@ def made(
         rounds=steps or round(2 * records / batch),
         precision="float32",
     )
-    return Case(planned, shards, behind_the_door(planned, shards))
+    return Case(planned, shards, behind_the_door(planned, shards), structure)
 
 
 def all_budgets(shards: Shards) -> Callable[[], None]:
@@ -120,7 +122,11 @@ def all_budgets(shards: Shards) -> Callable[[], None]:
     first, programs = cases[0], stack([case.plan.program for case in cases])
     keys = jax.random.split(jax.random.key(0), SEEDS)
     doors = Live(first.plan.program.oracles, first.plan.program.mechanism, keys)
-    return lambda: sweep(programs, doors, first.private, keep=NOTHING)[0].block_until_ready()
+
+    def all_of_them() -> None:
+        sweep(programs, doors, first.private, keep=NOTHING)[0].block_until_ready()
+
+    return all_of_them
 
 
 def numpy_loop(case: Case) -> np.ndarray:
@@ -131,8 +137,7 @@ def numpy_loop(case: Case) -> np.ndarray:
         np.asarray(case.plan.program.shared[name]) for name in ("step_size", "rho", "averaging")
     )
     scale = np.asarray(case.plan.program.scales)[:, 0, 0]
-    problem = case.plan.program.algorithm.problem
-    forward = problem.forward.sparse().astype(np.float32)
+    forward = case.structure.forward.sparse().astype(np.float32)
     back = forward.T.tocsr()
     draw, kind = np.random.default_rng(0), np.float32
     w = mean = np.zeros(x.shape[1], kind)
