@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 OTHER  := .venv-diffprivlib
 
-.PHONY: demo test bench bench-diffprivlib lint docs clean
+.PHONY: demo test coverage bench bench-diffprivlib lint docs clean
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -16,8 +16,16 @@ $(READY): pyproject.toml constraints.txt
 demo: $(READY)            ## a hundred agents train on UCI Adult under a total budget of epsilon 1
 	$(BIN)/tacit train adult --agents 100 --epsilon 1 --delta 1e-6 --out demo --force
 
-test: $(READY)            ## the test suite, on all cores, with branch coverage
-	$(BIN)/python -m pytest --numprocesses auto --doctest-modules --cov --cov-report=term:skip-covered --durations=10
+# Tests compile many programs and run each for a moment: XLA need not optimise them.
+# `make test TEST_XLA_FLAGS=` tests the programs as users run them.
+TEST_XLA_FLAGS ?= --xla_backend_optimization_level=0
+PYTEST := XLA_FLAGS="$(TEST_XLA_FLAGS)" $(BIN)/python -m pytest --numprocesses auto --doctest-modules
+
+test: $(READY)            ## the test suite, on all cores
+	$(PYTEST) --durations=10
+
+coverage: $(READY)        ## the same with branch coverage
+	$(PYTEST) --cov --cov-report=term:skip-covered
 
 bench: $(READY)           ## speed, memory and accuracy, as ratios measured in one process
 	$(BIN)/python -m bench

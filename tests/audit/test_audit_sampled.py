@@ -15,7 +15,7 @@ RELATIONS = [ReplaceOne(), ZeroOut()]
 
 @pytest.mark.parametrize("relation", RELATIONS)
 def test_dp_sgd_stays_below_its_certificate_and_is_seen_to_spend_some_of_it(relation):
-    seen = audit_sampled(Adjacency(relation, "record"), rate=0.2, epsilon=2.0, runs=4000, seed=0)
+    seen = audit_sampled(Adjacency(relation, "record"), rate=0.2, epsilon=2.0, runs=2000, seed=0)
     assert seen.consistent
     assert seen.claimed == pytest.approx(2.0, rel=1e-4)
     assert 0.4 < seen.epsilon < 2.0
@@ -24,14 +24,14 @@ def test_dp_sgd_stays_below_its_certificate_and_is_seen_to_spend_some_of_it(rela
 @pytest.mark.parametrize("relation", RELATIONS)
 def test_amplification_claimed_for_a_full_batch_is_caught(relation):
     adjacency = Adjacency(relation, "record")
-    seen = audit_sampled(adjacency, rate=0.2, epsilon=2.0, runs=4000, seed=0, fault="full-batch")
+    seen = audit_sampled(adjacency, rate=0.2, epsilon=2.0, runs=2000, seed=0, fault="full-batch")
     assert not seen.consistent
     assert seen.epsilon > 1.2 * seen.claimed
 
 
 def test_at_rate_one_the_attack_is_that_on_plain_noise():
     adjacency = Adjacency(ReplaceOne(), "record")
-    seen = audit_sampled(adjacency, rate=1.0, epsilon=2.0, runs=4000, seed=0)
+    seen = audit_sampled(adjacency, rate=1.0, epsilon=2.0, runs=2000, seed=0)
     assert seen.consistent
     assert seen.epsilon > 0.4
 

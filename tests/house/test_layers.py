@@ -19,7 +19,7 @@ LAYERS = [
     ("algorithms", "as_published"),
     ("wiring", "describe", "program", "credit", "plan", "transcript", "door", "protocol"),
     ("runtime",),
-    ("audit",),
+    ("audit", "attacks"),
     ("applications", "datasets"),
     ("experiments", "claims", "report", "reproductions"),
     ("cli",),

@@ -11,6 +11,7 @@ from tacit.as_published.dp_recal import (
     Variant,
     agent_step,
     claimed_epsilon,
+    coupling,
     dp_recal,
 )
 from tacit.as_published.exact_recovery import Recovered, recover, unprox_elastic, unprox_none
@@ -23,6 +24,7 @@ __all__ = [
     "Variant",
     "agent_step",
     "claimed_epsilon",
+    "coupling",
     "dp_recal",
     "recover",
     "unprox_elastic",

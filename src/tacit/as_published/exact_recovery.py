@@ -26,10 +26,13 @@ class Recovered:
         `(T, D)`: the gradient of hop k's holder.
     differences
         `(T, D)`: the gradient of hop k minus that of the same agent's activation before.
+    copies
+        `(T, D)`: the y_i at which the holder of hop k took its gradient.
     """
 
     gradients: Float[HostArray, "T D"]
     differences: Float[HostArray, "T D"]
+    copies: Float[HostArray, "T D"]
 
 
 def recover(links: Links, walk: Walk, alpha: float, unprox: Unprox) -> Recovered:
@@ -54,12 +57,12 @@ def recover(links: Links, walk: Walk, alpha: float, unprox: Unprox) -> Recovered
         x+ -> v, with NaN at coordinates that x+ does not determine.
     """
     gradients = np.full((len(walk.holders), links.model.shape[1]), np.nan)
-    differences = gradients.copy()
+    differences, points = gradients.copy(), gradients.copy()
     beta = coupling(walk.graph.agents)
     for agent in range(walk.graph.agents):
         hops = np.flatnonzero(walk.holders == agent)
         x, after, u = links.model[hops], links.model[hops + 1], links.duals[hops]
-        copies = x + (unprox(after) - x + u) / beta
+        points[hops] = copies = x + (unprox(after) - x + u) / beta
         moves = np.diff(copies, axis=0)
         pull = (beta * (x - copies))[:-1]  # h - lambda
         step = pull + beta * ((after - x)[:-1] - moves)  # lambda+ - lambda
@@ -67,7 +70,7 @@ def recover(links: Links, walk: Walk, alpha: float, unprox: Unprox) -> Recovered
         gradients[hops[:-1]] = duals + pull - moves / alpha
         # the same with lambda+ - lambda in the place of lambda, which may be unknown
         differences[hops[1:-1]] = step[:-1] + np.diff(pull - moves / alpha, axis=0)
-    return Recovered(gradients, differences)
+    return Recovered(gradients, differences, points)
 
 
 def unprox_none(after: HostArray) -> HostArray:

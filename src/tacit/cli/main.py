@@ -12,6 +12,7 @@ from typer.exceptions import TyperException
 import tacit
 from tacit.cli import interrupt
 from tacit.cli.account import account
+from tacit.cli.attack import attack
 from tacit.cli.audit import audit
 from tacit.cli.bounds import bounds
 from tacit.cli.claims import claims
@@ -65,7 +66,7 @@ def application() -> typer.Typer:
     return app
 
 
-_COMMANDS = (plan, train, bounds, predict, show, grid, account, audit, claims, reproduce)
+_COMMANDS = (plan, train, bounds, predict, show, grid, account, audit, attack, claims, reproduce)
 _DESCRIPTION = "Differentially private distributed convex optimisation."
 
 

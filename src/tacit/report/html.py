@@ -7,6 +7,7 @@ from html import escape
 
 import tacit
 from tacit.experiments import Training
+from tacit.report.between import between_section
 from tacit.report.certificate_box import certificate_box, stamps
 from tacit.report.errors import error_name, error_text
 from tacit.report.figures import curves_svg
@@ -33,6 +34,7 @@ def page(training: Training) -> str:
         f'<p class="lead">{escape(_story(training))}</p>',
         stamps(training.certificate, training.warnings),
         certificate_box(training.certificate),
+        between_section(training),
         _metrics(training),
         section("Settings", table_of(settings(training)) + _settings_note()),
         section("What is not protected", list_of(_UNPROTECTED) + _threat_note()),

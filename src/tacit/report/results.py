@@ -7,6 +7,7 @@ from typing import Any
 
 import tacit
 from tacit.experiments import Training
+from tacit.report.between import between_agents
 from tacit.report.errors import error_name
 from tacit.report.strict import strict
 
@@ -30,6 +31,7 @@ def results(training: Training, out: Path | None) -> dict[str, Any]:
     records that the user declares public. All others are None; see `oracle_metrics`.
     """
     certificate, dataset = training.certificate, training.dataset
+    between = between_agents(training)
     values = {
         "algorithm": training.request.algorithm,
         "data": dataset.name,
@@ -37,6 +39,7 @@ def results(training: Training, out: Path | None) -> dict[str, Any]:
         "records": dataset.train_rows,
         "rounds": training.plan.rounds,
         **{name: getattr(certificate, name) for name in _CERTIFIED},
+        **({} if between is None else {"between_agents": between}),
         "conditional": training.conditional,
         "error": error_name(training),
         **_metrics(training),
