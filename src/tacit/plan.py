@@ -40,7 +40,6 @@ from tacit.privacy import (
     certify,
     gaussian_multiplier,
     multiplier_for_all,
-    sampled,
 )
 from tacit.program import Program, cast
 from tacit.spec import Spec
@@ -305,14 +304,7 @@ def _multiplier(design: _Design, kinds: HostArray) -> float:
 
     def events(multiplier: float) -> list[tuple[Event, int]]:
         return [
-            (
-                sampled(
-                    event(multiplier * oracle.relative_multiplier),
-                    oracle.sampling_rate,
-                    oracle.batch_size or 0,
-                ),
-                count,
-            )
+            (oracle.charged(event(multiplier * oracle.relative_multiplier)), count)
             for oracle, count in asked
         ]
 

@@ -14,7 +14,15 @@ from typing import Any, NamedTuple
 import equinox as eqx
 from jaxtyping import Float
 
-from tacit.privacy import Adjacency, Inside, Norm, SensitivityBound, mean_gradient_bound
+from tacit.privacy import (
+    Adjacency,
+    Event,
+    Inside,
+    Norm,
+    SensitivityBound,
+    mean_gradient_bound,
+    sampled,
+)
 from tacit.problems import Shard
 from tacit.spec import Spec
 from tacit.typing import Array, HostArray, Key
@@ -60,6 +68,10 @@ class Oracle(eqx.Module):
     def relative_multiplier(self) -> float:
         """The noise multiplier of its answers over that of the plan; the ledger has the product."""
         return 1.0
+
+    def charged(self, event: Event) -> Event:
+        """Return what is charged for a noised answer: itself, or that on a batch."""
+        return sampled(event, self.sampling_rate, self.batch_size or 0)
 
     def batch(self, shard: Shard, key: Key) -> Shard:
         """Return the records that one answer is computed on, drawn with a key used for that only.
