@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from tacit.errors import InputError
-from tacit.reproductions import huang2019
+from tacit.reproductions import huang2019, wang2024
 from tacit.reproductions.reproduction import Reproduction
 
 Report = Callable[[str], None]
@@ -16,8 +16,12 @@ def _huang2019(quick: bool, report: Report) -> Reproduction:
     return huang2019.build(huang2019.QUICK if quick else huang2019.FULL, report)
 
 
+def _wang2024(quick: bool, report: Report) -> Reproduction:
+    return wang2024.build(wang2024.QUICK if quick else wang2024.FULL, report)
+
+
 _BUILDERS: Mapping[str, Callable[[bool, Report], Reproduction]] = MappingProxyType(
-    {"huang2019": _huang2019}
+    {"huang2019": _huang2019, "wang2024": _wang2024}
 )
 PAPERS = tuple(_BUILDERS)
 
