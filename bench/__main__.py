@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import jax
 
-from bench import accuracy, grid, images, networks, regression, settings, speed
+from bench import accuracy, grid, images, networks, regression, settings, speed, structured
 
 PARTS: dict[str, Callable[[], object]] = {
     "one run of noisy-gradient, Adult, 100 rounds, float32": lambda: speed.one_run(
@@ -22,6 +22,8 @@ PARTS: dict[str, Callable[[], object]] = {
     "power flow, case14, 3 zones, 100 rounds": lambda: grid.rounds_of("case14", 100),
     "power flow, case118, 3 zones, 100 rounds": lambda: grid.rounds_of("case118", 100),
     "power flow, 1,354 buses in 30 zones, 10 rounds": grid.large_case,
+    "stochastic ADMM, w8a, batches of 20, float32": structured.sadmm_epoch,
+    "its step against batch and columns": structured.sadmm_scaling,
     "tacit train adult, cold": speed.cold_start,
     "2,400 hops of RECAL, 8 agents, ijcnn1, float32": lambda: networks.relay("ijcnn1"),
     "400 hops of RECAL, 8 agents of 1,500 x 784, float32": lambda: networks.relay("images"),

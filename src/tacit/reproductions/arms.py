@@ -113,7 +113,7 @@ def _united(programs: list[Program]) -> tuple[Program, Any]:
 def _check_ledgers(plans: Sequence[Plan], records: Record) -> None:
     for place, made in enumerate(plans):
         one = [None if v is None else np.asarray(v[place]) for v in
-               (records.kind, records.scale, records.rate)]  # fmt: skip
+               (records.kind, records.scale, records.rate, records.batch)]  # fmt: skip
         made.ledger.same_as(observed_ledger(made.ledger, *one))
 
 
