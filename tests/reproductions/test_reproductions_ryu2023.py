@@ -142,7 +142,7 @@ def test_the_variances_are_those_of_table_1(net):
 
 def test_one_demand_moves_a_step_by_no_more_than_is_proved_and_by_more_than_published(net):
     """Brute force over all demands of a zone; the published beta is the planted fault."""
-    a, step, beta = net.rows[0], net.made.sets.steppers[0], 0.01
+    a, step, beta = net.rows[0], net.made.sets.solvers[0].minimum, 0.01
     demand = net.made.relaxation.demand[net.made.parts[0].rows]
     state = net.made.relaxation.flat()[net.made.parts[0].columns]
     pull, tie = 2.0, net.shared[0]
