@@ -123,6 +123,7 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
     precision: Precision,
     mechanism: Mechanism | None = None,
     network: Network = None,
+    multiplier: float | None = None,
 ) -> Plan:
     """Return the plan of a run that spends exactly the budget of `terms`.
 
@@ -137,6 +138,9 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
     network
         None for a star with an aggregator, a `tacit.network.Mixing` for gossip, a
         `tacit.network.Walk` for a relay, on which a round is one hop.
+    multiplier
+        As an earlier plan found it for the same questions and terms; the certificate does not rest
+        on it. None: found here, which may take seconds where batches are sampled.
 
     Raises
     ------
@@ -175,16 +179,17 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
     inside = _inside(oracles, spec, terms.adjacency)
     design = _Design(spec, algorithm, oracles, terms, law, inside, network)
     preview = _preview(design)
-    multiplier = _multiplier(design, kinds)
+    found = _multiplier(design, kinds) if multiplier is None else multiplier
+    multiplier = checks.not_negative("multiplier", found)
 
     def build(observer: Observer) -> _Draft:
         scales = _scales(preview * oracles[0].relative_multiplier, multiplier, observer)
         noise = Noise(multiplier, scales, oracles[0].sampling_rate < 1)
         return _draft(design, kinds, noise, observer, precision)
 
-    draft = build(terms.observer)
-    observer = terms.observer
-    if isinstance(observer, Sum) and not _adds_up(draft.program):
+    observer, draft = terms.observer, build(terms.observer)
+    law_adds = isinstance(law, Gaussian | NoNoise)  # the sum of such noises is accounted for
+    if isinstance(observer, Sum) and not (law_adds and credits_summation(draft.program)):
         observer = Messages()
         draft = build(observer)
     certificate = certify(
@@ -232,11 +237,6 @@ def check_size(questions: int, agents: int) -> None:
             f"{questions} questions to each of {agents} agents are more than {MOST_ANSWERS:.0e} "
             "answers; ask for fewer rounds or local updates"
         )
-
-
-def _adds_up(program: Program) -> bool:
-    """Whether the sum of honest agents' noises has a law that is accounted for."""
-    return isinstance(program.mechanism, Gaussian | NoNoise) and credits_summation(program)
 
 
 def _questions(algorithm: Algorithm, rounds: int, oracles: int) -> HostArray:

@@ -11,7 +11,12 @@ import pytest
 from sklearn.base import is_classifier
 from sklearn.utils import estimator_checks
 
-from tacit.applications import PrivateLinearRegression, PrivateLogisticRegression, PrivateSVC
+from tacit.applications import (
+    PrivateLinearRegression,
+    PrivateLogisticRegression,
+    PrivateStructuredClassifier,
+    PrivateSVC,
+)
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::tacit.errors.PublicFactsWarning"),
@@ -32,6 +37,7 @@ def configured(epsilon):
     return [
         PrivateLogisticRegression(**public),
         PrivateSVC(**public),
+        PrivateStructuredClassifier(**public),
         PrivateLinearRegression(**public, target_bounds=(-5, 5)),
     ]
 

@@ -6,14 +6,15 @@ import numpy as np
 import pytest
 
 from conftest import published
+from tacit.applications.graphs import learned_edges
 from tacit.cli.main import main
-from tacit.datasets import load
+from tacit.datasets import Split, load
 from tacit.errors import InputError
 from tacit.experiments import Request
 from tacit.experiments.request import check_structure, rounds_of
 from tacit.experiments.structures import (
     graph_conditions,
-    learned_edges,
+    graph_warning,
     read_edges,
     read_matrix,
     structure_named,
@@ -21,6 +22,7 @@ from tacit.experiments.structures import (
 from tacit.problems import Logistic
 
 NAMES = ("a", "b", "c")
+NOTHING = Split(np.zeros((0, 3)), np.zeros(0), np.zeros((0, 3)), np.zeros(0))
 
 
 def request(**options):
@@ -30,7 +32,7 @@ def request(**options):
 
 def test_the_weights_come_from_the_regulariser_and_the_chain_is_the_default_graph():
     asked = request(structure="fused-lasso", regulariser="elastic:0.1,0.2")
-    made = structure_named(Logistic(), asked, NAMES)
+    made = structure_named(Logistic(), asked, NAMES, NOTHING)
     assert (made.regulariser.weight, made.ridge) == (0.1, 0.2)
     rows = made.forward.sparse().toarray()
     np.testing.assert_array_equal(rows, [[1, -1, 0], [0, 1, -1], [1, 0, 0], [0, 1, 0], [0, 0, 1]])
@@ -43,7 +45,7 @@ def test_graphs_and_matrices_are_read_by_name_or_number(tmp_path):
     np.testing.assert_array_equal(read_edges(str(edges), NAMES), [[0, 2], [1, 2]])
     np.testing.assert_array_equal(read_matrix(str(matrix), 3), [[1, -2, 1]])
     asked = request(structure="generalized-lasso", graph=str(matrix))
-    made = structure_named(Logistic(), asked, NAMES)
+    made = structure_named(Logistic(), asked, NAMES, NOTHING)
     np.testing.assert_array_equal(made.forward.sparse().toarray(), [[1, -2, 1]])
     assert "taken as public" in graph_conditions(asked)[0]
 
@@ -59,10 +61,13 @@ def test_a_graph_of_other_columns_is_refused_with_its_line(tmp_path, text):
 def test_bad_requests_name_the_fix(tmp_path):
     for options, words in (
         ({}, "--structure"),
-        ({"structure": "lasso", "algorithm": "dp-sgd"}, "sadmm, vradmm"),
+        ({"structure": "lasso", "algorithm": "dp-admm"}, "noisy-gradient, dp-sgd, sadmm, vradmm"),
         ({"structure": "lasso", "smoothing": -1.0}, "smoothing is -1"),
         ({"algorithm": "dp-sgd", "smoothing": 1.0}, "does not smooth"),
         ({"structure": "lasso", "graph": "x"}, "fused-lasso and generalized-lasso"),
+        ({"structure": "fused-lasso", "graph_from": "web"}, "choose from test, private"),
+        ({"structure": "fused-lasso", "graph": "x", "graph_from": "test"}, "or the file out"),
+        ({"structure": "lasso", "graph_from": "test"}, "for the structure fused-lasso"),
         ({"structure": "lasso", "constraint": "box:1"}, "without a constraint"),
     ):
         with pytest.raises(InputError, match=words):
@@ -74,7 +79,7 @@ def test_bad_requests_name_the_fix(tmp_path):
         ({"structure": "fused-lasso", "graph": str(tmp_path / "none")}, "cannot be read"),
     ):
         with pytest.raises(InputError, match=words):
-            structure_named(Logistic(), request(**options), NAMES)
+            structure_named(Logistic(), request(**options), NAMES, NOTHING)
 
 
 def test_the_default_rounds_of_vradmm_are_whole_epochs():
@@ -94,14 +99,37 @@ def test_the_graphical_lasso_finds_the_neighbours_of_a_chain():
         learned_edges(rows, weight=10.0)
 
 
-@pytest.mark.parametrize("algorithm", ["sadmm", "vradmm"])
+def test_a_graph_is_learned_from_the_records_that_are_named():
+    draw = np.random.default_rng(0)
+    first, second = np.repeat(draw.standard_normal((2, 200, 1)), 3, axis=2)
+    first[:, 2], second[:, 0] = draw.standard_normal((2, 200))
+    parts = Split(first, np.ones(200), second, np.ones(200))
+    for source, edge in (("private", [1, 1, 0]), ("test", [0, 1, 1])):
+        asked = request(structure="fused-lasso", graph_from=source)
+        row = structure_named(Logistic(), asked, NAMES, parts).forward.sparse().toarray()[0]
+        np.testing.assert_array_equal(np.abs(row), edge)
+    with pytest.raises(InputError, match="no test records"):
+        structure_named(Logistic(), asked, NAMES, NOTHING)
+
+
+def test_only_a_graph_from_private_records_makes_a_certificate_conditional():
+    assert graph_conditions(request(structure="fused-lasso")) == ()
+    words = {"test": "which are public", "private": "holds only if the graph would be the same"}
+    for source, text in words.items():
+        asked = request(structure="fused-lasso", graph_from=source)
+        assert text in graph_conditions(asked)[0]
+        assert bool(graph_warning(asked)) == (source == "private")
+
+
+@pytest.mark.parametrize("algorithm", ["noisy-gradient", "vradmm"])
 def test_the_command_trains_on_a_structure_with_one_agent(algorithm, tmp_path, capsys):
     names = load("breast_cancer").feature_names
     graph = tmp_path / "edges.csv"
     graph.write_text(f"0,1\n{names[2]},3\n")
+    own = "--smoothing 1 --sampling-rate 0.5 " if algorithm != "noisy-gradient" else ""
     command = (
         f"train breast_cancer --epsilon 1 --delta 1e-4 --structure fused-lasso --graph {graph} "
-        f"--algorithm {algorithm} --smoothing 1 --sampling-rate 0.5 --rounds 20 --seed 0 --json"
+        f"--algorithm {algorithm} {own}--rounds 20 --seed 0 --json"
     )
     assert main(command.split()) == 0
     found = json.loads(capsys.readouterr().out)

@@ -21,7 +21,7 @@ from tacit.experiments.federated import noise_magnitude
 from tacit.privacy import epsilon_of
 from tacit.problems import Box, MultinomialLogistic, NoRegulariser, Problem, public_facts
 from tacit.reproductions import ryu2023
-from tacit.reproductions.arms import repeated
+from tacit.reproductions.arms import traced
 from tacit.reproductions.ryu2023 import (
     grid_claims,
     grid_figures,
@@ -55,13 +55,13 @@ def measured():
     one, kept = tiny_records(), []
 
     def watched(*given, **named):
-        kept.append(repeated(*given, **named))
+        kept.append(traced(*given, **named))
         return kept[-1]
 
     found = Learned(TINY, one, np.array([1, 2, 4]), {}, {}, {})
     group = [Case(OUT, 2, each) for each in TINY.per_update]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(learning, "repeated", watched)
+        patch.setattr(learning, "traced", watched)
         learning._measure(found, group, [learning.planned(TINY, one, case) for case in group])
     return found, np.asarray(kept[0][1].models, np.float64)
 

@@ -101,6 +101,8 @@ class Method:
         Whether agents may make several updates, each a question, in one round.
     structured
         Whether it solves problems with a structure, and only those.
+    proximal
+        Whether it needs nothing of a regulariser but its prox, so a structure may be one.
     others
         Its questions of kind 1, 2 and so on.
     epoch
@@ -119,6 +121,7 @@ class Method:
     admm: bool = False
     local: bool = False
     structured: bool = False
+    proximal: bool = False
     others: Callable[[Choice], tuple[Oracle, ...]] = _none
     epoch: Callable[[float], int] = _one
     network: Literal["relay", "gossip"] | None = None
@@ -200,12 +203,12 @@ def _vradmm(choice: Choice) -> StarAlgorithm:
 
 METHODS: Mapping[str, Method] = MappingProxyType(
     {
-        "noisy-gradient": Method(_noisy_gradient, _gradient),
+        "noisy-gradient": Method(_noisy_gradient, _gradient, proximal=True),
         "dp-admm": Method(_dp_admm, _gradient, admm=True),
         "pvp": Method(_admm, _proximal, exact=True, admm=True),
         "dvp": Method(_admm, _perturbed, exact=True, inside=True, admm=True),
         "linearised-admm": Method(_linearised_admm, _gradient, local=True),
-        "dp-sgd": Method(_noisy_gradient, _batch, sampled=True),
+        "dp-sgd": Method(_noisy_gradient, _batch, sampled=True, proximal=True),
         "one-question": Method(_one_question, _statistics, rounds=1),
         "sadmm": Method(_sadmm, _batch, sampled=True, structured=True),
         "vradmm": Method(

@@ -16,11 +16,13 @@ if TYPE_CHECKING:
 
 
 def reproduce(  # noqa: PLR0913, PLR0917 - one parameter per option
-    paper: Annotated[str, typer.Argument(help="huang2019 or ryu2023.", metavar="PAPER")],
+    paper: Annotated[
+        str, typer.Argument(help="huang2019, liu2022, ryu2023 or wang2024.", metavar="PAPER")
+    ],
     part: Annotated[str | None, typer.Option(help="Of ryu2023: fl or grid; else both.")] = None,
     quick: Annotated[
         bool,
-        typer.Option("--quick", help="A minute to three: fewer records, rounds, repetitions."),
+        typer.Option("--quick", help="Minutes: fewer records, rounds, repetitions."),
     ] = False,
     full: Annotated[
         bool,

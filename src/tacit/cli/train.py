@@ -46,8 +46,8 @@ def train(  # noqa: PLR0913, PLR0917 - one parameter per option
         str,
         typer.Argument(
             callback=_printable,
-            help="adult, breast_cancer, digits, mnist, fashion_mnist, femnist, w8a, mushrooms, "
-            "ijcnn1; or a CSV or Parquet file, or a folder with one file per agent.",
+            help="adult, breast_cancer, digits, mnist, fashion_mnist, cifar10, femnist, w8a, "
+            "mushrooms, ijcnn1; or a CSV or Parquet file, or a folder with one file per agent.",
         ),
     ],
     epsilon: Annotated[float, typer.Option(help="Total budget; inf for a run without noise.")],
@@ -87,9 +87,9 @@ def train(  # noqa: PLR0913, PLR0917 - one parameter per option
     algorithm: Annotated[
         str,
         typer.Option(
-            help="With an aggregator: noisy-gradient, dp-admm, linearised-admm, pvp, dvp, dp-sgd "
-            "or (squared loss) one-question. On a network: recal, walkman, nids, extra, ic-admm. "
-            "With --structure: sadmm, vradmm, renyi-admm."
+            help="With an aggregator: noisy-gradient (if not given), dp-admm, linearised-admm, "
+            "pvp, dvp, dp-sgd or (squared loss) one-question. On a network: recal, walkman, nids, "
+            "extra, ic-admm. With --structure: noisy-gradient, dp-sgd, sadmm, vradmm, renyi-admm."
         ),
     ] = "noisy-gradient",
     rounds: Annotated[int | None, typer.Option(help="The algorithm's own if not given.")] = None,
@@ -111,6 +111,16 @@ def train(  # noqa: PLR0913, PLR0917 - one parameter per option
             parser=path, help="CSV, public: edges of fused-lasso, A of generalized-lasso."
         ),
     ] = None,
+    graph_from: Annotated[
+        str | None,
+        typer.Option(
+            help="Of fused-lasso: learn the graph from the records that are public (test), or from "
+            "those that are trained on (private; the certificate is then conditional)."
+        ),
+    ] = None,
+    graph_weight: Annotated[
+        float, typer.Option(help="Of --graph-from: the larger, the fewer edges.")
+    ] = 0.2,
     smoothing: Annotated[
         float, typer.Option(help="Of sadmm and vradmm: strength of Laplacian smoothing.")
     ] = 0.0,
@@ -153,6 +163,7 @@ def train(  # noqa: PLR0913, PLR0917 - one parameter per option
         "constraint": constraint, "clip": clip, "sampling_rate": sampling_rate, "rho": rho,
         "local_updates": local_updates, "structure": structure, "smoothing": smoothing,
         "graph": None if graph is None else str(graph),
+        "graph_from": graph_from, "graph_weight": graph_weight,
         "network": network, "walk": walk, "cap": cap,
     }  # fmt: skip
     options = TableOptions(target=target, bounds=bounds, agent_column=agent_column, test=test)

@@ -55,12 +55,8 @@ def material(dataset: Dataset | Table, request: Request) -> Material:
     InputError
         If the loss does not suit the targets, or there are fewer rows than agents.
     """
-    problem = problem_for(dataset, request)
+    problem, parts = problem_for(dataset, request), _parts(dataset, request)
     owners = dataset.owners
-    if isinstance(dataset, Dataset) and owners is None:
-        parts = split(dataset, seed=request.split_seed)
-    else:
-        parts = _divided(dataset)
     if owners is None:
         count = len(parts.train_targets)
         owners = tuple(random_partition(count, request.agents, seed=request.split_seed))
@@ -73,7 +69,8 @@ def problem_for(dataset: Dataset | Table, request: Request) -> Problem:
     name = request.loss or DEFAULT_LOSS[dataset.task]
     loss = loss_named(name, dataset.task, dataset.classes)
     if request.structure is not None:
-        return structure_named(loss, request, dataset.feature_names).composed
+        parts = _parts(dataset, request)
+        return structure_named(loss, request, dataset.feature_names, parts).composed
     return Problem(
         loss,
         regulariser_named(request.regulariser),
@@ -103,6 +100,12 @@ def pack_test(material: Material) -> Shards:
         precision="float64",
         enforce="clip",
     )
+
+
+def _parts(dataset: Dataset | Table, request: Request) -> Split:
+    if isinstance(dataset, Dataset) and dataset.owners is None:
+        return split(dataset, seed=request.split_seed)
+    return _divided(dataset)
 
 
 def _divided(dataset: Dataset | Table) -> Split:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from tacit import checks
 from tacit.algorithms import METHODS, method_named
+from tacit.applications.graphs import DEFAULT_GRAPH_WEIGHT
 from tacit.errors import InputError
 from tacit.plan import Terms
 from tacit.privacy import Adjacency, observer_named, relation_named
@@ -13,6 +14,7 @@ from tacit.privacy.events import LEAST_RATE
 
 DEFAULT_REGULARISER = "l2:1e-6"
 DEFAULT_RATE = 0.1
+GRAPH_SOURCES = ("test", "private")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +49,9 @@ class Request:
         Questions of an agent in one round, for algorithms that have local updates.
     structure, graph
         See `tacit.experiments.structures`; a file of the structure, which is public.
+    graph_from, graph_weight
+        Records that a graph is learned from, "test" or "private", and the weight by which; see
+        `tacit.experiments.structures`.
     smoothing
         Strength of Laplacian smoothing, for algorithms for structures.
     """
@@ -69,6 +74,8 @@ class Request:
     local_updates: int = 1
     structure: str | None = None
     graph: str | None = None
+    graph_from: str | None = None
+    graph_weight: float = DEFAULT_GRAPH_WEIGHT
     smoothing: float = 0.0
     network: str | None = None
     walk: str | None = None
@@ -141,11 +148,28 @@ def check_structure(request: Request) -> None:
         raise InputError(
             f"{request.algorithm} solves problems with a structure; name one with --structure"
         )
-    if request.structure is not None and not method.structured:
-        raise InputError(f"{request.algorithm} knows no structure; use {solvers}")
+    if request.structure is not None and not (method.structured or method.proximal):
+        others = ", ".join(name for name, other in METHODS.items() if other.proximal)
+        raise InputError(f"{request.algorithm} knows no structure; use {others}, {solvers}")
     if checks.not_negative("smoothing", request.smoothing) and not method.structured:
         raise InputError(f"{request.algorithm} does not smooth; leave it out or use {solvers}")
     if request.graph is not None and request.structure in {None, "lasso"}:
         raise InputError("a graph is for the structures fused-lasso and generalized-lasso")
+    _check_graph_source(request)
     if request.structure is not None and request.constraint != "none":
         raise InputError("a structure comes without a constraint; leave the constraint out")
+
+
+def _check_graph_source(request: Request) -> None:
+    if request.graph_from is None:
+        return
+    if request.graph_from not in GRAPH_SOURCES:
+        raise InputError(
+            f"graph-from is {request.graph_from!r}; choose from {', '.join(GRAPH_SOURCES)}"
+        )
+    if request.structure != "fused-lasso" or request.graph is not None:
+        raise InputError(
+            "a graph is learned for the structure fused-lasso where no file gives one; leave "
+            "graph-from or the file out"
+        )
+    checks.positive("graph-weight", request.graph_weight)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 from jaxtyping import Float, Int
-from sklearn.covariance import graphical_lasso
 
-from tacit import checks
+from tacit.applications.graphs import learned_edges
+from tacit.datasets import Split
 from tacit.errors import InputError
 from tacit.experiments.options import regulariser_named
 from tacit.experiments.request import DEFAULT_REGULARISER, Request
@@ -29,12 +29,15 @@ STRUCTURES = ("lasso", "fused-lasso", "generalized-lasso")
 DEFAULT_WEIGHT = "l1:1e-4"
 
 
-def structure_named(loss: Loss, request: Request, features: tuple[str, ...]) -> Structured:
+def structure_named(
+    loss: Loss, request: Request, features: tuple[str, ...], parts: Split
+) -> Structured:
     """Return the structured problem that a request describes, on the encoded columns `features`.
 
     - "lasso": weight |x|_1;
-    - "fused-lasso": weight (sum over edges |x_i - x_j| + |x|_1); without a graph, neighbouring
-      columns are joined in a chain;
+    - "fused-lasso": weight (sum over edges |x_i - x_j| + |x|_1); the graph comes from a file, or
+      is learned from the test or the training records in `parts`; without, neighbouring columns
+      are joined in a chain;
     - "generalized-lasso": weight |A x|_1, A from the graph file.
 
     The weight is that of the regulariser, "l1:W", or "elastic:W1,W2" for a ridge W2 besides;
@@ -43,16 +46,14 @@ def structure_named(loss: Loss, request: Request, features: tuple[str, ...]) -> 
     Raises
     ------
     InputError
-        If the name, the regulariser or the file is not understood.
+        If the name, the regulariser or the file is not understood, or no graph can be learned.
     """
     weight, ridge = _weights(request.regulariser)
     size = len(features)
     if request.structure == "lasso":
         return lasso(loss, size, weight=weight, ridge=ridge)
     if request.structure == "fused-lasso":
-        nodes = np.arange(size)
-        joined = np.stack([nodes[:-1], nodes[1:]], axis=1)
-        edges = joined if request.graph is None else read_edges(request.graph, features)
+        edges = _edges(request, features, parts)
         return fused_lasso(loss, edges, size, weight=weight, ridge=ridge)
     if request.structure == "generalized-lasso":
         if request.graph is None:
@@ -60,6 +61,18 @@ def structure_named(loss: Loss, request: Request, features: tuple[str, ...]) -> 
         rows = sparse_rows(read_matrix(request.graph, size))
         return generalised_lasso(loss, rows, weight=weight, ridge=ridge)
     raise InputError(f"structure is {request.structure!r}; choose from {', '.join(STRUCTURES)}")
+
+
+def _edges(request: Request, features: tuple[str, ...], parts: Split) -> Int[HostArray, "e 2"]:
+    if request.graph is not None:
+        return read_edges(request.graph, features)
+    if request.graph_from is None:
+        nodes = np.arange(len(features))
+        return np.stack([nodes[:-1], nodes[1:]], axis=1)
+    rows = parts.test_features if request.graph_from == "test" else parts.train_features
+    if len(rows) < 2:
+        raise InputError("there are no test records to learn a graph from; give --test FILE")
+    return learned_edges(rows, weight=request.graph_weight)
 
 
 def read_edges(path: str, features: tuple[str, ...]) -> Int[HostArray, "e 2"]:
@@ -104,38 +117,29 @@ def read_matrix(path: str, columns: int) -> Float[HostArray, "m n"]:
     return np.array(rows, dtype=float).reshape(-1, columns)
 
 
-def learned_edges(rows: Float[HostArray, "n d"], *, weight: float) -> Int[HostArray, "e 2"]:
-    """Return the pairs of columns that a sparse inverse covariance joins (the graph phi).
-
-    scikit-learn's graphical lasso on the correlations of `rows`, to which a hundredth of the
-    identity is added so that constant and collinear columns have an inverse.
-
-    **Guarantee.** None: the graph is a function of `rows`. A run that uses it is private towards
-    these records only if they are public (a public split), and a certificate about them must say
-    that the graph is taken as public.
-
-    Raises
-    ------
-    InputError
-        If the weight is not above 0, or no pair of columns is joined.
-    """
-    checks.positive("the weight of the graphical lasso", weight)
-    centred = rows - rows.mean(axis=0)
-    spread = np.maximum(centred.std(axis=0), 1e-12)
-    scaled = np.where(centred.std(axis=0) > 0, centred / spread, 0.0)
-    correlation = scaled.T @ scaled / len(rows) + 0.01 * np.eye(rows.shape[1])
-    _, precision = graphical_lasso(correlation, alpha=weight, max_iter=200, tol=1e-3)
-    joined = np.argwhere(np.triu(np.abs(precision) > 1e-8, k=1))
-    if not len(joined):
-        raise InputError("the graphical lasso joins no columns; use a smaller weight")
-    return np.asarray(joined, dtype=int)
-
-
 def graph_conditions(request: Request) -> tuple[str, ...]:
     """Return what a certificate must say of the structure."""
-    if request.graph is None:
+    if request.graph is not None:
+        return ("the graph or matrix of the structure is taken as public, however it was found",)
+    if request.graph_from == "test":
+        return ("the graph of the structure was learned from the test records, which are public",)
+    if request.graph_from == "private":
+        return (
+            "the graph of the structure was learned from the training records themselves, without "
+            "noise, and the plan depends on it: the certificate holds only if the graph would be "
+            "the same whatever one record says",
+        )
+    return ()
+
+
+def graph_warning(request: Request) -> tuple[str, ...]:
+    """Return a warning if the graph was learned from private records, else nothing."""
+    if request.graph_from != "private":
         return ()
-    return ("the graph or matrix of the structure is taken as public, however it was found",)
+    return (
+        "the certificate is conditional: the graph was learned from the training records; learn it "
+        "from public ones (--graph-from test) or give a public file (--graph)",
+    )
 
 
 def _weights(text: str) -> tuple[float, float]:

@@ -17,7 +17,7 @@ from tacit.experiments.material import material, share_out
 from tacit.experiments.metrics import Metrics, curves_on_test, measure, optimum
 from tacit.experiments.planning import coefficient_clip, planned
 from tacit.experiments.request import Request
-from tacit.experiments.structures import graph_conditions
+from tacit.experiments.structures import graph_conditions, graph_warning
 from tacit.plan import Plan
 from tacit.privacy import Certificate, delta_warning
 from tacit.problems import public_facts
@@ -53,8 +53,8 @@ class Training:
 
     @property
     def conditional(self) -> bool:
-        """Whether the certificate rests on ranges or lists that were taken from the records."""
-        return bool(bounds_warning(self.dataset))
+        """Whether the certificate rests on ranges, lists or a graph taken from the records."""
+        return bool(bounds_warning(self.dataset) or graph_warning(self.request))
 
     @property
     def shows_test(self) -> bool:
@@ -84,7 +84,11 @@ def train(
     InputError
         If the request cannot be met; the message names the fix.
     """
-    warnings = (*delta_warning(request.delta, dataset.train_rows), *bounds_warning(dataset))
+    warnings = (
+        *delta_warning(request.delta, dataset.train_rows),
+        *bounds_warning(dataset),
+        *graph_warning(request),
+    )
     subject = material(dataset, request)
     began = time.perf_counter()
     shards = share_out(subject)

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float
 
 from tacit.algorithms import Algorithm
-from tacit.door import Live
+from tacit.door import Live, Record
 from tacit.oracles import Oracle
 from tacit.plan import Plan, Terms, plan
 from tacit.problems import Problem, Shards, public_facts
-from tacit.program import stack
-from tacit.runtime import behind_the_door, sweep
+from tacit.program import Program, stack
+from tacit.runtime import behind_the_door, simulate, sweep
 from tacit.transcript import Trace, observed_ledger
-from tacit.typing import Array
+from tacit.typing import Array, Key
 
 
 @dataclass(frozen=True)
@@ -58,13 +61,13 @@ class Arm:
 def swept(
     plans: Sequence[Plan], shards: Shards, *, seed: int, keep: frozenset[str]
 ) -> tuple[Array, Trace]:
-    """Return `repeated` for one seed: models `(B, *shape)`, and traces."""
-    found = repeated(plans, shards, seeds=(seed,), keep=keep)
+    """Return `traced` for one seed: models `(B, *shape)`, and traces."""
+    found = traced(plans, shards, seeds=(seed,), keep=keep)
     one: tuple[Array, Trace] = jax.tree.map(lambda leaf: leaf[:, 0], found)
     return one
 
 
-def repeated(
+def traced(
     plans: Sequence[Plan], shards: Shards, *, seeds: Sequence[int], keep: frozenset[str]
 ) -> tuple[Array, Trace]:
     """Return the models `(B, S, *shape)` and traces of B plans from S seeds, in one program.
@@ -83,18 +86,57 @@ def repeated(
     law, oracles = programs[0].mechanism, programs[0].oracles
     doors = jax.vmap(lambda seed: Live(oracles, law, jax.random.key(seed)))(jnp.asarray(seeds))
     models, trace = sweep(stack(programs), doors, behind_the_door(plans[0], shards), keep=keep)
-    _check_ledgers(plans, trace)
+    for place in range(len(seeds)):
+        _check_ledgers(plans, jax.tree.map(itemgetter((slice(None), place)), trace.records))
     return models, trace
 
 
-def _check_ledgers(plans: Sequence[Plan], trace: Trace) -> None:
-    records = trace.records
-    seen = [None if v is None else np.asarray(v) for v in
-            (records.kind, records.scale, records.rate)]  # fmt: skip
+def repeated(
+    plans: Sequence[Plan], shards: Shards, *, seeds: Sequence[int]
+) -> Float[Array, "B S *shape"]:
+    """Return the models of every plan under every seed, run as one compiled program.
+
+    Only what differs between the plans is mapped over. Which question is asked is common to them,
+    so one that is asked now and then remains a branch and is not computed in every round.
+
+    Raises
+    ------
+    InputError
+        If the plans differ in more than numbers.
+    PrivacyError
+        If an observed ledger is not the planned one.
+    """
+    program, axes = _united([made.program for made in plans])
+    private = behind_the_door(plans[0], shards)
+
+    def one(program: Program, key: Key, private: Any) -> tuple[Array, Any]:
+        door = Live(program.oracles, program.mechanism, key)
+        model, trace = simulate(program, door, private, keep=frozenset())
+        return model, trace.records
+
+    over_seeds = jax.vmap(one, (None, 0, None))
+    keys = jnp.stack([jax.random.key(seed) for seed in seeds])
+    over_plans = jax.vmap(over_seeds, (axes, None, None), axis_size=len(plans))
+    models, records = jax.jit(over_plans)(program, keys, private)
+    for place in range(len(seeds)):
+        _check_ledgers(plans, jax.tree.map(itemgetter((slice(None), place)), records))
+    return jnp.asarray(models)
+
+
+def _united(programs: list[Program]) -> tuple[Program, Any]:
+    """Return the programs as one, leaves stacked where they differ, and the axes to map over."""
+    leaves, shape = jax.tree.flatten(stack(programs))
+    differ = [bool(np.any(np.asarray(leaf) != np.asarray(leaf[:1]))) for leaf in leaves]
+    kept = [leaf if other else leaf[0] for leaf, other in zip(leaves, differ, strict=True)]
+    axes = [0 if other else None for other in differ]
+    return jax.tree.unflatten(shape, kept), jax.tree.unflatten(shape, axes)
+
+
+def _check_ledgers(plans: Sequence[Plan], records: Record) -> None:
     for place, made in enumerate(plans):
-        for seed in range(records.kind.shape[1]):
-            one = [None if values is None else values[place, seed] for values in seen]
-            made.ledger.same_as(observed_ledger(made.ledger, *one))
+        one = [None if v is None else np.asarray(v[place]) for v in
+               (records.kind, records.scale, records.rate)]  # fmt: skip
+        made.ledger.same_as(observed_ledger(made.ledger, *one))
 
 
 def different(plans: Sequence[Plan]) -> tuple[list[Plan], list[int]]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from tacit.errors import InputError
-from tacit.reproductions import huang2019, ryu2023
+from tacit.reproductions import huang2019, liu2022, ryu2023, wang2024
 from tacit.reproductions.reproduction import Reproduction
 
 Report = Callable[[str], None]
@@ -16,8 +16,16 @@ def _huang2019(quick: bool, report: Report) -> Reproduction:
     return huang2019.build(huang2019.QUICK if quick else huang2019.FULL, report)
 
 
+def _liu2022(quick: bool, report: Report) -> Reproduction:
+    return liu2022.build(liu2022.QUICK if quick else liu2022.FULL, report)
+
+
+def _wang2024(quick: bool, report: Report) -> Reproduction:
+    return wang2024.build(wang2024.QUICK if quick else wang2024.FULL, report)
+
+
 _BUILDERS: Mapping[str, Callable[[bool, Report], Reproduction]] = MappingProxyType(
-    {"huang2019": _huang2019}
+    {"huang2019": _huang2019, "liu2022": _liu2022, "wang2024": _wang2024}
 )
 # papers whose own scale is not for one computer, with the parts that can be run alone
 PARTS: Mapping[str, tuple[str, ...]] = MappingProxyType({"ryu2023": ryu2023.PARTS})
@@ -32,7 +40,7 @@ def reproduce(
     Parameters
     ----------
     quick
-        Fewer repetitions, budgets and records: a minute to three.
+        Fewer repetitions, budgets and records: a few minutes at most.
     report
         Called with a line of text before every part.
     full

@@ -2,6 +2,12 @@
 
 from tacit.applications.estimators.linear import PrivateLinearRegression
 from tacit.applications.estimators.logistic import PrivateLogisticRegression
+from tacit.applications.estimators.structured import PrivateStructuredClassifier
 from tacit.applications.estimators.svc import PrivateSVC
 
-__all__ = ["PrivateLinearRegression", "PrivateLogisticRegression", "PrivateSVC"]
+__all__ = [
+    "PrivateLinearRegression",
+    "PrivateLogisticRegression",
+    "PrivateSVC",
+    "PrivateStructuredClassifier",
+]

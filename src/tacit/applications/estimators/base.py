@@ -197,7 +197,6 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         return checks.at_least("random_state", self.random_state, 0)
 
     def _planned(self, targets: Targets, shards: Shards, terms: Terms) -> Plan:
-        problem = Problem(targets.loss, L2(self.l2), WholeSpace())
         clip = self._coefficient_clip(targets, terms.epsilon)
         method = method_named(self.algorithm)
         if method.sampled != (self.sampling_rate is not None):
@@ -205,19 +204,23 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
                 f"{self.algorithm} was given sampling rate {self.sampling_rate}; the algorithms "
                 "that draw batches need one, and no other takes one"
             )
-        choice = Choice(
-            problem=problem,
-            clip=clip,
-            record_norm=shards.record_norm,
-            rate=self.sampling_rate or 1.0,
-        )
+        choice = self._choice(targets, shards, clip)
         return plan(
-            public_facts(problem, shards, clip=clip),
+            public_facts(choice.problem, shards, clip=clip),
             method.algorithm(choice),
             (method.oracle(choice), *method.others(choice)),
             terms,
             rounds=checks.at_least("rounds", self.rounds, 1),
             precision="float64",
+        )
+
+    def _choice(self, targets: Targets, shards: Shards, clip: float) -> Choice:
+        """Return the problem, and what a method is made from."""
+        return Choice(
+            problem=Problem(targets.loss, L2(self.l2), WholeSpace()),
+            clip=clip,
+            record_norm=shards.record_norm,
+            rate=self.sampling_rate or 1.0,
         )
 
     def _coefficient_clip(self, targets: Targets, epsilon: float) -> float:
