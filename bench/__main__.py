@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import jax
 
-from bench import accuracy, networks, regression, settings, speed
+from bench import accuracy, grid, images, networks, regression, settings, speed, structured
 
 PARTS: dict[str, Callable[[], object]] = {
     "one run of noisy-gradient, Adult, 100 rounds, float32": lambda: speed.one_run(
@@ -18,6 +18,12 @@ PARTS: dict[str, Callable[[], object]] = {
     "one run of dp-admm, Adult, 100 rounds, float32": lambda: speed.one_run("dp-admm"),
     "40 runs of noisy-gradient as one program, float64": lambda: speed.forty_runs("noisy-gradient"),
     "40 runs of dp-admm as one program, float64": lambda: speed.forty_runs("dp-admm"),
+    "a gradient round at the size of MNIST, 10 agents, float32": images.gradient_rounds,
+    "power flow, case14, 3 zones, 100 rounds": lambda: grid.rounds_of("case14", 100),
+    "power flow, case118, 3 zones, 100 rounds": lambda: grid.rounds_of("case118", 100),
+    "power flow, 1,354 buses in 30 zones, 10 rounds": grid.large_case,
+    "stochastic ADMM, w8a, batches of 20, float32": structured.sadmm_epoch,
+    "its step against batch and columns": structured.sadmm_scaling,
     "tacit train adult, cold": speed.cold_start,
     "2,400 hops of RECAL, 8 agents, ijcnn1, float32": lambda: networks.relay("ijcnn1"),
     "400 hops of RECAL, 8 agents of 1,500 x 784, float32": lambda: networks.relay("images"),
@@ -32,7 +38,8 @@ PARTS: dict[str, Callable[[], object]] = {
 def main() -> None:
     """Print the table, or JSON."""
     figures: dict[str, object] = {
-        "machine": f"{os.cpu_count()} cores, {jax.devices()[0].device_kind}"
+        "machine": f"{os.cpu_count()} cores, {jax.devices()[0].device_kind}, "
+        f"load {os.getloadavg()[0]:.1f}"
     }
     for name, part in PARTS.items():
         if "--quick" in sys.argv and ("error" in name or "settings" in name):

@@ -37,13 +37,15 @@ class Private(NamedTuple):
 class Record(NamedTuple):
     """What a door writes down of one answer; all but `answer` makes the observed ledger.
 
-    `rate` is that at which records were sampled; None where no oracle samples.
+    `rate` is that at which records were sampled, `batch` the size of the batch if it is fixed, else
+    0; None where no oracle samples.
     """
 
     kind: Int[Array, "*s"]
     scale: Float[Array, "*s"]
     answer: Float[Array, "*s_shape"] | None
     rate: Float[Array, "*s"] | None = None
+    batch: Int[Array, "*s"] | None = None
 
 
 class ReplayRecord(NamedTuple):
@@ -60,12 +62,24 @@ class RivalRecord(NamedTuple):
     scale: Float[Array, "*s"]
 
 
+class Chance(NamedTuple):
+    """What chance decides of one answer: its noise, and each oracle's batch; None: not drawn."""
+
+    noise: Float[Array, "*s_shape"] | None
+    batches: tuple[Any, ...]
+
+
 class Door(eqx.Module):
     """A way to ask private data one question."""
 
     @abstractmethod
     def __call__(self, private: Any, query: PyTree, turn: Turn) -> tuple[Array, Any]:
         """Return the answer that the algorithm is told, and the record of it."""
+
+    def ahead(self, private: Any, turn: Turn, shape: tuple[int, ...]) -> Chance | None:
+        """Return what can be drawn before the question, for a model of that shape; here nothing."""
+        del private, turn, shape
+        return None
 
 
 def noise_key(key: Key, turn: Turn) -> Key:
@@ -103,24 +117,27 @@ def exact_answer(
     """
 
     def exact(oracle: Oracle) -> Array:
-        return oracle.exact(_batch(oracle, private, turn, key), private.records, query)
+        if oracle.sampling_rate == 1:
+            return oracle.exact(private.shard, private.records, query)
+        if key is None:
+            raise InputError("an oracle samples its batches; give the key of the run")
+        drawn = _draw(oracle, private, turn, key)
+        return oracle.exact_on(private.shard, drawn, private.records, query)
 
-    return _of_kind(oracles, turn, exact)
+    return _of_kind(turn, [partial(exact, oracle) for oracle in oracles])
 
 
-def _of_kind(oracles: tuple[Oracle, ...], turn: Turn, function: Callable[[Oracle], Array]) -> Array:
-    """Return `function` of oracle number `turn.kind`; zeros for -1."""
-    branches = [partial(function, oracle) for oracle in oracles]
-    answer = branches[0]() if len(oracles) == 1 else jax.lax.switch(turn.kind, branches)
+def _of_kind(turn: Turn, branches: list[Callable[[], Array]]) -> Array:
+    """Return the answer of oracle number `turn.kind`; zeros for -1."""
+    answer = branches[0]() if len(branches) == 1 else jax.lax.switch(turn.kind, branches)
     return jnp.where(turn.kind >= 0, answer, jnp.zeros_like(answer))
 
 
-def _batch(oracle: Oracle, private: Private, turn: Turn, key: Key | None) -> Shard:
+def _draw(oracle: Oracle, private: Private, turn: Turn, key: Key) -> Any:
+    """Return what the oracle draws for a turn; None if it does not sample."""
     if oracle.sampling_rate == 1:
-        return private.shard
-    if key is None:
-        raise InputError("an oracle samples its batches; give the key of the run")
-    return oracle.batch(private.shard, batch_key(key, turn))
+        return None
+    return oracle.draw(batch_key(key, turn), private.shard.mask.shape[-1], private.records)
 
 
 def answer_shape(oracle: Oracle, private: Private, query: PyTree) -> tuple[int, ...]:
@@ -144,21 +161,71 @@ class Live(Door):
 
     @override
     def __call__(self, private: Private, query: PyTree, turn: Turn) -> tuple[Array, Record]:
-        def answered(oracle: Oracle) -> Array:
-            shard = _batch(oracle, private, turn, self.key)
-            shape = oracle.noise_shape(answer_shape(oracle, private, query))
-            like = jnp.zeros(shape, private.records.dtype)
-            noise = self.mechanism.sample(noise_key(self.key, turn), like, turn.scale)
-            return oracle.answer(shard, private.records, query, noise)
+        drawn = tuple(_draw(oracle, private, turn, self.key) for oracle in self.oracles)
+        return self.answered(private, query, turn, Chance(None, drawn))
 
-        answer = _of_kind(self.oracles, turn, answered)
-        return answer, Record(turn.kind, turn.scale, answer, self._rate(turn))
+    def answered(
+        self, private: Private, query: PyTree, turn: Turn, chance: Chance
+    ) -> tuple[Array, Record]:
+        """Return what the door returns, with the draws of `ahead`."""
 
-    def _rate(self, turn: Turn) -> Array | None:
+        def asked(oracle: Oracle, drawn: Any) -> Array:
+            noise = chance.noise
+            if noise is None:
+                shape = oracle.noise_shape(answer_shape(oracle, private, query))
+                noise = self._noise(private, shape, turn)
+            if oracle.sampling_rate == 1:
+                return oracle.answer(private.shard, private.records, query, noise)
+            return oracle.exact_on(private.shard, drawn, private.records, query) + noise
+
+        pairs = zip(self.oracles, chance.batches, strict=True)
+        answer = _of_kind(turn, [partial(asked, *pair) for pair in pairs])
+        return answer, Record(turn.kind, turn.scale, answer, *self._sampling(turn))
+
+    @override
+    def ahead(self, private: Private, turn: Turn, shape: tuple[int, ...]) -> Chance | None:
+        """Return noise and batches of a turn, which depend on neither records nor queries."""
+        if type(self).__call__ is not Live.__call__:
+            return None  # another door, which may draw otherwise
+        drawn = tuple(_draw(oracle, private, turn, self.key) for oracle in self.oracles)
+        shapes = {oracle.noise_shape(oracle.answer_shape(shape)) for oracle in self.oracles}
+        if len(shapes) > 1:
+            return Chance(None, drawn)
+        return Chance(self._noise(private, shapes.pop(), turn), drawn)
+
+    def _noise(self, private: Private, shape: tuple[int, ...], turn: Turn) -> Array:
+        like = jnp.zeros(shape, private.records.dtype)
+        return self.mechanism.sample(noise_key(self.key, turn), like, turn.scale)
+
+    def _sampling(self, turn: Turn) -> tuple[Array | None, Array | None]:
+        """Return the rate and the fixed size of a turn's batch; None if nothing is sampled."""
         if not samples(self.oracles):
-            return None
+            return None, None
         rates = [oracle.sampling_rate for oracle in self.oracles]
-        return jnp.asarray(rates, turn.scale.dtype)[turn.kind]
+        sizes = [oracle.batch_size or 0 for oracle in self.oracles]
+        kind = turn.kind
+        return jnp.asarray(rates, turn.scale.dtype)[kind], jnp.asarray(sizes, jnp.int32)[kind]
+
+
+class Prepared(NamedTuple):
+    """What lies behind a door of which a round was drawn ahead: the draws of its E questions."""
+
+    private: Private
+    chances: Chance
+
+
+class AheadOf(Door):
+    """A live door that is opened with `Prepared`: the same answers, from the same keys."""
+
+    live: Live
+
+    @override
+    def __call__(self, private: Prepared, query: PyTree, turn: Turn) -> tuple[Array, Record]:
+        def own(leaf: Array) -> Array:
+            return leaf[0] if leaf.shape[0] == 1 else leaf[turn.local]
+
+        chance = jax.tree.map(own, private.chances)
+        return self.live.answered(private.private, query, turn, chance)
 
 
 class Recorded(NamedTuple):

@@ -40,7 +40,6 @@ from tacit.privacy import (
     certify,
     gaussian_multiplier,
     multiplier_for_all,
-    sampled,
 )
 from tacit.program import Program, cast
 from tacit.spec import Spec
@@ -305,7 +304,7 @@ def _multiplier(design: _Design, kinds: HostArray) -> float:
 
     def events(multiplier: float) -> list[tuple[Event, int]]:
         return [
-            (sampled(event(multiplier * oracle.relative_multiplier), oracle.sampling_rate), count)
+            (oracle.charged(event(multiplier * oracle.relative_multiplier)), count)
             for oracle, count in asked
         ]
 
@@ -333,7 +332,8 @@ def _draft(
     ]
     scale = _scales(_by_kind(weighted, asked), noise.multiplier, observer)
     rates = np.array([oracle.sampling_rate for oracle in design.oracles])[np.maximum(asked, 0)]
-    ledger = Ledger(asked, sensitivity, scale, design.mechanism, rates, design.inside)
+    sizes = np.array([oracle.batch_size or 0 for oracle in design.oracles])[np.maximum(asked, 0)]
+    ledger = Ledger(asked, sensitivity, scale, design.mechanism, rates, design.inside, sizes)
     return _Draft(schedules, bounds, ledger, _program(design, kinds, schedules, scale, precision))
 
 

@@ -35,15 +35,17 @@ class Trace(NamedTuple):
 KEPT = ("models", "answers", "messages", "publics")
 
 
-def observed_ledger(planned: Ledger, kind: Any, scale: Any, rate: Any = None) -> Ledger:
+def observed_ledger(
+    planned: Ledger, kind: Any, scale: Any, rate: Any = None, batch: Any = None
+) -> Ledger:
     """Return the ledger that the door's records amount to.
 
     Parameters
     ----------
     planned
         Supplies the sensitivities and the law, which are the oracles' and not the door's.
-    kind, scale, rate
-        `(T, E, A)` as recorded; no rate where no oracle sampled.
+    kind, scale, rate, batch
+        `(T, E, A)` as recorded; neither rate nor size of batch where no oracle sampled.
     """
     return Ledger(
         _agents_first(kind),
@@ -52,6 +54,7 @@ def observed_ledger(planned: Ledger, kind: Any, scale: Any, rate: Any = None) ->
         planned.mechanism,
         None if rate is None else _agents_first(rate),
         planned.inside,
+        None if batch is None else _agents_first(batch),
     )
 
 

@@ -7,7 +7,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from scipy.sparse import csc_array
 
 from tacit.algorithms import GeneralConsensus, lifts, shared_coordinates
 from tacit.audit import log_likelihood_ratio, lower_bound, replay, residual_report
@@ -15,7 +14,7 @@ from tacit.door import Live, Pair, Private, Rival
 from tacit.oracles import Residual, TargetGradient, Targets
 from tacit.plan import Terms, plan
 from tacit.privacy import Adjacency, BoundedChange, Messages, epsilon_of
-from tacit.problems import ConeProgram, Shard, cones_of_agents
+from tacit.problems import AgentSets, Shard, polyhedron
 from tacit.runtime import simulate
 from tacit.spec import Spec
 
@@ -28,13 +27,13 @@ def attacked(question, average):
     draw = np.random.default_rng(0)
     features = draw.standard_normal((2, 2, 2))
     norms = np.linalg.norm(features, axis=2)
-    box = ConeProgram(csc_array(np.vstack([np.eye(2), -np.eye(2)])), np.full(4, 5.0), 0, 4, ())
+    box = polyhedron(A=np.vstack([np.eye(2), -np.eye(2)]), b=np.full(4, 5.0))
     norm = float(norms.max()) * (1 + 1e-12)
     spec = Spec((2, 2), (2,), norm, math.inf, 1.0)
     method = GeneralConsensus(
         sharing=shared_coordinates([np.array([0, 1]), np.array([1, 2])], 3),
         features=jnp.asarray(features), lift=jnp.asarray(lifts(features)),
-        sets=cones_of_agents([box, box], [csc_array(x.T @ x) for x in features]),
+        sets=AgentSets([box, box], [x.T @ x for x in features]),
         first=jnp.zeros(3), rho=1.0, pull=0.1, question=question, average=average, updates=1,
     )  # fmt: skip
     terms = Terms(

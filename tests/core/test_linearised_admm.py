@@ -77,22 +77,14 @@ def zoo(name):
     return problem, shards, minimise(problem, shards, tol=1e-10)
 
 
-@pytest.mark.parametrize("updates", [1, 5])
-@pytest.mark.parametrize("name", sorted(ZOO))
+@pytest.mark.parametrize(
+    ("name", "updates"), [("box", 5), ("elastic-box", 1), ("ball", 1), ("classes", 5)]
+)
 def test_without_noise_it_reaches_the_constrained_optimum(name, updates):
     problem, shards, truth = zoo(name)
     done = noiseless(LinearisedADMM(problem, updates), shards, 1000)
     assert abs(gap_of(problem, shards, done.model, truth)) <= 1e-8 * abs(truth.value)
     np.testing.assert_allclose(done.model, truth.w, atol=1e-4)
-
-
-@pytest.mark.parametrize("arm", ARMS[1:])
-def test_without_noise_the_arms_are_one(arm):
-    problem, shards, _ = zoo("ball")
-    models = [
-        noiseless(LinearisedADMM(problem, 3, a), shards, 20).model for a in ("objective", arm)
-    ]
-    np.testing.assert_allclose(*models, atol=1e-12)
 
 
 class WrongProx(LinearisedADMM):
@@ -112,45 +104,56 @@ def test_a_wrong_prox_does_not_pass_as_converged():
     assert gap_of(problem, shards, done.model, truth) > 1e-4 * truth.value
 
 
+def small_box(epsilon):
+    """One run of each arm in a small box, with what was sent."""
+    problem, shards = Problem(Logistic(), NoRegulariser(), Box(-0.05, 0.05)), make_shards(agents=3)
+    made = {arm: planned(LinearisedADMM(problem, 3, arm), shards, make_terms(epsilon), 8)
+            for arm in ARMS}  # fmt: skip
+    keep = frozenset({"messages"})
+    return {
+        arm: run(one, shards, runtime="simulate", seed=1, keep=keep) for arm, one in made.items()
+    }
+
+
+@pytest.fixture(scope="module")
+def tight():
+    return small_box(1.0)
+
+
+def test_without_noise_the_arms_are_one(tight):
+    assert np.ptp([done.model for done in tight.values()], axis=0).max() > 1e-3
+    # the same compiled programs
+    first, *others = (done.model for done in small_box(math.inf).values())
+    for other in others:
+        np.testing.assert_allclose(other, first, atol=1e-12)
+
+
 @pytest.mark.parametrize("arm", ARMS)
-def test_every_update_is_a_question_in_the_ledger(arm):
-    shards, updates, rounds = make_shards(agents=3), 4, 6
-    algorithm = LinearisedADMM(ZOO["box"], updates, arm)
-    made = planned(algorithm, shards, make_terms(2.0), rounds)
-    done = run(made, shards, runtime="simulate", seed=0)
+def test_every_update_is_a_question_in_the_ledger(tight, arm):
+    done, rounds, updates = tight[arm], 8, 3
     assert done.ledger.kind.shape == (3, rounds, updates)
     assert int(np.sum(done.ledger.asked[0])) == rounds * updates
     # law 1 with m = 12 records of norm 1 whose coefficient is at most 1
     np.testing.assert_allclose(done.ledger.sensitivity, 2 / 12)
     mu = math.sqrt(rounds * updates) * 2 / 12 / done.ledger.scale[0, 0, 0]
     assert done.certificate.mu == pytest.approx(mu, rel=1e-12)
-    assert done.certificate.epsilon == pytest.approx(2.0, rel=1e-6)
+    assert done.certificate.epsilon == pytest.approx(1.0, rel=1e-6)
 
 
-def test_all_arms_have_equal_gradient_noise():
-    shards = make_shards(agents=3)
-    scales = [
-        planned(LinearisedADMM(ZOO["box"], 2, arm), shards, make_terms(2.0), 5).ledger.scale
-        for arm in ARMS
-    ]
+def test_all_arms_have_equal_gradient_noise(tight):
+    scales = [done.ledger.scale for done in tight.values()]
     np.testing.assert_array_equal(scales[0], scales[1])
     np.testing.assert_array_equal(scales[0], scales[2])
 
 
-@pytest.mark.parametrize("box", [Box(-0.05, 0.05), Ball(0.05)])
-def test_objective_solutions_are_feasible_and_output_solutions_are_not(box):
-    problem, shards = Problem(Logistic(), NoRegulariser(), box), make_shards(agents=3)
-    keep = frozenset({"messages"})
-    for arm in ARMS:
-        made = planned(LinearisedADMM(problem, 3, arm), shards, make_terms(1.0), 8)
-        done = run(made, shards, runtime="simulate", seed=1, keep=keep)
-        sent = np.asarray(done.trace.messages.solution).reshape(-1, 3)
-        outside = [float(np.linalg.norm(z - box.project(jnp.asarray(z)))) for z in sent]
+def test_objective_solutions_are_feasible_and_output_solutions_are_not(tight):
+    for arm, done in tight.items():
+        outside = float(np.max(np.abs(np.asarray(done.trace.messages.solution)))) - 0.05
         if arm == "output":
-            assert max(outside) > 0.01
+            assert outside > 0.01
         else:
-            assert max(outside) <= 1e-7 * 0.05
-            assert bool(box.contains(jnp.asarray(done.model), 1e-9))
+            assert outside <= 1e-9
+            assert np.max(np.abs(done.model)) <= 0.05 + 1e-9
 
 
 def test_the_two_runtimes_agree_and_the_seed_fixes_the_bits():
@@ -276,11 +279,10 @@ def test_weights_by_records_make_the_objective_the_mean_over_all_records():
     np.testing.assert_allclose(done.model, truth.w, atol=1e-7)
 
 
-@pytest.mark.parametrize("arm", ARMS[:2])
-def test_laplace_arms_keep_their_bound_and_budget(arm):
-    """ObjL and OutL: pure differential privacy in the 1-norm."""
+def test_a_laplace_arm_keeps_its_bound_and_budget():
+    """OutL: pure differential privacy in the 1-norm."""
     shards = make_shards(agents=3, features=4)
-    algorithm = LinearisedADMM(ZOO["box"], 2, arm)
+    algorithm = LinearisedADMM(ZOO["box"], 2, "output")
     made = planned(algorithm, shards, make_terms(5.0), 4, mechanism=Laplace())
     done = run(made, shards, runtime="simulate", seed=0)
     np.testing.assert_allclose(done.ledger.sensitivity, math.sqrt(4) * 2 / 12)

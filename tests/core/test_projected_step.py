@@ -68,7 +68,7 @@ def query_of(problem, draw, size, curvature):
 
 
 @pytest.mark.parametrize(("problem", "clip"), PROBLEMS)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(
     seed=st.integers(0, 2**31),
     size=st.sampled_from(EXTREME),

@@ -65,6 +65,9 @@ def test_linearised_steps_and_several_local_updates_converge_too(small):
     assert linear.objective[-1] < 0.2 * linear.objective[0]
     assert linear.consensus_residual[-1] < 5e-3
     assert exact.objective[-1] < 1e-5
+    for flow in (linear, exact):
+        with pytest.raises(InputError, match="one local update and the public Hessian"):
+            infer_demand(flow, 1)
 
 
 def test_one_zone_of_everything_is_the_central_problem(small):
@@ -86,10 +89,8 @@ def longest_row(prepared):
 
 
 @pytest.mark.parametrize(
-    ("question", "average"),
-    [("demand", True), ("residual", True), ("residual", False), ("gradient", True),
-     ("gradient", False)],
-)  # fmt: skip
+    ("question", "average"), [("demand", True), ("residual", True), ("gradient", False)]
+)
 def test_replay_of_every_arm_keeps_the_bound_and_the_messages(small, question, average):
     settings = Settings(question, 2, updates=2, average=average)
     planned = plan_grid(small, settings, beta=BETA, epsilon=1.0, delta=1e-2)
@@ -110,21 +111,21 @@ class AsPublished(TargetGradient):
         return 1.0, "2 beta for the sum of squares, as published"
 
 
-def test_the_published_sensitivity_is_caught_as_a_violation_on_case118(large):
-    honest = plan_grid(large, Settings("gradient", 2), beta=BETA, epsilon=1.0, delta=1e-2)
+def test_the_published_sensitivity_is_caught_as_a_violation(small):
+    honest = plan_grid(small, Settings("gradient", 1), beta=BETA, epsilon=1.0, delta=1e-2)
     terms = Terms(1.0, 1e-2, Adjacency(BoundedChange(BETA), "record"), Messages())
     planned = plan(
-        large.spec, honest.program.algorithm, (AsPublished(),), terms, rounds=2,
+        small.spec, honest.program.algorithm, (AsPublished(),), terms, rounds=1,
         precision="float64",
     )  # fmt: skip
     keep = frozenset({"answers", "messages"})
-    done = run(planned, large.shards, runtime="simulate", seed=0, keep=keep)
-    private = behind_the_door(planned, large.shards)
-    other = neighbour(private, *longest_row(large))
+    done = run(planned, small.shards, runtime="simulate", seed=0, keep=keep)
+    private = behind_the_door(planned, small.shards)
+    other = neighbour(private, *longest_row(small))
     seen = replay(planned, planned.program.oracles, done.trace, private, other)
     assert not seen.bounds_hold
-    assert seen.worst_ratio == pytest.approx(math.sqrt(13), rel=1e-6)
-    assert seen.realised_mu == pytest.approx(math.sqrt(13) * planned.certificate.mu, rel=1e-6)
+    assert seen.worst_ratio == pytest.approx(math.sqrt(5), rel=1e-6)
+    assert seen.realised_mu == pytest.approx(math.sqrt(5) * planned.certificate.mu, rel=1e-6)
 
 
 def test_the_claim_does_not_hold_and_its_numbers_are_row_norms():
@@ -161,20 +162,19 @@ def test_demand_is_read_off_the_messages_of_a_run_without_noise(flows, case):
 
 
 @pytest.mark.parametrize("question", ["demand", "residual"])
-def test_what_is_left_of_the_attack_is_the_noise(small, question):
-    flow = solve_privately(
-        small, Settings(question, 12), beta=BETA, epsilon=1.0, delta=1e-2, seed=3
+def test_what_is_left_of_the_attack_is_the_noise_and_a_seed_fixes_the_bits(small, question):
+    # as many rounds as the run without noise had: the compiled program is the same
+    settings = Settings(question, 40 if question == "demand" else 12)
+    first, second = (
+        solve_privately(small, settings, beta=BETA, epsilon=1.0, delta=1e-2, seed=3) for _ in "ab"
     )
-    found = infer_demand(flow, 11)
-    knowledge = float(flow.run.ledger.scale.max()) / math.sqrt(flow.run.ledger.asked[0].sum())
+    np.testing.assert_array_equal(first.state, second.state)
+    assert first.run.plan.digest == second.run.plan.digest
+    found = infer_demand(first, settings.rounds - 1)
+    ledger = first.run.ledger
+    knowledge = float(ledger.scale.max()) / math.sqrt(ledger.asked[0].sum())
     # 28 demands: the root mean square of the noise is within 40 % of its scale
     assert found.error == pytest.approx(knowledge, rel=0.4)
-
-
-def test_the_attack_refuses_what_it_does_not_model(small):
-    flow = solve_privately(small, Settings("demand", 2, updates=2), **NOISELESS)
-    with pytest.raises(InputError, match="one local update"):
-        infer_demand(flow, 1)
 
 
 @pytest.mark.parametrize(
@@ -187,10 +187,3 @@ def test_bad_settings_are_refused(small, change):
 
     with pytest.raises(InputError):
         planned()
-
-
-def test_simulate_is_deterministic(small):
-    settings = {"beta": BETA, "epsilon": 1.0, "delta": 1e-2, "seed": 7}
-    first, second = (solve_privately(small, Settings("residual", 3), **settings) for _ in "ab")
-    np.testing.assert_array_equal(first.state, second.state)
-    assert first.run.plan.digest == second.run.plan.digest

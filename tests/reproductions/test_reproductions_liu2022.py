@@ -85,7 +85,7 @@ def _compile_quickly():
 @pytest.mark.usefixtures("_compile_quickly")
 def test_budgets_and_seeds_in_one_program_are_the_runs_one_by_one(parts, plans):
     shards = tiny(parts).train
-    together = repeated(plans, shards, seeds=(3, 4))
+    together = repeated(plans, shards, seeds=(3, 4), keep=frozenset())[0]
     program = plans[1].program
     door = Live(program.oracles, program.mechanism, jax.random.key(4))
     alone, _ = simulate(program, door, behind_the_door(plans[1], shards), keep=frozenset())
@@ -94,7 +94,7 @@ def test_budgets_and_seeds_in_one_program_are_the_runs_one_by_one(parts, plans):
     assert not np.allclose(together[1, 1], together[0, 1])
     less = dataclasses.replace(plans[1], program=plans[0].program)  # less noise than planned
     with pytest.raises(PrivacyError):
-        repeated([less], shards, seeds=(3,))
+        repeated([less], shards, seeds=(3,), keep=frozenset())
 
 
 def test_verdicts_and_notes_follow_what_was_measured(monkeypatch):

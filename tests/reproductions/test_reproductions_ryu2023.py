@@ -21,7 +21,7 @@ from tacit.experiments.federated import noise_magnitude
 from tacit.privacy import epsilon_of
 from tacit.problems import Box, MultinomialLogistic, NoRegulariser, Problem, public_facts
 from tacit.reproductions import ryu2023
-from tacit.reproductions.arms import traced
+from tacit.reproductions.arms import repeated
 from tacit.reproductions.ryu2023 import (
     grid_claims,
     grid_figures,
@@ -55,13 +55,13 @@ def measured():
     one, kept = tiny_records(), []
 
     def watched(*given, **named):
-        kept.append(traced(*given, **named))
+        kept.append(repeated(*given, **named))
         return kept[-1]
 
     found = Learned(TINY, one, np.array([1, 2, 4]), {}, {}, {})
     group = [Case(OUT, 2, each) for each in TINY.per_update]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(learning, "traced", watched)
+        patch.setattr(learning, "repeated", watched)
         learning._measure(found, group, [learning.planned(TINY, one, case) for case in group])
     return found, np.asarray(kept[0][1].models, np.float64)
 
@@ -142,7 +142,7 @@ def test_the_variances_are_those_of_table_1(net):
 
 def test_one_demand_moves_a_step_by_no_more_than_is_proved_and_by_more_than_published(net):
     """Brute force over all demands of a zone; the published beta is the planted fault."""
-    a, step, beta = net.rows[0], net.made.sets.steppers[0], 0.01
+    a, step, beta = net.rows[0], net.made.sets.solvers[0].minimum, 0.01
     demand = net.made.relaxation.demand[net.made.parts[0].rows]
     state = net.made.relaxation.flat()[net.made.parts[0].columns]
     pull, tie = 2.0, net.shared[0]

@@ -15,7 +15,7 @@ from tacit.algorithms.algorithm import Noise, StarAlgorithm, Turn
 from tacit.algorithms.shared_coordinates import SharedCoordinates
 from tacit.errors import InputError
 from tacit.oracles import Point
-from tacit.problems import AgentCones
+from tacit.problems import AgentSets
 from tacit.spec import Spec
 from tacit.typing import Array, HostArray
 
@@ -62,7 +62,8 @@ class GeneralConsensus(StarAlgorithm):
     sharing
         Which agent holds which coordinates.
     features, lift
-        `(A, M, D)`: the rows of X_a, zero in the padding, and (X X')^+ X of each.
+        `(A, M, D)`: the rows of X_a, zero in the padding, and (X X')^+ X of each (`lifts`), which
+        only the question gradient needs; else None.
     sets
         The C_a, with or without Hessians.
     first
@@ -77,8 +78,8 @@ class GeneralConsensus(StarAlgorithm):
 
     sharing: SharedCoordinates
     features: Float[Array, "A M D"]
-    lift: Float[Array, "A M D"]
-    sets: AgentCones
+    lift: Float[Array, "A M D"] | None
+    sets: AgentSets
     first: Float[Array, " G"]
     rho: float
     pull: float
@@ -94,6 +95,8 @@ class GeneralConsensus(StarAlgorithm):
             raise InputError(
                 f"question is {self.question!r}; choose from gradient, residual, targets"
             )
+        if self.question == "gradient" and self.lift is None:
+            raise InputError("the question gradient needs the lifts of the rows; pass lifts(rows)")
 
     @override
     def questions(self, rounds: int) -> HostArray:
@@ -146,7 +149,7 @@ class GeneralConsensus(StarAlgorithm):
         """Return the state after one more look at the targets, if there was a question."""
         fitted = self.features[turn.agent] @ state.iterate
         look = answer
-        if self.question == "gradient":
+        if self.lift is not None and self.question == "gradient":
             look = fitted - self.lift[turn.agent] @ answer
         if self.question == "residual":
             look = fitted - answer

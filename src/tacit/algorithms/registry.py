@@ -6,6 +6,7 @@ algorithm on Poisson batches.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -50,13 +51,15 @@ class Choice:
     record_norm
         Bound on the norm of a record.
     rate
-        Of Poisson sampling; 1 for the methods that ask on all records.
+        Of sampling; 1 for the methods that ask on all records.
     rho
         The ADMM parameter, for the methods that have one.
     local_updates
         Questions of an agent in one round, for the methods that have local updates.
     smoothing
         Strength of Laplacian smoothing, for the methods for structures.
+    records
+        None for Poisson batches; for those of a fixed size the least number of records of an agent.
     """
 
     problem: Problem
@@ -66,6 +69,7 @@ class Choice:
     rho: float = 0.1
     local_updates: int = 1
     smoothing: float = 0.0
+    records: int | None = None
 
 
 def _none(choice: Choice) -> tuple[Oracle, ...]:
@@ -89,7 +93,7 @@ class Method:
     rounds
         How many are planned if the user does not say.
     sampled
-        Whether the question is asked on Poisson batches.
+        Whether the question is asked on batches.
     exact
         Whether the question is about a minimiser, not a gradient. The coefficient of a loss with
         several margins is then not clipped, and rho follows `steady_rho`.
@@ -154,7 +158,7 @@ def _gradient(choice: Choice) -> Oracle:
 
 
 def _batch(choice: Choice) -> Oracle:
-    return MinibatchGradient(choice.problem.loss, choice.clip, choice.rate)
+    return MinibatchGradient(choice.problem.loss, choice.clip, choice.rate, records=choice.records)
 
 
 def _statistics(choice: Choice) -> Oracle:
@@ -191,9 +195,10 @@ def _reduced(choice: Choice) -> tuple[tuple[Oracle, Oracle], float]:
     clip = min(choice.clip, choice.problem.loss.lipschitz)
     one_sign = choice.problem.loss.start_coefficient is not None
     spread = clip if one_sign else 2 * clip
-    return variance_reduction(
+    questions, noise = variance_reduction(
         choice.problem.loss, clip=clip, spread=spread, rate=choice.rate, inner=_inner(choice.rate)
     )
+    return (dataclasses.replace(questions[0], records=choice.records), questions[1]), noise
 
 
 def _vradmm(choice: Choice) -> StarAlgorithm:

@@ -22,7 +22,7 @@ from tacit.algorithms.splitting import (
     warn_of_rank,
 )
 from tacit.errors import InputError
-from tacit.oracles import MinibatchDifference, Oracle, Pair, Snapshot
+from tacit.oracles import MinibatchDifference, Pair, Snapshot
 from tacit.problems import Loss
 from tacit.spec import Spec
 from tacit.typing import Array, HostArray
@@ -176,7 +176,7 @@ class VRADMM(SplittingADMM):
 
 def variance_reduction(
     loss: Loss, *, clip: float, spread: float, rate: float, inner: int
-) -> tuple[tuple[Oracle, Oracle], float]:
+) -> tuple[tuple[MinibatchDifference, Snapshot], float]:
     r"""Return VRADMM's two questions, and its `snapshot_noise`.
 
     The multipliers z_d and z_s of difference and snapshot share the budget. With k = spread / clip,

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
+from typing_extensions import override
 
 from tacit import checks
 from tacit.algorithms import NoisyGradient
@@ -18,12 +20,12 @@ from tacit.audit.likelihood import upper_rate
 from tacit.door import Live
 from tacit.errors import InputError
 from tacit.oracles import MinibatchGradient
+from tacit.oracles.drawn import Drawn
 from tacit.plan import Plan, Terms, plan
 from tacit.privacy import Adjacency, Messages, ReplaceOne
 from tacit.problems import (
     NoRegulariser,
     Problem,
-    Shard,
     Shards,
     Squared,
     WholeSpace,
@@ -73,10 +75,9 @@ class EpsilonBound:
 class FullBatch(MinibatchGradient):
     """Planted fault: claims the amplification of a batch and answers on all records."""
 
-    def batch(self, shard: Shard, key: Key) -> Shard:
-        """Return the whole shard."""
-        del key
-        return shard
+    @override
+    def draw(self, key: Key, rows: int, count: Float[Array, ""]) -> Drawn:
+        return Drawn(None, jnp.ones(rows, bool))
 
 
 def epsilon_lower_bound(

@@ -18,7 +18,13 @@ if TYPE_CHECKING:
 
 def grid(  # noqa: PLR0913, PLR0917 - one parameter per option
     case: Annotated[str, typer.Argument(help="case14, case118, or a MATPOWER .m file.")],
-    beta: Annotated[float, typer.Option(help="How far one demand may change unnoticed, per unit.")],
+    beta: Annotated[
+        float,
+        typer.Option(
+            help="How far one demand (active or reactive, of one bus) may change unnoticed: not a "
+            "fraction of it but per unit, so 0.01 is 1 MW where baseMVA is 100."
+        ),
+    ],
     epsilon: Annotated[float, typer.Option(help="Total budget; inf for a run without noise.")],
     delta: Annotated[float, typer.Option(help="Total budget; below 1/(number of demands).")],
     rounds: Annotated[int, typer.Option(help="How often zones exchange tie variables.")],
@@ -78,10 +84,11 @@ def _solved(case: str, zones: str | None, asked: dict[str, Any], *, oracle: bool
     network = power.network(power.chosen_case(case))
     relaxation = power.relax(network)
     made = power.chosen_zones(network, zones)
+    prepared = power.grid(relaxation, made)
     optimum = power.central(relaxation, relaxation.demand)
     settings = power.Settings(asked["question"], asked["rounds"], asked["updates"])
     budget = {name: asked[name] for name in ("beta", "epsilon", "delta", "seed")}
-    flow = power.solve_privately(power.grid(relaxation, made), settings, **budget)
+    flow = power.solve_privately(prepared, settings, **budget)
     return GridStudy(case, flow, optimum, oracle)
 
 

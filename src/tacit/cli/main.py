@@ -23,7 +23,7 @@ from tacit.cli.predict import predict
 from tacit.cli.reproduce import reproduce
 from tacit.cli.show import show
 from tacit.cli.train import train
-from tacit.errors import InputError, PrivacyError
+from tacit.errors import PrivacyError, TacitError
 
 BAD_INPUT, BROKEN_LAW, INTERRUPTED = 2, 3, 130
 
@@ -40,9 +40,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except TyperException as error:
         error_line(f"{error.format_message().rstrip('.')}; see {_help(given)}")
         return BAD_INPUT
-    except (InputError, PrivacyError) as error:
+    except TacitError as error:
         error_line(str(error))
-        return BAD_INPUT if isinstance(error, InputError) else BROKEN_LAW
+        return BROKEN_LAW if isinstance(error, PrivacyError) else BAD_INPUT
     except MemoryError:
         error_line("this needs more memory than there is; ask for fewer rounds, runs or agents")
         return BAD_INPUT

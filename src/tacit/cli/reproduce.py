@@ -17,12 +17,11 @@ if TYPE_CHECKING:
 
 def reproduce(  # noqa: PLR0913, PLR0917 - one parameter per option
     paper: Annotated[
-        str, typer.Argument(help="huang2019, liu2022, ryu2023 or wang2024.", metavar="PAPER")
+        str, typer.Argument(help="huang2019, ryu2023, liu2022 or wang2024.", metavar="PAPER")
     ],
     part: Annotated[str | None, typer.Option(help="Of ryu2023: fl or grid; else both.")] = None,
     quick: Annotated[
-        bool,
-        typer.Option("--quick", help="Minutes: fewer records, rounds, repetitions."),
+        bool, typer.Option("--quick", help="Minutes: fewer records, rounds and repetitions.")
     ] = False,
     full: Annotated[
         bool,

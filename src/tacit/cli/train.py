@@ -94,8 +94,12 @@ def train(  # noqa: PLR0913, PLR0917 - one parameter per option
     ] = "noisy-gradient",
     rounds: Annotated[int | None, typer.Option(help="The algorithm's own if not given.")] = None,
     sampling_rate: Annotated[
-        float | None, typer.Option(help="Of dp-sgd's batches: 0.1 if not given.")
+        float | None, typer.Option(help="Of batches, where there are any: 0.1 if not given.")
     ] = None,
+    batches: Annotated[
+        str,
+        typer.Option(help="poisson, or fixed: of one size, without replacement (replace_one)."),
+    ] = "poisson",
     local_updates: Annotated[
         int, typer.Option(help="Of linearised-admm: updates, each a question, in one round.")
     ] = 1,
@@ -161,6 +165,7 @@ def train(  # noqa: PLR0913, PLR0917 - one parameter per option
         "relation": relation, "algorithm": algorithm, "rounds": rounds, "seed": seed,
         "split_seed": split_seed, "loss": loss, "regulariser": regulariser,
         "constraint": constraint, "clip": clip, "sampling_rate": sampling_rate, "rho": rho,
+        "batches": batches,
         "local_updates": local_updates, "structure": structure, "smoothing": smoothing,
         "graph": None if graph is None else str(graph),
         "graph_from": graph_from, "graph_weight": graph_weight,
@@ -199,6 +204,7 @@ def check_request(request: Request) -> None:
     from tacit.experiments import ALGORITHMS  # noqa: PLC0415 - start-up
     from tacit.experiments.request import (  # noqa: PLC0415 - start-up
         check_structure,
+        fixed_batches,
         local_updates,
         sampling_rate,
         terms_for,
@@ -213,6 +219,7 @@ def check_request(request: Request) -> None:
         checks.at_least("rounds", request.rounds, 1)
         check_size(request.rounds * request.local_updates, request.agents)
     sampling_rate(request)
+    fixed_batches(request)
     local_updates(request)
     check_structure(request)
     terms_for(request)

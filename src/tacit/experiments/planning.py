@@ -10,7 +10,14 @@ from tacit import checks
 from tacit.algorithms import Choice, Noise, method_named, steady_rho
 from tacit.errors import InputError
 from tacit.experiments.connection import network_for
-from tacit.experiments.request import Request, local_updates, rounds_of, sampling_rate, terms_for
+from tacit.experiments.request import (
+    Request,
+    fixed_batches,
+    local_updates,
+    rounds_of,
+    sampling_rate,
+    terms_for,
+)
 from tacit.plan import Plan, plan
 from tacit.privacy import gaussian_multiplier, mean_gradient_bound
 from tacit.problems import Loss, Problem, default_clip
@@ -36,6 +43,7 @@ def planned(problem: Problem, facts: Spec, request: Request) -> Plan:
         rho=rho_of(facts, request),
         local_updates=local_updates(request),
         smoothing=request.smoothing,
+        records=min(facts.counts) if fixed_batches(request) else None,
     )
     return plan(
         facts,

@@ -15,6 +15,7 @@ from tacit.privacy.events import LEAST_RATE
 DEFAULT_REGULARISER = "l2:1e-6"
 DEFAULT_RATE = 0.1
 GRAPH_SOURCES = ("test", "private")
+BATCHES = ("poisson", "fixed")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +41,9 @@ class Request:
     clip
         Public bound on the coefficient of a record; None for its largest norm at the start.
     sampling_rate
-        Of Poisson batches, for algorithms that sample; None for `DEFAULT_RATE`.
+        Of batches, for algorithms that sample; None for `DEFAULT_RATE`.
+    batches
+        "poisson", or "fixed" for batches of one size without replacement.
     rho
         The ADMM parameter, for algorithms that have one; None for a public choice.
     network, walk, cap
@@ -70,6 +73,7 @@ class Request:
     constraint: str = "none"
     clip: float | None = None
     sampling_rate: float | None = None
+    batches: str = "poisson"
     rho: float | None = None
     local_updates: int = 1
     structure: str | None = None
@@ -121,6 +125,28 @@ def sampling_rate(request: Request) -> float | None:
             f"{', '.join(name for name, method in METHODS.items() if method.sampled)}"
         )
     return None
+
+
+def fixed_batches(request: Request) -> bool:
+    """Return whether batches are of a fixed size.
+
+    Raises
+    ------
+    InputError
+        If the kind of batches is unknown, or fixed for a method that does not sample or under
+        another relation than replace_one.
+    """
+    if request.batches not in BATCHES:
+        raise InputError(f"batches is {request.batches!r}; choose from {', '.join(BATCHES)}")
+    fixed = request.batches == "fixed"
+    if fixed and not method_named(request.algorithm).sampled:
+        raise InputError(f"{request.algorithm} does not sample; leave the kind of batches out")
+    if fixed and request.relation != "replace_one":
+        raise InputError(
+            f"batches of a fixed size are accounted for under replace_one only, not under "
+            f"{request.relation}; use Poisson batches or replace_one"
+        )
+    return fixed
 
 
 def local_updates(request: Request) -> int:

@@ -1,5 +1,6 @@
 """Questions: an exact value on a shard, and the bound on how far it can move."""
 
+from tacit.oracles.batches import BatchOracle
 from tacit.oracles.difference import MinibatchDifference, Pair, Snapshot
 from tacit.oracles.gradient import Gradient
 from tacit.oracles.minibatch import MinibatchGradient
@@ -13,6 +14,7 @@ from tacit.oracles.statistics import Statistics, packed, statistics_size, unpack
 from tacit.oracles.targets import Residual, TargetGradient, TargetQuestion, Targets
 
 __all__ = [
+    "BatchOracle",
     "Centre",
     "Gradient",
     "MinibatchDifference",

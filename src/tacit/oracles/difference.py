@@ -13,14 +13,13 @@ from typing_extensions import override
 
 from tacit import checks
 from tacit.errors import InputError
+from tacit.oracles.batches import BatchOracle
 from tacit.oracles.gradient import Gradient
-from tacit.oracles.minibatch import refuse_unsampled
-from tacit.oracles.oracle import Oracle, Size
-from tacit.oracles.poisson import poisson_batch
+from tacit.oracles.oracle import Size
 from tacit.privacy import Adjacency, Norm, SensitivityBound
 from tacit.problems import Loss, Shard, clip_coefficient
 from tacit.spec import Spec
-from tacit.typing import Array, HostArray, Key
+from tacit.typing import Array, HostArray
 
 
 class Pair(NamedTuple):
@@ -45,7 +44,7 @@ class Snapshot(Gradient):
         checks.positive("relative_multiplier", self.relative_multiplier)
 
 
-class MinibatchDifference(Oracle):
+class MinibatchDifference(BatchOracle):
     r"""The change of the gradient from an anchor a to a point x, on a Poisson batch.
 
     With the clipped coefficients c_j(x), c_j(a) of `Gradient` at both points,
@@ -73,6 +72,8 @@ class MinibatchDifference(Oracle):
         `clip`; others by at most 2 `clip`. Less clips the change, and needs less noise.
     rate
         q, in (0, 1].
+    records
+        See `BatchOracle`; None for Poisson batches.
 
     Raises
     ------
@@ -88,11 +89,10 @@ class MinibatchDifference(Oracle):
     def __check_init__(self) -> None:
         checks.positive("clip", self.clip, allow_infinity=True)
         checks.positive("spread", self.spread, allow_infinity=True)
-        checks.fraction("rate", self.rate)
 
     @property
     @override
-    def sampling_rate(self) -> float:
+    def asked_rate(self) -> float:
         return self.rate
 
     @property
@@ -101,14 +101,12 @@ class MinibatchDifference(Oracle):
         return min(self.spread, 2 * self._full.coefficient_bound)
 
     @override
-    def batch(self, shard: Shard, key: Key) -> Shard:
-        return poisson_batch(shard, key, self.rate)
-
-    @override
     def exact(self, shard: Shard, count: Float[Array, ""], query: Pair) -> Float[Array, "..."]:
         here, there = (self._coefficient(shard, point) for point in query)
         change = clip_coefficient(here - there, self.coefficient_bound)
-        return jnp.matmul(change * shard.mask, shard.features) / (self.rate * count)
+        size = self.expected_size(count)
+        mean: Array = jnp.matmul(change * shard.mask, shard.features) / size
+        return mean
 
     def _coefficient(self, shard: Shard, point: Array) -> Array:
         coefficient = self.loss.coefficient(shard.features @ point, shard.targets)
@@ -133,7 +131,7 @@ class MinibatchDifference(Oracle):
         size: Size,
         values: dict[str, HostArray],
     ) -> SensitivityBound:
-        refuse_unsampled(adjacency)
+        self.check_terms(spec, adjacency)
         if self.loss.outputs is not None:
             raise InputError(
                 f"the difference of gradients is asked of losses with one margin, not of "
@@ -145,7 +143,8 @@ class MinibatchDifference(Oracle):
             f"{full.derivation}; times {one:g}, what the coefficient may change by over what it "
             f"may be, and divided by the expected share of the batch, {self.rate:g}"
         )
-        return dataclasses.replace(full, value=full.value * one / self.rate, derivation=reason)
+        value = full.value * one / self.share(spec)[:, None, None]
+        return dataclasses.replace(full, value=value, derivation=reason)
 
     @property
     def _bounded(self) -> bool:

@@ -1,4 +1,4 @@
-"""The gradient on a Poisson batch that the oracle itself draws."""
+"""The gradient on a batch that the oracle itself draws."""
 
 from __future__ import annotations
 
@@ -8,22 +8,21 @@ import equinox as eqx
 from jaxtyping import Float
 from typing_extensions import override
 
-from tacit import checks
-from tacit.errors import InputError
+from tacit.oracles.batches import BatchOracle
 from tacit.oracles.gradient import Gradient
-from tacit.oracles.oracle import Oracle, Point, Size
-from tacit.oracles.poisson import poisson_batch
-from tacit.privacy import Adjacency, Norm, ReplaceOne, SensitivityBound, ZeroOut
+from tacit.oracles.oracle import Point, Size
+from tacit.privacy import Adjacency, Norm, SensitivityBound
 from tacit.problems import Loss, Shard
 from tacit.spec import Spec
-from tacit.typing import Array, HostArray, Key
+from tacit.typing import Array, HostArray
 
 
-class MinibatchGradient(Oracle):
+class MinibatchGradient(BatchOracle):
     r"""The clipped record gradients of a Poisson batch, over the expected batch size.
 
-    Every record takes part independently with probability q, afresh for every answer. With z_j =
-    x_j' w and the coefficient c_j = loss'(z_j, y_j) limited to |c_j| <= clip,
+    Every record takes part independently with probability q, afresh for every answer; or, with
+    `records`, the batch is of a fixed size (`BatchOracle`: then b takes the place of q m_i below).
+    With z_j = x_j' w and the coefficient c_j = loss'(z_j, y_j) limited to |c_j| <= clip,
 
         g_i(w) = 1/(q m_i) sum_{j in batch} x_j c_j'                             shape of w,
 
@@ -39,7 +38,7 @@ class MinibatchGradient(Oracle):
     the batch with a key of its own, independent of the data and of the noise, and the batch leaves
     no trace but the noised answer. So an answer of scale s is the event
     `Sampled(GaussianAnswer(s / Delta_i), q)`: that is what ledger, certificate and calibration use.
-    The probability of taking part is q, to within 2^-52; `poisson_batch` says how.
+    The probability of taking part is q, to within 2^-52; `poisson_draw` says how.
     If all records of an agent may change, sampling hides nothing, and for a bounded change no
     accountant is known here: both are refused.
 
@@ -53,6 +52,8 @@ class MinibatchGradient(Oracle):
         As for `Gradient`.
     rate
         q, in (0, 1].
+    records
+        See `BatchOracle`; None for Poisson batches.
 
     Raises
     ------
@@ -65,24 +66,15 @@ class MinibatchGradient(Oracle):
     clip: float = eqx.field(static=True)
     rate: float = eqx.field(static=True)
 
-    def __check_init__(self) -> None:
-        checks.fraction("rate", self.rate)
-
     @property
     @override
-    def sampling_rate(self) -> float:
-        """The rate q."""
+    def asked_rate(self) -> float:
         return self.rate
-
-    @override
-    def batch(self, shard: Shard, key: Key) -> Shard:
-        """Return the records of one batch, gathered where that is cheaper (`poisson_batch`)."""
-        return poisson_batch(shard, key, self.rate)
 
     @override
     def exact(self, shard: Shard, count: Float[Array, ""], query: Point) -> Float[Array, "..."]:
         """Return the sum over the batch divided by the expected size of one."""
-        return self._full.exact(shard, self.rate * count, query)
+        return self._full.exact(shard, self.expected_size(count), query)
 
     @property
     def _full(self) -> Gradient:
@@ -90,8 +82,8 @@ class MinibatchGradient(Oracle):
 
     @override
     def preview(self, spec: Spec, adjacency: Adjacency, *, norm: Norm) -> Float[HostArray, " A"]:
-        refuse_unsampled(adjacency)
-        return super().preview(spec, adjacency, norm=norm) / self.rate
+        self.check_terms(spec, adjacency)
+        return super().preview(spec, adjacency, norm=norm) / self.share(spec)
 
     @override
     def bound(
@@ -103,21 +95,8 @@ class MinibatchGradient(Oracle):
         size: Size,
         values: dict[str, HostArray],
     ) -> SensitivityBound:
-        refuse_unsampled(adjacency)
+        self.check_terms(spec, adjacency)
         full = self._full.bound(spec, adjacency, norm=norm, size=size, values=values)
         reason = f"{full.derivation}; divided by the expected share of the batch, {self.rate:g}"
-        return dataclasses.replace(full, value=full.value / self.rate, derivation=reason)
-
-
-def refuse_unsampled(adjacency: Adjacency) -> None:
-    """Raise `InputError` unless sampling hides the unit and an accountant for it is known."""
-    if adjacency.unit != "record":
-        raise InputError(
-            "sampling records does not hide an agent, so nothing is gained for the unit agent; "
-            "use the full-batch Gradient"
-        )
-    if not isinstance(adjacency.relation, ReplaceOne | ZeroOut):
-        raise InputError(
-            f"no sound accountant is known for batches under {adjacency.relation.name}; use "
-            "replace_one, zero_out or the full-batch Gradient"
-        )
+        value = full.value / self.share(spec)[:, None, None]
+        return dataclasses.replace(full, value=value, derivation=reason)

@@ -14,7 +14,15 @@ from typing import Any, NamedTuple
 import equinox as eqx
 from jaxtyping import Float
 
-from tacit.privacy import Adjacency, Inside, Norm, SensitivityBound, mean_gradient_bound
+from tacit.privacy import (
+    Adjacency,
+    Event,
+    Inside,
+    Norm,
+    SensitivityBound,
+    mean_gradient_bound,
+    sampled,
+)
 from tacit.problems import Shard
 from tacit.spec import Spec
 from tacit.typing import Array, HostArray, Key
@@ -52,17 +60,43 @@ class Oracle(eqx.Module):
         return 1.0
 
     @property
+    def batch_size(self) -> int | None:
+        """The size of its batches if it is fixed; None if nothing is sampled, or Poisson."""
+        return None
+
+    @property
     def relative_multiplier(self) -> float:
         """The noise multiplier of its answers over that of the plan; the ledger has the product."""
         return 1.0
 
+    def charged(self, event: Event) -> Event:
+        """Return what is charged for a noised answer: itself, or that on a batch."""
+        return sampled(event, self.sampling_rate, self.batch_size or 0)
+
     def batch(self, shard: Shard, key: Key) -> Shard:
         """Return the records that one answer is computed on, drawn with a key used for that only.
 
-        The door calls it before `exact` where `sampling_rate` is below 1.
+        `exact_on` calls it before `exact`, unless an oracle says otherwise.
         """
         del key
         return shard
+
+    def draw(self, key: Key, rows: int, count: Float[Array, ""]) -> Any:
+        """Return all that chance decides of a batch among so many rows, `count` of them records.
+
+        No record is seen, so it may be drawn ahead of the question. Here it is the key itself.
+        """
+        del rows, count
+        return key
+
+    def exact_on(
+        self, shard: Shard, drawn: Any, count: Float[Array, ""], query: Any
+    ) -> Float[Array, "..."]:
+        """Return the answer without noise on the batch that `draw` returned.
+
+        The door calls it in place of `exact` where `sampling_rate` is below 1.
+        """
+        return self.exact(self.batch(shard, drawn), count, query)
 
     def answer_shape(self, model_shape: tuple[int, ...]) -> tuple[int, ...]:
         """Return the shape of an answer, given that of the model: here the same."""

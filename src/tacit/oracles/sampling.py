@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tacit.errors import InputError
+from tacit.oracles.batches import BatchOracle
 from tacit.oracles.oracle import Oracle, Size
 from tacit.privacy import Adjacency, Norm, ReplaceOne, SensitivityBound, ZeroOut
 from tacit.spec import Spec
@@ -26,7 +27,9 @@ def check_sampling(
     ------
     InputError
         If the oracle names a rate and draws no batch, if the unit is an agent, or if under
-        replace_one the bound is less than twice that of zeroing a record.
+        replace_one the bound is less than twice that of zeroing a record. If it draws otherwise
+        than `BatchOracle` while saying that it is one, or names a fixed size and is none, or the
+        relation is not replace_one there.
 
     Notes
     -----
@@ -46,6 +49,11 @@ def check_sampling(
         )
     if adjacency.unit != "record":
         raise InputError(f"{name} samples records, which hides no agent; use the unit record")
+    _check_draw(oracle, name)
+    if oracle.batch_size is not None:
+        if not isinstance(adjacency.relation, ReplaceOne):
+            raise InputError(f"{name} has batches of a fixed size, which need replace_one")
+        return  # any two answers at that distance are covered
     if not isinstance(adjacency.relation, ReplaceOne):
         return
     zeroed = Adjacency(ZeroOut(), adjacency.unit)
@@ -55,3 +63,16 @@ def check_sampling(
             f"{name} bounds a replaced record by less than twice a zeroed one, for which no "
             "accountant of sampled answers is known; return twice the bound of zero_out"
         )
+
+
+def _check_draw(oracle: Oracle, name: str) -> None:
+    kind, base = type(oracle), BatchOracle
+    own = isinstance(oracle, BatchOracle)
+    same = own and kind.draw is base.draw and kind.exact_on is base.exact_on
+    if own and (not same or kind.batch is not base.batch):
+        raise InputError(
+            f"{name} draws its batches itself, otherwise than they are accounted for; leave draw, "
+            "batch and exact_on to BatchOracle"
+        )
+    if not own and oracle.batch_size is not None:
+        raise InputError(f"{name} names a fixed size of its batches; derive it from BatchOracle")

@@ -141,8 +141,10 @@ class Exact:
 Event: TypeAlias = GaussianAnswer | LaplaceAnswer | PerturbedAnswer | Sampled | FixedSize | Exact
 
 
-def sampled(event: Event, rate: float) -> Event:
-    """Return the event on a Poisson batch: itself at rate 1 and where nothing hides it.
+def sampled(event: Event, rate: float, size: int = 0) -> Event:
+    """Return the event on a batch: itself at rate 1 and where nothing hides it.
+
+    The batch is Poisson, or of a fixed size if one is given: `size` out of `size / rate` records.
 
     Examples
     --------
@@ -153,4 +155,11 @@ def sampled(event: Event, rate: float) -> Event:
         return event
     if isinstance(event, Sampled | FixedSize | PerturbedAnswer):
         raise InputError(f"{event!r} cannot be sampled; give a noised answer on a full batch")
+    if size:
+        if not isinstance(event, GaussianAnswer):
+            raise InputError(
+                "batches of a fixed size are accounted for with Gaussian noise only; use Poisson "
+                "batches or Gaussian noise"
+            )
+        return FixedSize(event, size, round(size / rate))
     return Sampled(event, rate)

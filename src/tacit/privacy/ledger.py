@@ -66,6 +66,9 @@ class Ledger:
         The Poisson rate at which records took part in the answer, in (0, 1]; None for 1 everywhere.
     inside
         Given if the noise stood inside the objective; None if it was added to the answers.
+    batch
+        The size of the batch if it was fixed and drawn without replacement; 0, or None for 0
+        everywhere, if nothing was sampled or the batch was Poisson.
 
     Raises
     ------
@@ -82,6 +85,7 @@ class Ledger:
     mechanism: Mechanism
     rate: Float[HostArray, "A T E"] | None = None
     inside: Inside | None = None
+    batch: Int[HostArray, "A T E"] | None = None
 
     def __post_init__(self) -> None:
         kind = np.array(self.kind)
@@ -93,7 +97,9 @@ class Ledger:
         object.__setattr__(self, "kind", _frozen(kind))
         if self.rate is None:
             object.__setattr__(self, "rate", np.ones(kind.shape))
-        for name in ("sensitivity", "scale", "rate"):
+        if self.batch is None:
+            object.__setattr__(self, "batch", np.zeros(kind.shape))
+        for name in ("sensitivity", "scale", "rate", "batch"):
             value = np.array(getattr(self, name), dtype=np.float64)
             if value.shape != kind.shape:
                 raise InputError(f"{name} has shape {value.shape}; it must be {kind.shape}")
@@ -112,6 +118,9 @@ class Ledger:
         rate = self.rates[asked]
         if not bool(np.all((rate > 0) & (rate <= 1))):
             raise PrivacyError("a sampling rate is not in (0, 1]; use 1 where nothing is sampled")
+        sizes = self.sizes[asked]
+        if not bool(np.all((sizes >= 0) & (sizes == np.floor(sizes)))):
+            raise PrivacyError("a batch size is not a whole number; use 0 where none is fixed")
         if self.inside is not None and (
             self.sampled or not isinstance(self.mechanism, Gaussian | NoNoise)
         ):
@@ -131,6 +140,11 @@ class Ledger:
     def rates(self) -> HostArray:
         """The sampling rates, shape (A, T, E); 1 where nothing was sampled."""
         return np.ones(self.kind.shape) if self.rate is None else self.rate
+
+    @property
+    def sizes(self) -> HostArray:
+        """The fixed sizes of batches, shape (A, T, E); 0 where there is none."""
+        return np.zeros(self.kind.shape) if self.batch is None else self.batch
 
     @property
     def sampled(self) -> bool:
@@ -213,22 +227,23 @@ class Ledger:
         Answers that no record can move are left out; answers without noise become `Exact`, and
         those on a batch `Sampled`.
         """
-        pairs = np.stack([self.ratios()[agent].ravel(), self.rates[agent].ravel()])
+        parts = (self.ratios(), self.rates, self.sizes)
+        pairs = np.stack([part[agent].ravel() for part in parts])
         values, counts = np.unique(pairs[:, pairs[0] > 0], axis=1, return_counts=True)
         total: Counter[Event] = Counter()
-        for (value, rate), count in zip(values.T.tolist(), counts.tolist(), strict=True):
+        for (value, rate, size), count in zip(values.T.tolist(), counts.tolist(), strict=True):
             # 1/infinity is 0, an answer without noise; a ratio that underflows is kept finite
             event = self.mechanism.event(min(1 / value, sys.float_info.max))
             if self.inside is not None and isinstance(event, GaussianAnswer):
                 event = self.inside.event(event.multiplier, agent)
-            total[sampled(event, rate)] += count
+            total[sampled(event, rate, int(size))] += count
         return list(total.items())
 
     def same_as(self, observed: Ledger) -> None:
         """Check an observed ledger against this planned one; return nothing if they agree.
 
         Kinds must be equal; where there was a question, scales and rates must agree to a relative
-        1e-6.
+        1e-6 and fixed sizes of batches exactly.
 
         Raises
         ------
@@ -250,7 +265,7 @@ class Ledger:
         gap = np.abs(np.where(asked, observed.scale, 0.0) - np.where(asked, self.scale, 0.0))
         drift = np.abs(observed.rates - self.rates)
         close = (gap <= _SCALE_TOL * self.scale) & (drift <= _SCALE_TOL * self.rates)
-        agree = ~asked | close
+        agree = ~asked | (close & (observed.sizes == self.sizes))
         wrong = (self.kind != observed.kind) | ~agree
         if bool(np.any(wrong)):
             raise PrivacyError(_difference(self, observed, np.argwhere(wrong)[0]))
@@ -272,7 +287,9 @@ def _difference(planned: Ledger, observed: Ledger, where: HostArray) -> str:
 
 def _sampling(book: Ledger, where: HostArray) -> str:
     rate = float(book.rates[tuple(where)])
-    return "" if rate == 1 else f" and sampling rate {rate:.9g}"
+    size = int(book.sizes[tuple(where)])
+    fixed = f" in batches of {size}" if size else ""
+    return "" if rate == 1 else f" and sampling rate {rate:.9g}{fixed}"
 
 
 def _honest_variance(variance: HostArray, colluders: int) -> HostArray:

@@ -1,14 +1,9 @@
 """Problems: losses, regularisers, sets, private records and how they are shared among agents."""
 
-from tacit.problems.agent_cones import (
-    AgentCones,
-    ConeProgram,
-    cones_of_agents,
-    quadratic_minimum,
-)
+from tacit.problems.agent_sets import AgentSets
 from tacit.problems.clipping import clip_coefficient, default_clip
 from tacit.problems.cones import Cone
-from tacit.problems.conic import AgentSets, ConicSet, polyhedron
+from tacit.problems.conic import ConicSet, polyhedron
 from tacit.problems.facts import facts_from, public_facts
 from tacit.problems.losses import HuberHinge, Logistic, Loss, Squared
 from tacit.problems.multinomial import MultinomialLogistic
@@ -47,13 +42,11 @@ from tacit.problems.structured import (
 __all__ = [
     "L1",
     "L2",
-    "AgentCones",
     "AgentSets",
     "Ball",
     "Box",
     "ComposedL1",
     "Cone",
-    "ConeProgram",
     "ConicSet",
     "ConvexSet",
     "ElasticNet",
@@ -79,7 +72,6 @@ __all__ = [
     "chain",
     "check_norms",
     "clip_coefficient",
-    "cones_of_agents",
     "contiguous_partition",
     "default_clip",
     "differences",
@@ -94,7 +86,6 @@ __all__ = [
     "partition_by",
     "polyhedron",
     "public_facts",
-    "quadratic_minimum",
     "random_partition",
     "replace_record",
     "row_norms",

@@ -29,12 +29,23 @@ class ProductCone:
         Coordinates of all nonnegative orthants.
     second_order
         Coordinates of the second-order cones {(t, y) : |y|_2 <= t}, t first, one `(count, size)`
-        array for each size. Coordinates named in neither attribute are those of zero cones.
+        array for each size.
+    zero
+        Coordinates of all zero cones.
     """
 
     rows: int
+    zero: HostArray
     nonnegative: HostArray
     second_order: tuple[HostArray, ...]
+
+    def violation(self, w: Float[HostArray, "N"]) -> float:
+        """Return max of |w_k| on zero cones, -w_k on orthants and |y|_2 - t, at least 0."""
+        worst = [0.0, np.abs(w[self.zero]).max(initial=0.0), -w[self.nonnegative].min(initial=0.0)]
+        for group in self.second_order:
+            t, _, length = _split(w[group])
+            worst.append((length - t).max())
+        return float(np.max(worst))  # a NaN is kept
 
     def project(self, w: Float[HostArray, "N"]) -> Float[HostArray, "N"]:
         """Return argmin_{s in K} |s - w|_2.
@@ -83,7 +94,7 @@ def product_cone(cones: Sequence[Cone]) -> ProductCone:
     >>> product_cone([("second_order", 3), ("nonnegative", 1)]).project(np.array([0.0, 3, 4, -1]))
     array([2.5, 1.5, 2. , 0. ])
     """
-    nonnegative: list[HostArray] = [np.zeros(0, int)]
+    plain: dict[str, list[HostArray]] = {kind: [np.zeros(0, int)] for kind in KINDS[:2]}
     by_size: dict[int, list[HostArray]] = {}
     start = 0
     for kind, given in cones:
@@ -91,13 +102,12 @@ def product_cone(cones: Sequence[Cone]) -> ProductCone:
             raise InputError(f"{kind!r} is no cone; use one of {', '.join(KINDS)}")
         size = checks.at_least(f"the size of a {kind} cone", given, 1)
         block = np.arange(start, start + size)
-        if kind == "nonnegative":
-            nonnegative.append(block)
-        elif kind == "second_order":
-            by_size.setdefault(size, []).append(block)
+        home = by_size.setdefault(size, []) if kind == "second_order" else plain[kind]
+        home.append(block)
         start += size
     groups = tuple(np.stack(blocks) for blocks in by_size.values())
-    return ProductCone(start, np.concatenate(nonnegative), groups)
+    zero, nonnegative = (np.concatenate(plain[kind]) for kind in KINDS[:2])
+    return ProductCone(start, zero, nonnegative, groups)
 
 
 def _split(w: HostArray) -> tuple[HostArray, HostArray, HostArray]:

@@ -1,4 +1,4 @@
-"""Sets given by linear and second-order-cone constraints, one for all or one for each agent."""
+"""Sets given by linear and second-order-cone constraints."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import scipy.sparse as sp
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from typing_extensions import override
 
 from tacit.errors import InputError
 from tacit.problems.cones import Cone
-from tacit.problems.conic_projection import ConicProjector, contains_rows, project_rows
+from tacit.problems.conic_solver import ConicSolver, contains_rows, solve_rows
 from tacit.problems.sets import ConvexSet
-from tacit.typing import Array
+from tacit.typing import Array, HostArray
 
 
 @final
@@ -31,8 +31,9 @@ class ConicSet(ConvexSet):
     the second-order cone of (p + q, p - q, sqrt(2) y).
 
     The solver is set up once, here; between projections only its linear term changes, and its
-    diagonal with the metric. It runs on the host, also inside jit, vmap and scan, where a batch
-    is a loop. All fields are static: sets of the same data are equal and share compiled programs.
+    diagonal where the metric does. It runs on the host, also inside jit, vmap and scan, where a
+    batch is a loop. All fields are static: sets of the same data are equal and share compiled
+    programs.
 
     Parameters
     ----------
@@ -58,16 +59,34 @@ class ConicSet(ConvexSet):
     dimension: int = eqx.field(static=True)
     cones: tuple[Cone, ...] = eqx.field(static=True)
     digest: str = eqx.field(static=True)
-    projector: ConicProjector = eqx.field(static=True, repr=False)
+    solver: ConicSolver = eqx.field(static=True, repr=False)
 
     def __init__(self, A: Any, b: Any, *, cones: Sequence[Cone]) -> None:
-        matrix, bound = _matrix(A), np.array(b, dtype=float)
+        matrix, bound = sparse(A), np.array(b, dtype=float)
         self.cones = tuple((kind, int(size)) for kind, size in cones)
         _check_shapes(matrix, bound, self.cones)
-        self.projector = ConicProjector(matrix, bound, self.cones)
-        self.dimension, self.digest = self.projector.dimension, self.projector.digest
+        self.solver = ConicSolver(matrix, bound, self.cones)
+        self.dimension, self.digest = self.solver.dimension, self.solver.digest
         # an empty set is found out here, not in the middle of a run
-        self.projector.project(np.zeros(self.dimension), np.ones(self.dimension))
+        self.solver.minimum(np.zeros(self.dimension), np.ones(self.dimension))
+
+    @property
+    def matrix(self) -> sp.csc_array:
+        """A, `(N, D)`, each cone's rows divided by the largest of their norms."""
+        return self.solver.constraint.A
+
+    @property
+    def offset(self) -> Float[HostArray, "N"]:
+        """b, `(N,)`, divided as A is."""
+        return self.solver.constraint.b
+
+    def minimum(self, hessian: Any, linear: Float[HostArray, "D"]) -> Float[HostArray, "D"]:
+        """Return argmin_{x in C} x'H x / 2 - linear'x, H symmetric positive semi-definite.
+
+        On the host, outside compiled programs; accuracy and errors are those of `AgentSets.step`.
+        """
+        solver = ConicSolver(self.matrix, self.offset, self.cones, sparse(hessian))
+        return solver.minimum(np.asarray(linear, float), np.zeros(self.dimension))
 
     @override
     def project(self, x: Float[Array, "*S"]) -> Float[Array, "*S"]:
@@ -79,13 +98,14 @@ class ConicSet(ConvexSet):
         """Return the projection, found by an interior point and refined by Newton's method.
 
         It is the exact projection of a point x', onto the set with a bound b' in place of b,
-        where no coordinate of x' - x or b' - b exceeds 1e-9 max(1, |x|_inf, |b|_inf). This is
-        computed from the returned point, whatever the solver said. If it fails, `SolverError` is
-        raised; inside a compiled program JAX wraps it in an error of its own.
+        where no coordinate of x' - x or b' - b exceeds 1e-9 max(1, |x|_inf, |b|_inf), with b
+        divided as in `offset`. This is computed from the returned point, whatever the solver said.
+        If it fails, `SolverError` is raised; inside a compiled program JAX wraps it in an error of
+        its own.
         """
         self._check_size(x)
-        host = partial(project_rows, (self.projector,))
-        flat = _on_host(host, x.size, jnp.zeros((), jnp.int32), x.ravel(), metric.ravel())
+        host = partial(solve_rows, (self.solver,), project=True)
+        flat = on_host(host, x.size, jnp.zeros((), jnp.int32), x.ravel(), metric.ravel())
         return flat.reshape(x.shape)
 
     @override
@@ -100,9 +120,9 @@ class ConicSet(ConvexSet):
 
     @override
     def contains(self, x: Float[Array, "*S"], tol: float) -> Bool[Array, ""]:
-        """Return whether b - A x is within `tol` of K in every coordinate."""
+        """Return whether b - A x, divided as `offset` is, breaks no rule of K beyond `tol`."""
         self._check_size(x)
-        host = partial(contains_rows, self.projector)
+        host = partial(contains_rows, self.solver)
         return _called(host, (), np.bool_, x.ravel(), jnp.asarray(tol, x.dtype))
 
     def _check_size(self, x: Array) -> None:
@@ -127,7 +147,7 @@ def polyhedron(*, A: Any = None, b: Any = None, E: Any = None, f: Any = None) ->
     Array([0., 1.], dtype=float64)
     """
     pairs = [("nonnegative", A, b), ("zero", E, f)]
-    given = [(kind, _matrix(M), np.array(c, float)) for kind, M, c in pairs if M is not None]
+    given = [(kind, sparse(M), np.array(c, float)) for kind, M, c in pairs if M is not None]
     if not given:
         raise InputError("a polyhedron without constraints was asked for; use WholeSpace")
     for _, matrix, bound in given:
@@ -139,48 +159,8 @@ def polyhedron(*, A: Any = None, b: Any = None, E: Any = None, f: Any = None) ->
     return ConicSet(stacked, np.concatenate([bound for _, _, bound in given]), cones=cones)
 
 
-@final
-class AgentSets(eqx.Module):
-    """One conic set for each agent, on vectors padded to the largest of their dimensions.
-
-    Examples
-    --------
-    >>> line = polyhedron(E=[[1.0]], f=[2.0])
-    >>> plane = polyhedron(E=[[1.0, 1.0]], f=[2.0])
-    >>> sets = AgentSets([line, plane])
-    >>> points = jnp.zeros((2, sets.dimension))
-    >>> jax.jit(jax.vmap(sets.project))(jnp.arange(2), points, jnp.ones((2, 2))).round(9)
-    Array([[2., 0.],
-           [1., 1.]], dtype=float64)
-    """
-
-    sets: tuple[ConicSet, ...] = eqx.field(converter=tuple)
-
-    def __check_init__(self) -> None:
-        if not self.sets:
-            raise InputError("there are no sets; give one for each agent")
-
-    @property
-    def dimension(self) -> int:
-        """D, the largest dimension of a set."""
-        return max(one.dimension for one in self.sets)
-
-    def project(
-        self, agent: int | Int[Array, ""], x: Float[Array, "D"], metric: Float[Array, "D"]
-    ) -> Float[Array, "D"]:
-        """Return argmin_{p in C_agent} sum_k metric_k (p_k - x_k)^2 / 2, with 0 in the padding.
-
-        Accuracy and errors are those of `ConicSet.project_in`. What x and the metric hold in the
-        padding is not looked at.
-        """
-        if x.shape != (self.dimension,):
-            raise InputError(f"a point has shape {x.shape}; pad it to ({self.dimension},)")
-        host = partial(project_rows, tuple(one.projector for one in self.sets))
-        weights = jnp.broadcast_to(jnp.asarray(metric, x.dtype), x.shape)
-        return _on_host(host, x.size, jnp.asarray(agent), x, weights)
-
-
-def _on_host(host: Callable[..., Any], size: int, agent: Array, x: Array, metric: Array) -> Array:
+def on_host(host: Callable[..., Any], size: int, agent: Array, x: Array, metric: Array) -> Array:
+    """Return what `host` makes of its arguments, at once or from within a compiled program."""
     if not any(isinstance(value, jax.core.Tracer) for value in (agent, x, metric)):
         # called at once, an error reaches the caller as it was raised
         return jnp.asarray(host(agent, x, metric))
@@ -192,7 +172,8 @@ def _called(host: Callable[..., Any], shape: tuple[int, ...], dtype: Any, *args:
     return jnp.asarray(jax.pure_callback(host, result, *args, vmap_method="broadcast_all"))
 
 
-def _matrix(A: Any) -> sp.csc_array:
+def sparse(A: Any) -> sp.csc_array:
+    """Return a dense or sparse matrix in compressed columns, equal places added up."""
     dense_or_sparse: Any = A if sp.issparse(A) else np.atleast_2d(np.asarray(A, dtype=float))
     matrix: sp.csc_array = sp.csc_array(dense_or_sparse).astype(float)
     matrix.sum_duplicates()

@@ -147,7 +147,10 @@ class Sparse(Operator):
 
     def adjoint(self, z: Float[Array, "m"]) -> Float[Array, "n"]:
         """Return A' z, by scattering."""
-        return jnp.zeros(self.width, z.dtype).at[self.places].add(self.values * z[:, None])
+        terms = (self.values * z[:, None]).ravel()
+        # flat and unchecked: under XLA on a CPU several times quicker than a table of places
+        start = jnp.zeros(self.width, z.dtype)
+        return start.at[self.places.ravel()].add(terms, mode="promise_in_bounds")
 
     def sparse(self) -> scipy.sparse.csr_array:
         """Return the rows as a SciPy matrix."""

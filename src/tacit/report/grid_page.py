@@ -18,9 +18,10 @@ from tacit.report.drawing import STYLE, inline_svg
 from tacit.report.folder import write_folder
 from tacit.report.grid_results import GridStudy, grid_curves, grid_results
 from tacit.report.markup import document, list_of, section, table_of
-from tacit.report.network_figure import network_svg
+from tacit.report.network_figure import caption, network_svg
 from tacit.report.settings import spread
 from tacit.report.strict import json_text, strict
+from tacit.report.zones_table import zone_rows
 
 _QUESTIONS = {
     "demand": "its demand, once",
@@ -92,11 +93,11 @@ def _story(study: GridStudy) -> str:
 
 
 def _drawing(study: GridStudy) -> str:
-    svg = network_svg(study.flow.grid.relaxation.network, study.flow.grid.zones)
-    if not svg:
-        return ""
-    note = '<p class="small">Buses with their numbers, coloured by zone; tie lines are black.</p>'
-    return section("The network", svg + note)
+    grid = study.flow.grid
+    network, zones = grid.relaxation.network, grid.zones
+    svg = network_svg(network, zones)
+    note = f'<p class="small">{escape(caption(network, zones))}</p>' if svg else ""
+    return section("The network", svg + note + table_of(zone_rows(grid)))
 
 
 def _measured(study: GridStudy) -> list[tuple[str, str]]:
@@ -107,8 +108,16 @@ def _measured(study: GridStudy) -> list[tuple[str, str]]:
     ]
     if study.shows_objective:
         rows.insert(0, ("objective, (per unit) squared", f"{values['objective']:.4g}"))
-        rows.insert(1, ("objective, solved in one place", f"{values['central_objective']:.3g}"))
+        rows.insert(1, ("which is, at an average bus", _imbalance(study, values["objective"])))
+        rows.insert(2, ("objective, solved in one place", f"{values['central_objective']:.3g}"))
     return rows
+
+
+def _imbalance(study: GridStudy, objective: float) -> str:
+    """Return the root mean square over all 2N balance equations, in the units of the case."""
+    network = study.flow.grid.relaxation.network
+    typical = math.sqrt(objective / (2 * network.buses)) * network.base_mva
+    return f"{typical:.3g} MW or MVAr of power that does not balance"
 
 
 def _note(study: GridStudy) -> str:
@@ -146,8 +155,13 @@ def _curves(study: GridStudy) -> str:
 def _settings(study: GridStudy) -> list[tuple[str, str]]:
     flow = study.flow
     plan, grid = flow.run.plan, flow.grid
+    base = grid.relaxation.network.base_mva
     algorithm = plan.program.algorithm
     return [
+        (
+            "beta, how far one demand may move",
+            f"{flow.beta:g} per unit ({flow.beta * base:g} MW or MVAr)",
+        ),
         ("question", _QUESTIONS[flow.settings.question]),
         ("rounds", str(flow.settings.rounds)),
         ("local updates per round", str(flow.settings.updates)),

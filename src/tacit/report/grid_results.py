@@ -66,6 +66,7 @@ def grid_results(study: GridStudy, out: Path | None) -> dict[str, Any]:
         "zones": flow.grid.zones.count,
         "ties": len(ties(relaxation.network, flow.grid.zones)),
         "shared_variables": int(np.sum(np.asarray(flow.grid.sharing.holders) > 1)),
+        "beta": flow.beta,
         "question": flow.settings.question,
         "rounds": flow.settings.rounds,
         "local_updates": flow.settings.updates,

@@ -10,7 +10,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
 
 from tacit.algorithms import Algorithm
 from tacit.door import Live, Record
@@ -18,7 +17,7 @@ from tacit.oracles import Oracle
 from tacit.plan import Plan, Terms, plan
 from tacit.problems import Problem, Shards, public_facts
 from tacit.program import Program, stack
-from tacit.runtime import behind_the_door, simulate, sweep
+from tacit.runtime import behind_the_door, simulate
 from tacit.transcript import Trace, observed_ledger
 from tacit.typing import Array, Key
 
@@ -61,40 +60,19 @@ class Arm:
 def swept(
     plans: Sequence[Plan], shards: Shards, *, seed: int, keep: frozenset[str]
 ) -> tuple[Array, Trace]:
-    """Return `traced` for one seed: models `(B, *shape)`, and traces."""
-    found = traced(plans, shards, seeds=(seed,), keep=keep)
+    """Return `repeated` for one seed: models `(B, *shape)`, and traces."""
+    found = repeated(plans, shards, seeds=(seed,), keep=keep)
     one: tuple[Array, Trace] = jax.tree.map(lambda leaf: leaf[:, 0], found)
     return one
 
 
-def traced(
+def repeated(
     plans: Sequence[Plan], shards: Shards, *, seeds: Sequence[int], keep: frozenset[str]
 ) -> tuple[Array, Trace]:
     """Return the models `(B, S, *shape)` and traces of B plans from S seeds, in one program.
 
     All plans draw their noise from the same seeds. Whoever knows a seed can draw it again, so no
     run is private; what the plans certify is what the same runs spend with a secret key.
-
-    Raises
-    ------
-    InputError
-        If the plans differ in more than numbers.
-    PrivacyError
-        If an observed ledger is not the planned one.
-    """
-    programs = [made.program for made in plans]
-    law, oracles = programs[0].mechanism, programs[0].oracles
-    doors = jax.vmap(lambda seed: Live(oracles, law, jax.random.key(seed)))(jnp.asarray(seeds))
-    models, trace = sweep(stack(programs), doors, behind_the_door(plans[0], shards), keep=keep)
-    for place in range(len(seeds)):
-        _check_ledgers(plans, jax.tree.map(itemgetter((slice(None), place)), trace.records))
-    return models, trace
-
-
-def repeated(
-    plans: Sequence[Plan], shards: Shards, *, seeds: Sequence[int]
-) -> Float[Array, "B S *shape"]:
-    """Return the models of every plan under every seed, run as one compiled program.
 
     Only what differs between the plans is mapped over. Which question is asked is common to them,
     so one that is asked now and then remains a branch and is not computed in every round.
@@ -109,18 +87,18 @@ def repeated(
     program, axes = _united([made.program for made in plans])
     private = behind_the_door(plans[0], shards)
 
-    def one(program: Program, key: Key, private: Any) -> tuple[Array, Any]:
+    def one(program: Program, key: Key, private: Any) -> tuple[Array, Trace]:
         door = Live(program.oracles, program.mechanism, key)
-        model, trace = simulate(program, door, private, keep=frozenset())
-        return model, trace.records
+        found: tuple[Array, Trace] = simulate(program, door, private, keep=keep)
+        return found
 
     over_seeds = jax.vmap(one, (None, 0, None))
     keys = jnp.stack([jax.random.key(seed) for seed in seeds])
     over_plans = jax.vmap(over_seeds, (axes, None, None), axis_size=len(plans))
-    models, records = jax.jit(over_plans)(program, keys, private)
+    models, trace = jax.jit(over_plans)(program, keys, private)
     for place in range(len(seeds)):
-        _check_ledgers(plans, jax.tree.map(itemgetter((slice(None), place)), records))
-    return jnp.asarray(models)
+        _check_ledgers(plans, jax.tree.map(itemgetter((slice(None), place)), trace.records))
+    return models, trace
 
 
 def _united(programs: list[Program]) -> tuple[Program, Any]:
@@ -135,7 +113,7 @@ def _united(programs: list[Program]) -> tuple[Program, Any]:
 def _check_ledgers(plans: Sequence[Plan], records: Record) -> None:
     for place, made in enumerate(plans):
         one = [None if v is None else np.asarray(v[place]) for v in
-               (records.kind, records.scale, records.rate)]  # fmt: skip
+               (records.kind, records.scale, records.rate, records.batch)]  # fmt: skip
         made.ledger.same_as(observed_ledger(made.ledger, *one))
 
 

@@ -39,19 +39,28 @@ def reproduce(
 
     Parameters
     ----------
-    quick
-        Fewer repetitions, budgets and records: a few minutes at most.
-    report
-        Called with a line of text before every part.
-    full
-        The paper's own scale, where that is more than what is run otherwise.
-    part
-        One of `PARTS` of the paper; None: all of it.
+        quick
+    def _liu2022(quick: bool, report: Report) -> Reproduction:
+        return liu2022.build(liu2022.QUICK if quick else liu2022.FULL, report)
+
+
+    def _wang2024(quick: bool, report: Report) -> Reproduction:
+        return wang2024.build(wang2024.QUICK if quick else wang2024.FULL, report)
+
+
+    _BUILDERS: Mapping[str, Callable[[bool, Report], Reproduction]] = MappingProxyType(
+        {"huang2019": _huang2019, "liu2022": _liu2022, "wang2024": _wang2024}
+        report
+            Called with a line of text before every part.
+        full
+            The paper's own scale, where that is more than what is run otherwise.
+        part
+            One of `PARTS` of the paper; None: all of it.
 
     Raises
     ------
-    InputError
-        If there is no such paper, or it has no such part; the message lists the names.
+        InputError
+            If there is no such paper, or it has no such part; the message lists the names.
     """
     if paper not in PAPERS:
         raise InputError(f"no reproduction of {paper!r}; choose from {', '.join(PAPERS)}")

@@ -78,10 +78,31 @@ def rounds_of_all(  # noqa: PLR0913 - what a round is made of
     """Return the states, messages and records of all agents; inboxes differ along `axis`."""
     # all are asked the same kind; mapped over, the door would answer every kind
     turns = turns._replace(kind=turns.kind[:, 0])
+    if program.agents == 1:
+        return _round_of_one(program, door, private, states, inboxes, turns, axis=axis)
     done: tuple[PyTree, PyTree, PyTree] = jax.vmap(
         agent_round, in_axes=(None, None, 0, axis, _AGENTS_LAST, 0), out_axes=(0, 0, 1)
     )(program.algorithm, door, states, inboxes, turns, private)
     return done
+
+
+def _round_of_one(  # noqa: PLR0913 - as `rounds_of_all`
+    program: Program,
+    door: Door,
+    private: Any,
+    states: PyTree,
+    inboxes: PyTree,
+    turns: Turn,
+    *,
+    axis: int | None,
+) -> tuple[PyTree, PyTree, PyTree]:
+    """Return `rounds_of_all` for one agent: mapped over, its gathers would cost twice as much."""
+    own, state = (jax.tree.map(lambda leaf: leaf[0], tree) for tree in (private, states))
+    inbox = inboxes if axis is None else jax.tree.map(lambda leaf: leaf[0], inboxes)
+    alone = jax.tree.map(lambda leaf: leaf[..., 0], turns._replace(kind=turns.kind[..., None]))
+    state, message, records = agent_round(program.algorithm, door, state, inbox, alone, own)
+    first = [jax.tree.map(lambda leaf: leaf[None], tree) for tree in (state, message)]
+    return first[0], first[1], jax.tree.map(lambda leaf: leaf[:, None], records)
 
 
 def first_states(program: Program) -> PyTree:

@@ -100,7 +100,7 @@ def run(
     released = np.asarray(model)
     seconds = time.perf_counter() - began
     records = trace.records
-    ledger = observed_ledger(plan.ledger, records.kind, records.scale, records.rate)
+    ledger = observed_ledger(plan.ledger, records.kind, records.scale, records.rate, records.batch)
     plan.ledger.same_as(ledger)
     certificate = plan.certificate
     if seed is not None:  # whoever knows the seed subtracts the noise

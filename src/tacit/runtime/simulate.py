@@ -10,6 +10,7 @@ import jax
 
 from tacit.door import Door
 from tacit.program import Program, agent_turns, server_turns
+from tacit.runtime.ahead import block_length, draw, in_blocks, prepared
 from tacit.runtime.exchange import Keep, first_states, kept_parts, whole
 from tacit.runtime.exchanges import exchange_of
 from tacit.transcript import Trace
@@ -72,16 +73,27 @@ def _simulate(
     program: Program, door: Door, private: Any, keep: Keep, report: Callable[[Any], None] | None
 ) -> tuple[Array, Trace]:
     exchange = exchange_of(program)
-    door, private = exchange.opened(program, door, private)
+    turns = (agent_turns(program), server_turns(program))
+    length = block_length(program, door, private, turns[0])
+    opening = exchange.opened(program, door, private)
 
-    def body(carry: PyTree, turns: Any) -> tuple[PyTree, Trace]:
-        carry, (records, messages) = exchange.round(program, door, private, carry, *turns)
+    def body(carry: PyTree, now: tuple[Any, PyTree]) -> tuple[PyTree, Trace]:
+        turn, chances = now
+        behind = opening if chances is None else prepared(*opening, chances)
+        carry, (records, messages) = exchange.round(program, *behind, carry, *turn)
         if report is not None:
-            jax.debug.callback(report, turns[1].round + 1)
+            jax.debug.callback(report, turn[1].round + 1)
         model = exchange.model(program, *carry)
         return carry, kept_parts(model, carry[1], records, messages, keep)
 
-    turns = (agent_turns(program), server_turns(program))
     first = (first_states(program), exchange.first_heard(program))
-    last, trace = jax.lax.scan(body, first, turns)
+    if length:
+        draws = partial(_draws, program, door, private)
+        last, trace = in_blocks(body, first, turns, draws, length=length)
+    else:
+        last, trace = jax.lax.scan(body, first, (turns, None))
     return exchange.model(program, *last), whole(program, trace)
+
+
+def _draws(program: Program, door: Door, private: Any, turns: Any) -> PyTree:
+    return draw(program, door, private, turns[0])

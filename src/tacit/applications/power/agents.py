@@ -18,7 +18,7 @@ from tacit.errors import InputError
 from tacit.oracles import Oracle, Residual, TargetGradient, Targets
 from tacit.plan import Plan, Terms, plan
 from tacit.privacy import Adjacency, BoundedChange, Messages
-from tacit.problems import AgentCones, Shard, Shards, cones_of_agents
+from tacit.problems import AgentSets, Shard, Shards
 from tacit.spec import Spec
 from tacit.typing import HostArray
 
@@ -26,6 +26,8 @@ Question = Literal["gradient", "residual", "demand"]
 QUESTIONS: tuple[Question, ...] = ("gradient", "residual", "demand")
 # the first is asked unless another is named: it leaves least error at equal total epsilon
 DEFAULT_QUESTION: Question = "demand"
+# per unit; far beyond what makes sense, and far within what the solver can be given
+MOST_CHANGE, MOST_NOISE = 1e6, 1e6
 RECORD = "demand (active or reactive power of one bus, per unit)"
 
 
@@ -42,7 +44,7 @@ class Grid:
         demand, active or reactive, of one bus.
     spec
         The public facts.
-    sharing, sets, lift
+    sharing, sets
         What the algorithm needs of the parts.
     """
 
@@ -52,8 +54,7 @@ class Grid:
     shards: Shards
     spec: Spec
     sharing: SharedCoordinates
-    sets: AgentCones
-    lift: HostArray
+    sets: AgentSets
 
 
 def grid(relaxation: Relaxation, zones: Zones, *, linearised: bool = False) -> Grid:
@@ -83,8 +84,8 @@ def grid(relaxation: Relaxation, zones: Zones, *, linearised: bool = False) -> G
         smoothness=max(float(np.linalg.norm((row @ row.T).toarray(), 2)) for row in rows),
     )
     sharing = shared_coordinates([part.columns for part in held], relaxation.layout.size)
-    sets = cones_of_agents([part.program for part in held], hessians)
-    return Grid(relaxation, zones, tuple(held), shards, spec, sharing, sets, lifts(features))
+    sets = AgentSets([part.limits for part in held], hessians)
+    return Grid(relaxation, zones, tuple(held), shards, spec, sharing, sets)
 
 
 def _padded(
@@ -138,7 +139,7 @@ def plan_grid(made: Grid, settings: Settings, *, beta: float, epsilon: float, de
     Raises
     ------
     InputError
-        If a number is out of range.
+        If a number is out of range, or the noise would be too large to compute with.
 
     Notes
     -----
@@ -148,8 +149,10 @@ def plan_grid(made: Grid, settings: Settings, *, beta: float, epsilon: float, de
     both change by beta is two records: mu grows by sqrt(2). beta is per unit, hence public; a
     fraction of each demand would make the noise depend on the demand.
     """
+    if not checks.positive("beta", beta) <= MOST_CHANGE:
+        raise InputError(f"beta is {beta:g} per unit, beyond any demand; give at most 1e6")
     terms = Terms(epsilon, delta, Adjacency(BoundedChange(beta, RECORD), "record"), Messages())
-    return plan(
+    planned = plan(
         made.spec,
         algorithm(made, settings),
         (_oracle(made, settings.question),),
@@ -157,6 +160,13 @@ def plan_grid(made: Grid, settings: Settings, *, beta: float, epsilon: float, de
         rounds=settings.rounds,
         precision="float64",
     )
+    scale = float(np.max(planned.ledger.scale))
+    if not scale <= MOST_NOISE:
+        raise InputError(
+            f"the noise would have scale {scale:g} per unit, with which nothing can be computed; "
+            "raise epsilon or lower beta"
+        )
+    return planned
 
 
 def algorithm(made: Grid, settings: Settings) -> GeneralConsensus:
@@ -164,10 +174,12 @@ def algorithm(made: Grid, settings: Settings) -> GeneralConsensus:
     pull = settings.pull
     if pull is None:
         pull = 0.01 if made.sets.has_hessians else made.spec.smoothness
+    features = made.shards.stacked.features
+    asks_gradients = settings.question == "gradient"
     return GeneralConsensus(
         sharing=made.sharing,
-        features=made.shards.stacked.features,
-        lift=jnp.asarray(made.lift),
+        features=features,
+        lift=jnp.asarray(lifts(np.asarray(features))) if asks_gradients else None,
         sets=made.sets,
         first=jnp.asarray(made.relaxation.flat()),
         rho=settings.rho,

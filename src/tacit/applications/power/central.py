@@ -6,12 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
-from scipy.sparse import csc_matrix
 
-from tacit.applications.power.parts import cone_program
+from tacit.applications.power.parts import limits
 from tacit.applications.power.relaxation import Relaxation
-from tacit.errors import DataError, TacitError
-from tacit.problems import quadratic_minimum
+from tacit.errors import DataError, InputError
 from tacit.typing import HostArray
 
 
@@ -31,12 +29,12 @@ def central(relaxation: Relaxation, demand: Float[HostArray, " B"]) -> Optimum:
         If the public limits of the network contradict one another.
     """
     layout, a = relaxation.layout, relaxation.balance
-    program = cone_program(relaxation, np.arange(layout.lines), np.arange(layout.size))
     try:
-        x = quadratic_minimum(program, csc_matrix(a.T @ a), a.T @ demand)
-    except TacitError as error:
+        within = limits(relaxation, np.arange(layout.lines), np.arange(layout.size))
+    except InputError as error:
         raise DataError(
             f"{relaxation.network.name}: no state meets all limits of the network; loosen a "
             "voltage, generation, line or angle limit"
         ) from error
+    x = within.minimum(a.T @ a, -(a.T @ demand))
     return Optimum(x, relaxation.objective(x, demand))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import jax
@@ -9,7 +12,7 @@ import numpy as np
 from jaxtyping import Float
 
 from tacit.applications.power.agents import Grid, Settings, plan_grid
-from tacit.errors import InputError
+from tacit.errors import InputError, TacitError
 from tacit.runtime import Run, run
 from tacit.typing import HostArray
 
@@ -20,8 +23,9 @@ class Flow:
 
     Attributes
     ----------
-    grid, settings, run
-        What was run, how, and the run with its certificate.
+    grid, settings, beta, run
+        What was run, how, how far one demand may move (per unit), and the run with its
+        certificate.
     consensus_residual
         `(T,)`: after each round, the norm of all differences between a zone's variable and its
         average, divided by the norm of the averages.
@@ -38,6 +42,7 @@ class Flow:
 
     grid: Grid
     settings: Settings
+    beta: float
     run: Run
     consensus_residual: Float[HostArray, " T"]
     violation: Float[HostArray, " T"]
@@ -64,28 +69,45 @@ def solve_privately(
     Raises
     ------
     InputError
-        If a number is out of range.
-        Or if the cone solver fails in a zone.
+        If a number is out of range, or if the cone solver fails in a zone.
     """
     planned = plan_grid(made, settings, beta=beta, epsilon=epsilon, delta=delta)
     keep = frozenset({"models", "messages"})
     try:
-        done = run(planned, made.shards, runtime="simulate", seed=seed, keep=keep)
-    except jax.errors.JaxRuntimeError as error:  # what a step on the host raises arrives as this
+        with _unlogged():
+            done = run(planned, made.shards, runtime="simulate", seed=seed, keep=keep)
+    except (jax.errors.JaxRuntimeError, ValueError) as error:
+        # what a step on the host raises arrives as the one or, of a program run before, the other
+        if isinstance(error, TacitError) or "callback" not in str(error):
+            raise
         raise InputError(
-            "the cone solver failed in a zone; use other zones, or check the limits of the case"
+            "the cone solver failed in a zone; use other zones, less noise (a larger epsilon, a "
+            "smaller beta), or check the limits of the case"
         ) from error
     states = np.asarray(done.trace.models)
     relaxation = made.relaxation
     return Flow(
         grid=made,
         settings=settings,
+        beta=beta,
         run=done,
         consensus_residual=_residual(made, states, np.asarray(done.trace.messages)),
         violation=np.array([relaxation.violation(x) for x in states]),
         objective=np.array([relaxation.objective(x, relaxation.demand) for x in states]),
         noise=_noise(made, settings, done),
     )
+
+
+@contextmanager
+def _unlogged() -> Iterator[None]:
+    """Keep JAX from logging the traceback of a step that fails: the error itself is reported."""
+    log = logging.getLogger("jax._src.callback")
+    before = log.disabled
+    log.disabled = True
+    try:
+        yield
+    finally:
+        log.disabled = before
 
 
 def _residual(made: Grid, states: HostArray, messages: HostArray) -> HostArray:

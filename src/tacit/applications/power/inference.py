@@ -26,7 +26,7 @@ from scipy.linalg import null_space
 from tacit.applications.power.flow import Flow
 from tacit.applications.power.parts import Part
 from tacit.errors import InputError
-from tacit.problems import ConeProgram
+from tacit.problems import ConicSet
 from tacit.typing import HostArray
 
 _ACTIVE = 1e-5  # slack, per unit, below which a constraint is taken for active
@@ -83,7 +83,7 @@ def _read(flow: Flow, zone: int, last: int) -> tuple[HostArray, HostArray]:
     tie = np.asarray(grid.sharing.holders)[part.columns] > 1
     linear = pull * before + tie * (settings.rho * average + dual)
     slope = a.T @ (a @ z) + (pull + settings.rho * tie) * z - linear
-    free = null_space(_active(part.program, z)) if part.columns.size else np.zeros((0, 0))
+    free = null_space(_active(part.limits, z)) if part.columns.size else np.zeros((0, 0))
     u, size, vt = np.linalg.svd(free.T @ a.T, full_matrices=False)
     solid = size > _SOLID * max(1.0, float(size.max(initial=0.0)))
     rows = vt[solid].T @ ((u.T @ (free.T @ slope))[solid] / size[solid])
@@ -103,21 +103,27 @@ def _history(flow: Flow, zone: int, last: int) -> tuple[HostArray, HostArray, Ho
     return before, flow.settings.rho * tie * drift, averages[last], sent[last]
 
 
-def _active(program: ConeProgram, z: HostArray) -> HostArray:
+def _active(limits: ConicSet, z: HostArray) -> HostArray:
     """Return the gradients of the constraints that hold with equality at z, as rows."""
-    matrix = program.matrix.toarray()
-    slack = program.offset - matrix @ z
-    plain = program.zero + program.nonnegative
-    tight = slack[:plain] <= _ACTIVE
-    tight[: program.zero] = True
-    rows = [matrix[:plain][tight]]
-    start = plain
-    for size in program.second_order:
-        t, u = slack[start], slack[start + 1 : start + size]
-        length = float(np.linalg.norm(u))
-        if t - length <= _ACTIVE:
-            # the gradient of t - |u|; at the tip of the cone nothing moves both ways
-            block = matrix[start : start + size]
-            rows.append(block if length <= _ACTIVE else (block[0] - u @ block[1:] / length)[None])
+    matrix = limits.matrix.toarray()
+    slack = limits.offset - matrix @ z
+    rows, start = [], 0
+    for kind, size in limits.cones:
+        block, left = matrix[start : start + size], slack[start : start + size]
         start += size
+        if kind == "second_order":
+            rows.append(_tangent(block, left))
+        else:
+            rows.append(block[(left <= _ACTIVE) | (kind == "zero")])
     return np.concatenate(rows)
+
+
+def _tangent(block: HostArray, left: HostArray) -> HostArray:
+    """Return the gradient of t - |u| where it is active; at the tip nothing moves both ways."""
+    length = float(np.linalg.norm(left[1:]))
+    if left[0] - length > _ACTIVE:
+        return block[:0]
+    if length <= _ACTIVE:
+        return block
+    tangent: HostArray = (block[0] - left[1:] @ block[1:] / length)[None]
+    return tangent

@@ -14,6 +14,8 @@ from tacit.errors import DataError
 from tacit.typing import HostArray
 
 _ISOLATED = 4
+# per unit; the largest published networks stay below 50, and their admittances below 10^4
+_LARGEST, _LARGEST_ADMITTANCE = 1e6, 1e8
 _RIGHT_ANGLE = 90.0  # degrees; a limit on the angle difference from here on is none
 
 
@@ -76,8 +78,9 @@ def network(case: Case) -> Network:
     Raises
     ------
     DataError
-        If a bus number repeats or is unknown, a line has no impedance, a bound lies above its
-        partner, a demand is not finite, or the network falls into islands.
+        If a bus number repeats or is unknown, a line has no impedance, a number is infinite or
+        beyond 10^6 per unit (an admittance 10^8), a bound lies above its partner, or the network
+        falls into islands.
     """
     bus = case.bus[case.bus[:, 1] != _ISOLATED]
     numbers = bus[:, 0].astype(int)
@@ -137,14 +140,13 @@ def _angles(branch: HostArray) -> HostArray:
 
 def _check(built: Network) -> None:
     where = built.name
-    if not np.all(np.isfinite(built.demand)):
-        raise DataError(f"{where}: a demand is infinite; give finite MW and MVAr")
     if (
         not built.lines
         or np.any(built.impedance == 0)
         or np.any(built.ends[:, 0] == built.ends[:, 1])
     ):
         raise DataError(f"{where}: a line needs two buses and r or x above 0; correct mpc.branch")
+    _check_sizes(built)
     ranges = (built.voltage, built.generator_range[:, :2], built.generator_range[:, 2:])
     if any(np.any(pair[:, 0] > pair[:, 1]) for pair in (*ranges, built.angle)):
         raise DataError(f"{where}: a lower limit lies above its upper limit; swap the two")
@@ -157,6 +159,25 @@ def _check(built: Network) -> None:
             f"{where}: the network falls into {islands} islands (bus {alone[0]} is in a small "
             "one); give each island its own file, or mark its buses as isolated (type 4)"
         )
+
+
+def _check_sizes(built: Network) -> None:
+    sizes = {
+        "demand": (built.demand, _LARGEST),
+        "shunt": (built.shunt, _LARGEST),
+        "voltage limit": (built.voltage, _LARGEST),
+        "line charging": (built.charging, _LARGEST),
+        "tap ratio": (built.tap, _LARGEST),
+        "phase shift": (built.shift, _LARGEST),
+        "impedance": (built.impedance, _LARGEST),
+        "admittance (1/impedance)": (1 / built.impedance, _LARGEST_ADMITTANCE),
+    }
+    for name, (values, most) in sizes.items():
+        if not np.all(np.abs(values) <= most):  # a NaN too
+            raise DataError(
+                f"{built.name}: a value of {name} is infinite or above {most:g} per unit of "
+                f"{built.base_mva:g} MVA; correct the case file"
+            )
 
 
 def adjacency(built: Network) -> coo_array:

@@ -10,7 +10,8 @@ from scipy.sparse import csc_array, csr_array, eye_array, vstack
 
 from tacit.applications.power.relaxation import Relaxation
 from tacit.applications.power.zones import Zones
-from tacit.problems import ConeProgram
+from tacit.errors import DataError, InputError
+from tacit.problems import Cone, ConicSet
 from tacit.typing import HostArray
 
 
@@ -25,18 +26,34 @@ class Part:
         c, s and flows of the lines L_z that touch it, generation at its own buses.
     rows
         Its balance rows: active, then reactive, of its own buses.
-    program
+    limits
         F_z of (D.3b) in these variables: every constraint of L_z, V_z and its generators.
     """
 
     columns: Int[HostArray, " n"]
     rows: Int[HostArray, " b"]
-    program: ConeProgram
+    limits: ConicSet
 
 
 def parts(relaxation: Relaxation, zones: Zones) -> list[Part]:
-    """Return what every zone holds; tie variables are held by every zone that sees them."""
-    return [_part(relaxation, zones.of_bus == zone) for zone in range(zones.count)]
+    """Return what every zone holds; tie variables are held by every zone that sees them.
+
+    Raises
+    ------
+    DataError
+        If the public limits within a zone contradict one another.
+    """
+    return [_checked_part(relaxation, zones, zone) for zone in range(zones.count)]
+
+
+def _checked_part(relaxation: Relaxation, zones: Zones, zone: int) -> Part:
+    try:
+        return _part(relaxation, zones.of_bus == zone)
+    except InputError as error:
+        raise DataError(
+            f"{relaxation.network.name}: no state meets all limits in zone {zone + 1}; loosen a "
+            "voltage, generation, line or angle limit there"
+        ) from error
 
 
 def _part(relaxation: Relaxation, own: Bool[HostArray, " N"]) -> Part:
@@ -54,12 +71,12 @@ def _part(relaxation: Relaxation, own: Bool[HostArray, " N"]) -> Part:
     )  # fmt: skip
     bus = np.flatnonzero(own)
     rows = np.concatenate([bus, bus + layout.buses])
-    return Part(columns, rows, cone_program(relaxation, line, columns))
+    return Part(columns, rows, limits(relaxation, line, columns))
 
 
-def cone_program(
+def limits(
     relaxation: Relaxation, line: Int[HostArray, " l"], columns: Int[HostArray, " n"]
-) -> ConeProgram:
+) -> ConicSet:
     """Return the constraints of these lines, and the bounds of these variables, in these variables.
 
     A variable whose bounds coincide is an equality, so that the set keeps an interior beside it.
@@ -84,8 +101,10 @@ def cone_program(
         sizes += [cone.dimension] * int(owned.sum())
     zero = flows.shape[0] + int(fixed.sum())
     plain = int(below.sum() + above.sum()) + angle.shape[0]
-    matrix = csc_array(vstack(blocks))
-    return ConeProgram(matrix, np.concatenate(offsets), zero, plain, tuple(sizes))
+    cones: list[Cone] = [("zero", zero), ("nonnegative", plain)]
+    cones += [("second_order", size) for size in sizes]
+    used = [(kind, size) for kind, size in cones if size]
+    return ConicSet(csc_array(vstack(blocks)), np.concatenate(offsets), cones=used)
 
 
 def holders(relaxation: Relaxation, held: list[Part]) -> Float[HostArray, " n"]:

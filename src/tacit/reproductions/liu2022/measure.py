@@ -47,7 +47,7 @@ def scored(case: Case, method: Method, setting: Setting, known: Known) -> Scored
     """
     plans = planned(case, method, setting, known)
     seeds = range(setting.seeds)
-    models = np.asarray(repeated(plans, case.train, seeds=seeds), np.float64)
+    models = np.asarray(repeated(plans, case.train, seeds=seeds, keep=frozenset())[0], np.float64)
     scores = tuple(
         Scores(Measured.of(case.gaps(each)), Measured.of(case.errors(each))) for each in models
     )

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 
 from tacit.applications.power import Flow
-from tacit.reproductions.arms import traced
+from tacit.reproductions.arms import repeated
 from tacit.reproductions.ryu2023 import learning, published, questions
 from tacit.reproductions.ryu2023.records import Records
 from tacit.reproductions.ryu2023.settings import GridRuns, Learning
@@ -22,7 +22,7 @@ def learning_seconds(run: Learning, one: Records) -> float:
     ]
 
     def once() -> None:
-        traced(plans, one.shards, seeds=range(run.seeds), keep=frozenset())
+        repeated(plans, one.shards, seeds=range(run.seeds), keep=frozenset())
 
     compiled, warm = seconds(once), seconds(once)
     groups = learning.cases(run)

@@ -18,7 +18,7 @@ from tacit.experiments.federated import CONSTANTS, FederatedArm, noise_magnitude
 from tacit.plan import Plan
 from tacit.privacy import Gaussian
 from tacit.problems import public_facts
-from tacit.reproductions.arms import traced
+from tacit.reproductions.arms import repeated
 from tacit.reproductions.figure import Budget, Measured
 from tacit.reproductions.ryu2023.records import Records, scores
 from tacit.reproductions.ryu2023.settings import DELTA, RECORD_NORM, Learning
@@ -160,7 +160,7 @@ def _measure(found: Learned, part: Sequence[Case], plans: list[Plan]) -> None:
     """Run the plans of a portion and write down what they achieve."""
     run, one = found.run, found.one
     seeds = range(run.seeds) if math.isfinite(part[0].per_update) else range(1)
-    _, trace = traced(plans, one.shards, seeds=seeds, keep=frozenset({"models"}))
+    _, trace = repeated(plans, one.shards, seeds=seeds, keep=frozenset({"models"}))
     models = trace.models[:, :, found.rounds - 1]  # (B, S, L, D, K)
     seen = _metrics(one, models)
     for place, (case, made) in enumerate(zip(part, plans, strict=True)):

@@ -182,7 +182,7 @@ class _Zone:
         self.part: Part = net.made.parts[zone]
         self.a, self.tie = net.rows[zone], net.shared[zone]
         self.demand = net.made.relaxation.demand[self.part.rows]
-        self.step = net.made.sets.steppers[zone]
+        self.step = net.made.sets.solvers[zone].minimum
         self.case = case
         self.state, self.mean, self.dual = start, start, np.zeros_like(start)
 
