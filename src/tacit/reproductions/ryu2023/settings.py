@@ -99,7 +99,7 @@ FULL = Scale(
 DEFAULT = Scale(
     "default",
     (
-        Learning("mnist", None, None, 100, _E, PER_UPDATE, 3, 8),
+        Learning("mnist", None, None, 100, _E, PER_UPDATE, 2, 8),
         Learning("femnist", None, None, 20, _E, PER_UPDATE, 2, 6),
     ),
     (
