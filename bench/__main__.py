@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import jax
 
-from bench import accuracy, regression, settings, speed
+from bench import accuracy, networks, regression, settings, speed
 
 PARTS: dict[str, Callable[[], object]] = {
     "one run of noisy-gradient, Adult, 100 rounds, float32": lambda: speed.one_run(
@@ -19,6 +19,9 @@ PARTS: dict[str, Callable[[], object]] = {
     "40 runs of noisy-gradient as one program, float64": lambda: speed.forty_runs("noisy-gradient"),
     "40 runs of dp-admm as one program, float64": lambda: speed.forty_runs("dp-admm"),
     "tacit train adult, cold": speed.cold_start,
+    "2,400 hops of RECAL, 8 agents, ijcnn1, float32": lambda: networks.relay("ijcnn1"),
+    "400 hops of RECAL, 8 agents of 1,500 x 784, float32": lambda: networks.relay("images"),
+    "50 rounds of NIDS, 1,000 agents of 50 x 100, float32": networks.gossip,
     "accounting": speed.accounting,
     "test error on Adult, 100 agents, delta 1e-5, replace-one": accuracy.adult_errors,
     "settings on synthetic problems": settings.synthetic_errors,

@@ -21,18 +21,33 @@ from tacit.privacy import NO_QUESTION
 from tacit.typing import Array, HostArray
 
 Network: TypeAlias = Mixing | Walk | None
+_FEW = 8  # neighbours: each is a gather of its own in the compiled program
 
 
 class Star(eqx.Module):
     """An aggregator and all agents."""
 
 
+class Beside(eqx.Module):
+    """Each agent's neighbours and their weights, K lists of A; filled up with itself, weight 0."""
+
+    neighbours: Int[Array, "K A"]
+    weights: Float[Array, "K A"]
+
+
 class Gossip(eqx.Module):
-    """Edges and their weights: agent `first[e]` and agent `second[e]` weigh each other by w_e."""
+    """Edges and their weights: agent `first[e]` and agent `second[e]` weigh each other by w_e.
+
+    Attributes
+    ----------
+    beside
+        The same by agent, where nobody has many neighbours: quicker then.
+    """
 
     first: Int[Array, " L"]
     second: Int[Array, " L"]
     weights: Float[Array, " L"]
+    beside: Beside | None = None
 
 
 class Relay(eqx.Module):
@@ -64,7 +79,7 @@ def wired(network: Network, algorithm: Algorithm, agents: int, rounds: int) -> W
         )
     if isinstance(network, Mixing):
         first, second = (jnp.asarray(end, jnp.int32) for end in network.graph.edges.T)
-        return Gossip(first, second, jnp.asarray(network.weights))
+        return Gossip(first, second, jnp.asarray(network.weights), beside(network))
     if len(network.holders) != rounds:
         raise InputError(
             f"the walk has {len(network.holders)} hops, the plan {rounds} rounds; on a relay a "
@@ -77,6 +92,22 @@ def wired(network: Network, algorithm: Algorithm, agents: int, rounds: int) -> W
             "hops"
         )
     return Relay(*(jnp.asarray(x) for x in (network.holders, network.visits, network.awake)))
+
+
+def beside(mixing: Mixing) -> Beside | None:
+    """Return the neighbours by agent, or None if an agent has more than `_FEW`."""
+    graph = mixing.graph
+    if int(np.max(graph.degrees)) > _FEW:
+        return None
+    shape = (int(np.max(graph.degrees)), graph.agents)
+    neighbours, weights = np.tile(np.arange(graph.agents), (shape[0], 1)), np.zeros(shape)
+    filled = np.zeros(graph.agents, int)
+    for pair, weight in zip(graph.edges.tolist(), mixing.weights, strict=True):
+        for agent, other in (pair, pair[::-1]):
+            neighbours[filled[agent], agent] = other
+            weights[filled[agent], agent] = weight
+            filled[agent] += 1
+    return Beside(jnp.asarray(neighbours, jnp.int32), jnp.asarray(weights))
 
 
 def _check_kind(network: Network, algorithm: Algorithm) -> None:

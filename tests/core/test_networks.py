@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from conftest import make_shards, make_terms
-from tacit.algorithms import EXTRA, NIDS, RECAL, DIGing, NoisyGradient, Walkman
+from tacit.algorithms import EXTRA, NIDS, RECAL, RWADMM, DIGing, NoisyGradient, Walkman
 from tacit.door import Live, Record
 from tacit.errors import InputError, PrivacyError
 from tacit.network import (
@@ -18,7 +18,6 @@ from tacit.network import (
     cyclic_walk,
     grid,
     metropolis,
-    random_regular,
     ring,
     star,
     uniform_walk,
@@ -42,7 +41,7 @@ from tacit.program import agent_turns, stack
 from tacit.runtime import behind_the_door, run, simulate, sweep
 from tacit.runtime.gossip import differences
 from tacit.transcript import KEPT, observed_ledger
-from tacit.wiring import Gossip
+from tacit.wiring import Gossip, beside
 
 RIDGE = Problem(Squared(), L2(0.1), WholeSpace())
 LASSO = Problem(Squared(), ElasticNet(0.02, 0.05), WholeSpace())
@@ -52,7 +51,7 @@ TOKENS, GOSSIPS = (RECAL, Walkman), (NIDS, EXTRA)
 
 
 def network_for(method, graph, rounds, cap=None):
-    if method in TOKENS:
+    if method not in GOSSIPS:
         return dataclasses.replace(uniform_walk(graph, rounds, seed=0), cap=cap)
     return metropolis(graph)
 
@@ -94,6 +93,14 @@ def test_without_noise_relay_and_gossip_reach_the_certified_optimum(method, prob
     gap = float(subject.objective(jnp.asarray(done.model), EIGHT)) - truth.value
     assert abs(gap) <= 1e-8 * truth.value
     assert np.linalg.norm(done.model - truth.w) <= 1e-8 * np.linalg.norm(truth.w)
+
+
+def test_the_random_walk_admm_reaches_the_optimum_where_degrees_differ():
+    walk = uniform_walk(grid(2, 4), 20_000, seed=0)
+    done = exact(RWADMM(LASSO), LASSO, EIGHT, walk, 20_000)
+    assert np.linalg.norm(done.model - TRUTH["lasso"].w) <= 1e-8 * np.linalg.norm(TRUTH["lasso"].w)
+    with pytest.raises(InputError, match=r"below .* = 1 / L"):
+        planned(RWADMM(LOGISTIC, step=9.0), EIGHT, walk, rounds=20_000)
 
 
 def test_a_cyclic_route_needs_less_noise_than_a_random_walk_of_as_many_hops():
@@ -256,15 +263,18 @@ def test_a_relay_that_asks_out_of_turn_releases_nothing():
         run(dataclasses.replace(made, program=other), shards, runtime="simulate")
 
 
-def test_messages_of_gossip_are_mixed_as_by_the_matrix():
-    graph = random_regular(12, 3, seed=0)
+@pytest.mark.parametrize("by_agent", [True, False])
+def test_messages_of_gossip_are_mixed_as_by_the_matrix(by_agent):
+    graph = grid(3, 4)
     mixing = metropolis(graph)
-    wiring = Gossip(*(jnp.asarray(e) for e in graph.edges.T), jnp.asarray(mixing.weights))
+    lists = beside(mixing) if by_agent else None
+    wiring = Gossip(*(jnp.asarray(e) for e in graph.edges.T), jnp.asarray(mixing.weights), lists)
     values = jnp.asarray(np.random.default_rng(0).standard_normal((12, 3, 2)))
     flat = np.asarray(values).reshape(12, -1)
     expected = (mixing.matrix() @ flat - flat).reshape(12, 3, 2)
     np.testing.assert_allclose(differences(wiring, values), expected, atol=1e-14)
     assert np.all(differences(wiring, jnp.ones((12, 2)) * 0.1) == 0)
+    assert beside(metropolis(star(12))) is None
 
 
 def test_gossip_does_not_drift_in_single_precision():

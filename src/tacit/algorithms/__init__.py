@@ -34,6 +34,7 @@ from tacit.algorithms.registry import (
     Method,
     method_named,
 )
+from tacit.algorithms.rwadmm import RWADMM
 from tacit.algorithms.sadmm import SADMM, RenyiADMM
 from tacit.algorithms.shared_coordinates import (
     SharedCoordinates,
@@ -52,6 +53,7 @@ __all__ = [
     "METHODS",
     "NIDS",
     "RECAL",
+    "RWADMM",
     "SADMM",
     "STAR_ALGORITHMS",
     "VRADMM",

@@ -15,9 +15,17 @@ from tacit.as_published.dp_recal import (
     dp_recal,
 )
 from tacit.as_published.exact_recovery import Recovered, recover, unprox_elastic, unprox_none
+from tacit.as_published.noisy_gossip import (
+    GossipLinks,
+    GossipMethod,
+    message_change,
+    noisy_gossip,
+)
 
 __all__ = [
     "AgentState",
+    "GossipLinks",
+    "GossipMethod",
     "Links",
     "Recovered",
     "Setting",
@@ -26,6 +34,8 @@ __all__ = [
     "claimed_epsilon",
     "coupling",
     "dp_recal",
+    "message_change",
+    "noisy_gossip",
     "recover",
     "unprox_elastic",
     "unprox_none",

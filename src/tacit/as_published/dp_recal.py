@@ -70,9 +70,9 @@ class Links:
 
 def dp_recal(  # noqa: PLR0913 - what Algorithm 1 takes
     gradient: GradientOf, prox: Prox, walk: Walk, dimension: int, setting: Setting, *,
-    variant: Variant, seed: int,
+    variant: Variant, seed: int, start: float = 0.0,
 ) -> Links:  # fmt: skip
-    """Return what DP-RECAL puts on the links along `walk`, started at 0.
+    """Return what DP-RECAL puts on the links along `walk`; duals start at 0.
 
     Parameters
     ----------
@@ -85,6 +85,8 @@ def dp_recal(  # noqa: PLR0913 - what Algorithm 1 takes
         analysis (9) has it, u~ = sum of the duals - fresh noise; only a central simulator knows
         that sum. "B": as an agent can compute it, u~ <- u~ + change of the dual - noise; the noise
         stays in u~ for ever. "C": as B, but every agent takes its own previous noise out.
+    start
+        Every entry of x and of the copies y_i at first.
 
     Notes
     -----
@@ -93,9 +95,9 @@ def dp_recal(  # noqa: PLR0913 - what Algorithm 1 takes
     """
     draw = np.random.default_rng(seed)
     agents, zero = walk.graph.agents, np.zeros(dimension)
-    states = [AgentState(zero, zero)] * agents
+    x, total, sent, last = np.full(dimension, start), zero, zero, zero
+    states = [AgentState(x, zero)] * agents
     noises = [zero] * agents
-    x, total, sent, last = zero, zero, zero, zero
     models, duals, gradients = [x], [sent], []
     for agent, visit in zip(walk.holders.tolist(), walk.visits.tolist(), strict=True):
         own = states[agent]

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 def reproduce(
-    paper: Annotated[str, typer.Argument(help="huang2019 or liu2022.", metavar="PAPER")],
+    paper: Annotated[str, typer.Argument(help="huang2019, liu2022 or wang2024.", metavar="PAPER")],
     quick: Annotated[
-        bool, typer.Option("--quick", help="Minutes: fewer records and repetitions.")
+        bool, typer.Option("--quick", help="A minute or three: fewer records and repetitions.")
     ] = False,
     out: Annotated[Path | None, typer.Option(help="A new folder for page and numbers.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an earlier report.")] = False,

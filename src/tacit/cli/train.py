@@ -46,8 +46,8 @@ def train(  # noqa: PLR0913, PLR0917 - one parameter per option
         str,
         typer.Argument(
             callback=_printable,
-            help="adult, breast_cancer, digits, mnist, fashion_mnist, femnist, w8a, mushrooms, "
-            "ijcnn1; or a CSV or Parquet file, or a folder with one file per agent.",
+            help="adult, breast_cancer, digits, mnist, fashion_mnist, cifar10, femnist, w8a, "
+            "mushrooms, ijcnn1; or a CSV or Parquet file, or a folder with one file per agent.",
         ),
     ],
     epsilon: Annotated[float, typer.Option(help="Total budget; inf for a run without noise.")],

@@ -7,6 +7,7 @@ from difflib import get_close_matches
 from types import MappingProxyType
 
 from tacit.datasets.adult import adult
+from tacit.datasets.cifar import cifar10
 from tacit.datasets.dataset import Dataset
 from tacit.datasets.femnist import femnist
 from tacit.datasets.idx import fashion_mnist, mnist
@@ -21,6 +22,7 @@ _LOADERS: Mapping[str, Callable[[], Dataset]] = MappingProxyType(
         "digits": digits,
         "mnist": mnist,
         "fashion_mnist": fashion_mnist,
+        "cifar10": cifar10,
         "femnist": femnist,
         "w8a": w8a,
         "mushrooms": mushrooms,
@@ -35,7 +37,7 @@ def names() -> tuple[str, ...]:
     Examples
     --------
     >>> names()
-    ('adult', 'breast_cancer', 'digits', 'mnist', 'fashion_mnist', 'femnist',
+    ('adult', 'breast_cancer', 'digits', 'mnist', 'fashion_mnist', 'cifar10', 'femnist',
      'w8a', 'mushrooms', 'ijcnn1')
     """
     return tuple(_LOADERS)

@@ -4,7 +4,7 @@ from tacit.reproductions.figure import Budget, Curve, Figure, Measured, Panel, T
 from tacit.reproductions.ordering import Ordering, Pair, below, rising
 from tacit.reproductions.page import page
 from tacit.reproductions.register import PAPERS, reproduce
-from tacit.reproductions.reproduction import STAMP, Reproduction
+from tacit.reproductions.reproduction import STAMP, Picture, Reproduction
 from tacit.reproductions.write import plain, write
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "Ordering",
     "Pair",
     "Panel",
+    "Picture",
     "Reproduction",
     "Table",
     "below",

@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure as Drawing
-from matplotlib.ticker import ScalarFormatter
+from matplotlib.ticker import NullFormatter, ScalarFormatter
 
 from tacit.report import STYLE, inline_svg
 from tacit.reproductions.figure import Curve, Figure, Panel
@@ -69,13 +69,22 @@ def _draw(axes: Axes, panel: Panel, looks: dict[str, int]) -> None:
         axes.set_xscale("log")
     if panel.log_y:
         axes.set_yscale("log")
-        axes.yaxis.set_major_formatter(ScalarFormatter())
-        axes.yaxis.set_minor_formatter(ScalarFormatter())
+        _label_log(axes)
     if panel.ticks:
         axes.set_xticks([x for x, _ in panel.ticks], [text for _, text in panel.ticks], fontsize=8)
         axes.minorticks_off()
     axes.grid(axis="y", color="#e3e7ec", linewidth=0.8)
     axes.set_axisbelow(True)
+
+
+def _label_log(axes: Axes) -> None:
+    """Write plain numbers; powers of ten alone where the axis spans more than one and a half."""
+    low, high = axes.get_ylim()
+    if high > 10**1.5 * low:
+        axes.yaxis.set_minor_formatter(NullFormatter())
+        return
+    axes.yaxis.set_major_formatter(ScalarFormatter())
+    axes.yaxis.set_minor_formatter(ScalarFormatter())
 
 
 def _line(axes: Axes, curve: Curve, look: int) -> None:

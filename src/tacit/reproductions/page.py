@@ -9,7 +9,7 @@ from tacit.report import document, list_of, section, table_of
 from tacit.reproductions.draw import figure_svg
 from tacit.reproductions.figure import Curve, Figure, Table
 from tacit.reproductions.ordering import Ordering
-from tacit.reproductions.reproduction import STAMP, Reproduction
+from tacit.reproductions.reproduction import STAMP, Picture, Reproduction
 
 _ORACLE = (
     "Losses and errors are oracle metrics: computed from the records without noise, outside every "
@@ -28,6 +28,7 @@ def page(made: Reproduction) -> str:
             f'<p class="stamp">{escape(STAMP)}</p>',
             _outcome(made),
             *(_figure(made, figure) for figure in made.figures),
+            *(_picture(picture) for picture in made.pictures),
             *(_table(made, table) for table in made.tables),
             section("Notes", list_of((*made.notes, _ORACLE))),
             section("Settings", table_of(made.settings)),
@@ -72,6 +73,10 @@ def _figure(made: Reproduction, figure: Figure) -> str:
         + _evidence(made, figure.id)
         + (f"<details><summary>All numbers</summary>{values}</details>" if values else ""),
     )
+
+
+def _picture(picture: Picture) -> str:
+    return section(picture.title, f"<p>{escape(picture.text)}</p>{picture.html}")
 
 
 def _evidence(made: Reproduction, part: str) -> str:

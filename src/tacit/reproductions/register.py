@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from tacit.errors import InputError
-from tacit.reproductions import huang2019, liu2022
+from tacit.reproductions import huang2019, liu2022, wang2024
 from tacit.reproductions.reproduction import Reproduction
 
 Report = Callable[[str], None]
@@ -20,8 +20,12 @@ def _liu2022(quick: bool, report: Report) -> Reproduction:
     return liu2022.build(liu2022.QUICK if quick else liu2022.FULL, report)
 
 
+def _wang2024(quick: bool, report: Report) -> Reproduction:
+    return wang2024.build(wang2024.QUICK if quick else wang2024.FULL, report)
+
+
 _BUILDERS: Mapping[str, Callable[[bool, Report], Reproduction]] = MappingProxyType(
-    {"huang2019": _huang2019, "liu2022": _liu2022}
+    {"huang2019": _huang2019, "liu2022": _liu2022, "wang2024": _wang2024}
 )
 PAPERS = tuple(_BUILDERS)
 

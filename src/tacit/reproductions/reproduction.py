@@ -15,6 +15,25 @@ STAMP = "reproduction, not private: the seeds of the noise are given, so it can 
 
 
 @dataclass(frozen=True)
+class Picture:
+    """A drawing that is no plot of curves.
+
+    Attributes
+    ----------
+    html
+        An `<svg>` or pictures, without outside references.
+    values
+        The numbers in it, as plain values.
+    """
+
+    id: str
+    title: str
+    text: str
+    html: str
+    values: dict[str, Any]
+
+
+@dataclass(frozen=True)
 class Reproduction:
     """What was run, what came out, and what is to be said of it.
 
@@ -32,6 +51,8 @@ class Reproduction:
         Sentences that a fair reader needs.
     seconds
         Wall time of the whole.
+    pictures
+        Drawings, shown after the figures.
     """
 
     paper: str
@@ -44,6 +65,7 @@ class Reproduction:
     orderings: tuple[Ordering, ...]
     notes: tuple[str, ...]
     seconds: float
+    pictures: tuple[Picture, ...] = ()
 
     def claims(self, part: str | None = None, *, whose: str = "paper") -> list[Ordering]:
         """Return the orderings of the paper (or ours), of one part or of all."""
@@ -60,6 +82,7 @@ class Reproduction:
             "seeds": list(self.seeds),
             "figures": [_figure(figure) for figure in self.figures],
             "tables": [_table(table) for table in self.tables],
+            "pictures": [{"id": p.id, "title": p.title, "values": p.values} for p in self.pictures],
             "orderings": [_ordering(ordering) for ordering in self.orderings],
             "notes": list(self.notes),
             "seconds": self.seconds,

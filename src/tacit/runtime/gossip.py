@@ -53,10 +53,17 @@ class Gossiping(Exchange):
 def differences(wiring: Gossip, messages: Array) -> Array:
     """Return sum_j w_ij (m_j - m_i) for every agent i, `(A, ...)`.
 
-    Every edge is visited once and its flow counted on both sides with opposite signs, so that the
-    sum over all agents is 0 up to rounding, and every flow is exactly 0 at agreement.
+    What an edge brings to its two ends differs in sign alone, so that the sum over all agents is 0
+    up to rounding, and every flow is exactly 0 at agreement.
     """
-    width = wiring.weights.reshape(-1, *(1,) * (messages.ndim - 1))
+    ones = (1,) * (messages.ndim - 1)
+    if wiring.beside is not None:  # a scatter of edges costs several times these gathers
+        flows = (
+            weights.reshape(-1, *ones) * (messages[others] - messages)
+            for others, weights in zip(wiring.beside.neighbours, wiring.beside.weights, strict=True)
+        )
+        return sum(flows, jnp.zeros_like(messages))
+    width = wiring.weights.reshape(-1, *ones)
     flow = width * (messages[wiring.second] - messages[wiring.first])
     return jnp.zeros_like(messages).at[wiring.first].add(flow).at[wiring.second].add(-flow)
 
