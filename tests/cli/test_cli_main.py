@@ -292,7 +292,9 @@ def test_an_interrupt_leaves_no_partial_report(tacit_, tmp_path, monkeypatch):
 
 def test_a_signal_ends_a_computation_that_does_not_listen(tmp_path):
     program = (
-        "import threading\n"
+        "import signal, threading\n"
+        # whoever runs the tests in the background has them ignore the signal
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "from tacit.cli.main import main\n"
         "from tacit.experiments import training\n"
         "def deaf(*_, **__):\n"
@@ -306,7 +308,10 @@ def test_a_signal_ends_a_computation_that_does_not_listen(tmp_path):
         assert process.stdout.readline() == b"busy\n"
         began = time.monotonic()
         process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=30)
+        try:
+            _, err = process.communicate(timeout=30)
+        finally:
+            process.kill()
     assert process.returncode == 130
     assert err == b"tacit: interrupted; nothing was written\n"
     assert time.monotonic() - began < 10
