@@ -41,12 +41,13 @@ def test_a_sound_algorithm_is_consistent_and_its_bound_is_nearly_attained(algori
     assert report.replay.message_gap <= 1e-10
 
 
+# noise is drawn at the door, alike for all: its faults are planted in one of them
 @pytest.mark.parametrize(
     ("algorithm", "fault"),
     [
         pair
         for pair in product(ALGORITHMS, sorted(SEES))
-        if pair != ("one-question", "reused-noise")
+        if pair[0] == "noisy-gradient" or pair[1] in {"no-clipping", "clear-dual"}
     ],
 )
 def test_each_planted_fault_is_seen_by_the_layers_that_should_see_it(algorithm, fault):
