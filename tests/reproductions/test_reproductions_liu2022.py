@@ -111,16 +111,16 @@ def test_verdicts_and_notes_follow_what_was_measured(monkeypatch):
     monkeypatch.setattr(measure, "scored", scored)
     monkeypatch.setattr(BUILD, "case", tiny)
     made = build(TINY, lambda line: None)
-    names = ["figure1", "figure1b", "figure2", "figure3", "figure4"]
+    names = ["Figure 1", "Figure 1, public steps", "Figure 2", "Figure 3", "Figure 4"]
     assert [figure.id for figure in made.figures] == names
     found = json.loads(json.dumps(plain(made)))
     assert found["figures"][0]["panels"][0]["curves"][0]["total_epsilon"] == [0.5, 1.0]
     verdicts = {(o.part, o.claim): o.comes_out for o in made.orderings}
     smooth, plainly = "DP-VRADMM, published steps, v = 2", "DP-VRADMM, published steps"
-    assert not verdicts["figure1", f"objective gap: {smooth} is better than {plainly}"]
+    assert not verdicts["Figure 1", f"objective gap: {smooth} is better than {plainly}"]
     rival = "DP-SADMM, published steps"
-    assert verdicts["figure2", f"objective gap: {plainly} is better than {rival}"]
-    assert not verdicts["figure2", f"test error: {plainly} is better than {rival}"]  # a tie
+    assert verdicts["Figure 2", f"objective gap: {plainly} is better than {rival}"]
+    assert not verdicts["Figure 2", f"test error: {plainly} is better than {rival}"]  # a tie
     notes = " ".join(made.notes)
     assert "at 6 of 6 places with the published steps and at 0 with public steps" in notes
     assert "does not pay for its questions" in notes

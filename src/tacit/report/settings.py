@@ -18,6 +18,7 @@ _NAMES = {
     "averaging": "averaging weight",
     "averaged": "share of the rounds averaged",
     "rho": "ADMM parameter rho",
+    "least_eigenvalue": "least eigenvalue of the mixing matrix",
 }
 
 

@@ -20,9 +20,9 @@ from tacit.reproductions.ordering import Ordering, below
 What = Literal["gap", "error"]
 _WORDS = {"gap": "objective gap", "error": "test error"}
 _FIGURES: tuple[tuple[str, Kind], ...] = (
-    ("figure2", "fused"),
-    ("figure3", "ridge"),
-    ("figure4", "lasso"),
+    ("Figure 2", "fused"),
+    ("Figure 3", "ridge"),
+    ("Figure 4", "lasso"),
 )
 VR, SA = vradmm("published"), sadmm("published")
 OUR_VR, OUR_SA, OURS = vradmm("public"), sadmm("public"), noisy_gradient()
@@ -66,24 +66,24 @@ def _ours(figure: str, kind: Kind, better: Method, worse: Method) -> Claim:
 
 
 PAPERS_CLAIMS = (
-    *_both("figure1", "fused", SMOOTH, VR),
-    *_both("figure1", "fused", vradmm("published", 3.0), VR),
+    *_both("Figure 1", "fused", SMOOTH, VR),
+    *_both("Figure 1", "fused", vradmm("published", 3.0), VR),
     *(claim for figure, kind in _FIGURES for claim in _both(figure, kind, VR, SA)),
-    *_both("figure4", "lasso", VR, renyi("published")),
-    *_both("figure4", "lasso", SA, renyi("published")),
-    *_both("figure4", "lasso", sadmm("published", 2.0), renyi("published")),
+    *_both("Figure 4", "lasso", VR, renyi("published")),
+    *_both("Figure 4", "lasso", SA, renyi("published")),
+    *_both("Figure 4", "lasso", sadmm("published", 2.0), renyi("published")),
 )
 OUR_CLAIMS = (
     *(_ours(figure, kind, OUR_SA, OUR_VR) for figure, kind in _FIGURES),
     *(_ours(figure, kind, OUR_SA, VR) for figure, kind in _FIGURES),
     *(_ours(figure, kind, OURS, OUR_SA) for figure, kind in _FIGURES),
     *(_ours(figure, kind, OURS, VR) for figure, kind in _FIGURES),
-    _ours("figure1", "fused", SMOOTH, SHUFFLED),
-    _ours("figure1b", "fused", OUR_SMOOTH, OUR_VR),
-    _ours("figure1b", "fused", OUR_SMOOTH, OUR_SHUFFLED),
-    _ours("figure4", "lasso", OUR_SA, sadmm("public", 2.0)),
-    _ours("figure4", "lasso", OUR_SA, renyi("public")),
-    _ours("figure4", "lasso", OUR_SA, proximal()),
+    _ours("Figure 1", "fused", SMOOTH, SHUFFLED),
+    _ours("Figure 1, public steps", "fused", OUR_SMOOTH, OUR_VR),
+    _ours("Figure 1, public steps", "fused", OUR_SMOOTH, OUR_SHUFFLED),
+    _ours("Figure 4", "lasso", OUR_SA, sadmm("public", 2.0)),
+    _ours("Figure 4", "lasso", OUR_SA, renyi("public")),
+    _ours("Figure 4", "lasso", OUR_SA, proximal()),
 )
 
 

@@ -36,7 +36,7 @@ class View:
 
 VIEWS = (
     View(
-        "figure1",
+        "Figure 1",
         "Figure 1: smoothing, fused lasso",
         "DP-VRADMM with v = 2 and v = 3 does significantly better than with v = 0. (The shuffled "
         "columns are our control.)",
@@ -49,7 +49,7 @@ VIEWS = (
         ),
     ),
     View(
-        "figure1b",
+        "Figure 1, public steps",
         "Figure 1 with public step sizes",
         "nothing of these steps, which are ours: chosen from public facts before any record is "
         "seen.",
@@ -57,7 +57,7 @@ VIEWS = (
         (vradmm("public"), vradmm("public", 2.0), vradmm("public", 2.0, shuffled=True)),
     ),
     View(
-        "figure2",
+        "Figure 2",
         "Figure 2: graph-guided fused lasso",
         "DP-VRADMM performs much better than DP-SADMM.",
         "fused",
@@ -72,7 +72,7 @@ VIEWS = (
         ),
     ),
     View(
-        "figure3",
+        "Figure 3",
         "Figure 3: the same with a ridge",
         "DP-VRADMM performs significantly better than DP-SADMM on this strongly convex problem.",
         "ridge",
@@ -85,7 +85,7 @@ VIEWS = (
         ),
     ),
     View(
-        "figure4",
+        "Figure 4",
         "Figure 4: lasso",
         "DP-VRADMM and DP-SADMM significantly outperform DP-ADMM (here Renyi-DP ADMM), and "
         "DP-VRADMM does better than DP-SADMM.",
