@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 
@@ -48,3 +50,20 @@ def matrix_rate(dtype: str, rows: int, inner: int, columns: int) -> float:
     product = jax.jit(jnp.matmul)
     seconds = median_seconds(lambda: product(left, right).block_until_ready(), repeats=11)
     return 2 * rows * inner * columns / seconds
+
+
+# a process starts with the peak of the one that it was forked from, here a small one
+_LAUNCHER = """
+import resource, subprocess, sys
+subprocess.run(sys.argv[1:], check=True)
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss, file=sys.stderr)
+"""
+
+
+def fresh_process(command: list[str]) -> tuple[str, float, float]:
+    """Return what `command` prints, its wall seconds and its peak memory in MiB."""
+    began = time.perf_counter()
+    launched = [sys.executable, "-c", _LAUNCHER, *command]
+    done = subprocess.run(launched, check=True, capture_output=True, text=True)
+    seconds = time.perf_counter() - began
+    return done.stdout, seconds, int(done.stderr.split()[-1]) / 1024

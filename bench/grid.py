@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -15,6 +14,7 @@ import clarabel
 import jax
 import numpy as np
 
+from bench.clock import fresh_process
 from tacit.applications import power
 from tacit.door import Live
 from tacit.runtime import behind_the_door, simulate
@@ -82,15 +82,11 @@ def large_case() -> dict[str, float]:
     tacit = [sys.executable, "-c", "import sys; from tacit.cli.main import main; sys.exit(main())"]
     asked = ["grid", str(file), "--zones", "30", "--rounds", "10", "--beta", "0.01"]
     budget = ["--epsilon", "1", "--delta", "1e-4", "--json"]
-    began = time.perf_counter()
-    with subprocess.Popen([*tacit, *asked, *budget], stdout=subprocess.PIPE) as process:
-        answered = process.stdout.read() if process.stdout else b""
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-    seconds, values = time.perf_counter() - began, json.loads(answered)
+    answered, seconds, peak = fresh_process([*tacit, *asked, *budget])
+    values = json.loads(answered)
     return {
         "seconds": seconds,
         "run_seconds": values["seconds"],
-        "peak_mebibytes": usage.ru_maxrss / 1024,
+        "peak_mebibytes": peak,
         "consensus_residual": values["consensus_residual"],
     }

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import resource
-import subprocess
 import sys
-import time
 from pathlib import Path
 
 import jax
 import numpy as np
 
 from bench.adult import AGENTS, ROUNDS, Bench, adult, bench_of, numpy_loop
-from bench.clock import alternating, matrix_rate, median_seconds, read_bandwidth
+from bench.clock import alternating, fresh_process, matrix_rate, median_seconds, read_bandwidth
 from tacit.door import Live, Private
 from tacit.privacy import compose, epsilon_of
 from tacit.program import Program, stack
@@ -73,10 +70,7 @@ def cold_start() -> dict[str, float]:
     tacit = str(Path(sys.executable).with_name("tacit"))
     command = [tacit, "train", "adult", "--agents", str(AGENTS)]
     command += ["--epsilon", "1", "--delta", "1e-6", "--quiet", "--json"]
-    began = time.perf_counter()
-    subprocess.run(command, check=True, capture_output=True)
-    seconds = time.perf_counter() - began
-    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+    _, seconds, peak = fresh_process(command)
     return {"seconds": seconds, "peak_mebibytes": peak}
 
 
