@@ -149,6 +149,16 @@ def test_an_algorithm_that_samples_draws_batches_at_the_rate_that_is_given():
     np.testing.assert_array_equal(model.plan_.ledger.rates, 0.2)
 
 
+def test_batches_of_a_fixed_size_are_accounted_for_as_such():
+    x, y = two_labels()
+    model = PrivateLogisticRegression(**{**NOISY, "rounds": 5}, classes=["fit", "ill"])
+    model.set_params(algorithm="dp-sgd", sampling_rate=0.2, batches="fixed").fit(x, y)
+    np.testing.assert_array_equal(model.plan_.ledger.batch, 48)
+    poisson = clone(model).set_params(batches="poisson").fit(x, y)
+    assert np.all(model.plan_.ledger.scale > poisson.plan_.ledger.scale)
+    assert model.certificate_.epsilon <= 8.0
+
+
 def test_an_estimator_lives_in_pipelines_grids_and_pickles():
     x, y = two_labels()
     frame = pd.DataFrame(x, columns=["age", "level"])
@@ -172,6 +182,8 @@ def test_an_estimator_lives_in_pipelines_grids_and_pickles():
         ({"epsilon": None}, "epsilon and delta are not both set"),
         ({"delta": None}, "epsilon and delta are not both set"),
         ({"epsilon": math.nan}, "epsilon is nan"),
+        ({"batches": "large"}, "choose from poisson, fixed"),
+        ({"batches": "fixed"}, "does not sample"),
         ({"delta": 1.0}, "delta is 1"),
         ({"bounds": (0, 1, 2)}, "pair"),
         ({"bounds": 3}, "pair"),

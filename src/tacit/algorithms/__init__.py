@@ -32,6 +32,7 @@ from tacit.algorithms.registry import (
     STAR_ALGORITHMS,
     Choice,
     Method,
+    fixed_batches,
     method_named,
 )
 from tacit.algorithms.rwadmm import RWADMM
@@ -89,6 +90,7 @@ __all__ = [
     "Walkman",
     "at_agents",
     "everything_shared",
+    "fixed_batches",
     "lifts",
     "method_named",
     "nonsmooth_bound",

@@ -37,6 +37,7 @@ from tacit.oracles import (
 from tacit.problems import Identity, Problem, structured_from
 
 TARGET_BOUND = 1.0
+BATCHES = ("poisson", "fixed")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -249,3 +250,30 @@ def method_named(name: str) -> Method:
     if name not in METHODS:
         raise InputError(f"unknown algorithm {name!r}; choose from {', '.join(ALGORITHMS)}")
     return METHODS[name]
+
+
+def fixed_batches(kind: str, algorithm: str, relation: str) -> bool:
+    """Return whether the batches of a method are of a fixed size.
+
+    Parameters
+    ----------
+    kind
+        "poisson" or "fixed".
+
+    Raises
+    ------
+    InputError
+        If the kind is unknown, or fixed for a method that does not sample or under another relation
+        than replace_one.
+    """
+    if kind not in BATCHES:
+        raise InputError(f"batches is {kind!r}; choose from {', '.join(BATCHES)}")
+    fixed = kind == "fixed"
+    if fixed and not method_named(algorithm).sampled:
+        raise InputError(f"{algorithm} does not sample; leave the kind of batches out")
+    if fixed and relation != "replace_one":
+        raise InputError(
+            f"batches of a fixed size are accounted for under replace_one only, not under "
+            f"{relation}; use Poisson batches or replace_one"
+        )
+    return fixed

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tacit import checks
+from tacit import algorithms, checks
 from tacit.algorithms import METHODS, method_named
 from tacit.applications.graphs import DEFAULT_GRAPH_WEIGHT
 from tacit.errors import InputError
@@ -15,7 +15,6 @@ from tacit.privacy.events import LEAST_RATE
 DEFAULT_REGULARISER = "l2:1e-6"
 DEFAULT_RATE = 0.1
 GRAPH_SOURCES = ("test", "private")
-BATCHES = ("poisson", "fixed")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,25 +127,8 @@ def sampling_rate(request: Request) -> float | None:
 
 
 def fixed_batches(request: Request) -> bool:
-    """Return whether batches are of a fixed size.
-
-    Raises
-    ------
-    InputError
-        If the kind of batches is unknown, or fixed for a method that does not sample or under
-        another relation than replace_one.
-    """
-    if request.batches not in BATCHES:
-        raise InputError(f"batches is {request.batches!r}; choose from {', '.join(BATCHES)}")
-    fixed = request.batches == "fixed"
-    if fixed and not method_named(request.algorithm).sampled:
-        raise InputError(f"{request.algorithm} does not sample; leave the kind of batches out")
-    if fixed and request.relation != "replace_one":
-        raise InputError(
-            f"batches of a fixed size are accounted for under replace_one only, not under "
-            f"{request.relation}; use Poisson batches or replace_one"
-        )
-    return fixed
+    """Return `tacit.algorithms.fixed_batches` for a request; `InputError` if it cannot be met."""
+    return algorithms.fixed_batches(request.batches, request.algorithm, request.relation)
 
 
 def local_updates(request: Request) -> int:

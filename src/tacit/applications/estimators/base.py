@@ -16,7 +16,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tacit import checks
-from tacit.algorithms import Choice, method_named
+from tacit.algorithms import Choice, fixed_batches, method_named
 from tacit.applications.estimators.owners import owned_rows
 from tacit.applications.estimators.ranges import Ranges, ranges_for
 from tacit.applications.estimators.targets import Targets
@@ -56,9 +56,10 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
     observer
         Who looks on: "messages" (every link may be read) or "sum" (secure aggregation is taken on
         trust). What holds for the default holds for the other.
-    algorithm, rounds, sampling_rate
+    algorithm, rounds, sampling_rate, batches
         How the problem is solved, see `tacit.algorithms.registry`. The sampling rate is for the
-        algorithms that draw batches, and must be given there.
+        algorithms that draw batches, and must be given there. Batches are "poisson", or "fixed":
+        of one size, without replacement, under replace_one only, with two to three times the noise.
     l2
         Weight of the regulariser.
     clip
@@ -109,6 +110,7 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
     algorithm: str = "noisy-gradient"
     rounds: int = 200
     sampling_rate: float | None = None
+    batches: str = "poisson"
     l2: float = 1e-6
     clip: float | None = None
     split_seed: int = 0
@@ -216,11 +218,13 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
 
     def _choice(self, targets: Targets, shards: Shards, clip: float) -> Choice:
         """Return the problem, and what a method is made from."""
+        fixed = fixed_batches(self.batches, self.algorithm, self.relation)
         return Choice(
             problem=Problem(targets.loss, L2(self.l2), WholeSpace()),
             clip=clip,
             record_norm=shards.record_norm,
             rate=self.sampling_rate or 1.0,
+            records=min(shards.counts) if fixed else None,
         )
 
     def _coefficient_clip(self, targets: Targets, epsilon: float) -> float:
