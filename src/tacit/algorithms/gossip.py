@@ -7,12 +7,11 @@ from abc import abstractmethod
 from typing import NamedTuple, Self
 
 import equinox as eqx
-import numpy as np
 from jaxtyping import Float
 from typing_extensions import override
 
 from tacit.algorithms.algorithm import GossipAlgorithm, Noise, Turn
-from tacit.algorithms.steps import averaging, checked_step, smoothness_of, step_within
+from tacit.algorithms.steps import checked_step, smoothness_of, steps_and_averaging
 from tacit.errors import InputError
 from tacit.network import Mixing, Walk
 from tacit.oracles import Point
@@ -86,8 +85,7 @@ class NoisedGossip(GossipAlgorithm):
     @override
     def schedule(self, spec: Spec, rounds: int, noise: Noise) -> dict[str, HostArray]:
         limit, _ = self.limit(smoothness_of(spec))
-        step = self.step or step_within(limit, spec, noise, rounds)
-        return {"step_size": np.full(rounds, step), "averaging": averaging(rounds, noise)}
+        return steps_and_averaging(self.step, limit, spec, noise, rounds=rounds, sweeps=rounds)
 
     @override
     def start(self, template: Float[Array, "*shape"]) -> GossipState:

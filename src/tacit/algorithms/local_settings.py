@@ -83,7 +83,7 @@ class PublicSettings(Settings):
     def averaging(self, rounds: int, noise: Noise) -> HostArray:
         if noise.of_mean == 0 and not noise.sampled:
             return np.ones(rounds)
-        return tail_average(rounds, 0.5)
+        return tail_average(rounds)
 
 
 class PublishedSettings(Settings):

@@ -6,13 +6,12 @@ import dataclasses
 from typing import NamedTuple, Self
 
 import equinox as eqx
-import numpy as np
 from jaxtyping import Float
 from typing_extensions import override
 
 from tacit import checks
 from tacit.algorithms.algorithm import Noise, RelayAlgorithm, Turn
-from tacit.algorithms.steps import averaging, checked_step, smoothness_of, step_within
+from tacit.algorithms.steps import checked_step, smoothness_of, steps_and_averaging
 from tacit.network import Mixing, Walk
 from tacit.oracles import Point
 from tacit.problems import Problem
@@ -91,12 +90,15 @@ class RECAL(RelayAlgorithm):
 
     @override
     def schedule(self, spec: Spec, rounds: int, noise: Noise) -> dict[str, HostArray]:
-        limit = _limit(spec, self._scale)
-        step = self.step or step_within(limit, spec, noise, rounds / spec.agents)
-        return {
-            "step_size": np.full(rounds, step / self._scale),
-            "averaging": averaging(rounds, noise),
-        }
+        values = steps_and_averaging(
+            self.step,
+            _limit(spec, self._scale),
+            spec,
+            noise,
+            rounds=rounds,
+            sweeps=rounds / spec.agents,
+        )
+        return values | {"step_size": values["step_size"] / self._scale}
 
     @property
     def _scale(self) -> float:

@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float, Int
 from typing_extensions import override
 
 from tacit.algorithms.algorithm import Noise, RelayAlgorithm, Turn
-from tacit.algorithms.steps import averaging, checked_step, smoothness_of, step_within
+from tacit.algorithms.steps import checked_step, smoothness_of, steps_and_averaging
 from tacit.errors import InputError
 from tacit.network import Graph, Mixing, Walk
 from tacit.oracles import Point
@@ -100,8 +100,9 @@ class RWADMM(RelayAlgorithm):
     @override
     def schedule(self, spec: Spec, rounds: int, noise: Noise) -> dict[str, HostArray]:
         limit = 1 / smoothness_of(spec)
-        step = self.step or step_within(limit, spec, noise, rounds / spec.agents)
-        return {"step_size": np.full(rounds, step), "averaging": averaging(rounds, noise)}
+        return steps_and_averaging(
+            self.step, limit, spec, noise, rounds=rounds, sweeps=rounds / spec.agents
+        )
 
     @override
     def start(self, template: Float[Array, "*shape"]) -> RWToken:

@@ -9,7 +9,8 @@ from jaxtyping import Float
 from typing_extensions import override
 
 from tacit.algorithms.algorithm import Noise, Turn
-from tacit.algorithms.splitting import Iterate, SplittingADMM, running_mean, tail_mean
+from tacit.algorithms.splitting import Iterate, SplittingADMM
+from tacit.algorithms.steps import running_mean, tail_average
 from tacit.oracles import Point
 from tacit.spec import Spec
 from tacit.typing import Array, HostArray
@@ -39,7 +40,7 @@ class SADMM(SplittingADMM):
     def _averaging(self, rounds: int, noise: Noise) -> HostArray:
         if self.step_rule == "public":
             settled = noise.multiplier == 0 and not noise.sampled
-            return np.ones(rounds) if settled else tail_mean(rounds)
+            return np.ones(rounds) if settled else tail_average(rounds)
         return 2 / (np.arange(rounds) + 2) if self.problem.ridge else running_mean(rounds)
 
     @override

@@ -14,6 +14,7 @@ from typing_extensions import override
 
 from tacit import checks
 from tacit.algorithms.algorithm import StarAlgorithm, Turn
+from tacit.algorithms.steps import smoothness_of
 from tacit.errors import InputError
 from tacit.problems import Structured, laplacian_smooth
 from tacit.spec import Spec
@@ -95,15 +96,13 @@ class SplittingADMM(StarAlgorithm):
         spread
             Standard deviation, per coordinate, of the noise on a gradient estimate.
         """
-        if not np.isfinite(spec.smoothness):
-            raise InputError("the loss has no Lipschitz gradient; smooth it to use this algorithm")
         if spec.dimension != self.problem.forward.columns:
             raise InputError(
                 f"A takes {self.problem.forward.columns} numbers, the model has {spec.dimension}; "
                 "make the structure for as many features"
             )
         norm = self.problem.forward.norm_squared()
-        smoothness = spec.smoothness + self.problem.ridge
+        smoothness = smoothness_of(spec) + self.problem.ridge
         t = np.arange(1, count + 1)
         if self.step_rule == "published":
             eta = self._published(t)
@@ -167,16 +166,6 @@ class SplittingADMM(StarAlgorithm):
         self, state: Float[Array, "D"], inbox: object, turn: Turn
     ) -> tuple[Float[Array, "D"], Float[Array, "D"]]:
         return state, state
-
-
-def running_mean(steps: int, first: int = 0) -> HostArray:
-    """Return weights a_t = 1/(t - first) from step `first` on, 1 before: a mean, step by step."""
-    return 1 / np.maximum(1.0, np.arange(steps) - first + 1)
-
-
-def tail_mean(steps: int) -> HostArray:
-    """Return the weights of a running mean over the last half of the steps."""
-    return running_mean(steps, steps - max(1, round(steps / 2)))
 
 
 def warn_of_rank(problem: Structured) -> None:

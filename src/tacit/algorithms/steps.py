@@ -26,6 +26,14 @@ def step_within(limit: float, spec: Spec, noise: Noise, sweeps: float) -> float:
     return float(min(limit / 2, radius / (spread * np.sqrt(sweeps))))
 
 
+def steps_and_averaging(
+    step: float | None, limit: float, spec: Spec, noise: Noise, *, rounds: int, sweeps: float
+) -> dict[str, HostArray]:
+    """Return `step_size`, the one given or else `step_within` the limit, and `averaging`."""
+    size = step or step_within(limit, spec, noise, sweeps)
+    return {"step_size": np.full(rounds, size), "averaging": averaging(rounds, noise)}
+
+
 def checked_step(name: str, step: float, limit: float, why: str) -> float:
     """Return the step size if it is below its limit, else raise `InputError` with the limit."""
     if not 0 < step < limit:
@@ -43,17 +51,19 @@ def smoothness_of(spec: Spec) -> float:
     return spec.smoothness
 
 
-def averaging(rounds: int, noise: Noise, fraction: float = 0.5) -> Float[HostArray, " T"]:
+def averaging(rounds: int, noise: Noise) -> Float[HostArray, " T"]:
     """Return the weights a_t of xbar <- xbar + a_t (x - xbar).
 
-    With noise it is the mean over the last `fraction` of the rounds; without, the last iterate.
+    With noise it is the mean over the last half of the rounds; without, the last iterate.
     """
-    if noise.multiplier == 0:
-        return np.ones(rounds)
-    return tail_average(rounds, fraction)
+    return np.ones(rounds) if noise.multiplier == 0 else tail_average(rounds)
 
 
-def tail_average(rounds: int, fraction: float) -> Float[HostArray, " T"]:
+def tail_average(rounds: int, fraction: float = 0.5) -> Float[HostArray, " T"]:
     """Return the weights a_t of a running mean over the last `fraction` of the rounds."""
-    first = rounds - max(1, round(fraction * rounds))
+    return running_mean(rounds, rounds - max(1, round(fraction * rounds)))
+
+
+def running_mean(rounds: int, first: int = 0) -> Float[HostArray, " T"]:
+    """Return the weights a_t = 1/(t - first) of a mean from round `first` on, 1 before."""
     return 1 / np.maximum(1.0, np.arange(rounds) - first + 1)

@@ -13,14 +13,8 @@ from typing_extensions import override
 
 from tacit import checks
 from tacit.algorithms.algorithm import Noise, Turn
-from tacit.algorithms.splitting import (
-    Iterate,
-    SplittingADMM,
-    least_norm,
-    running_mean,
-    tail_mean,
-    warn_of_rank,
-)
+from tacit.algorithms.splitting import Iterate, SplittingADMM, least_norm, warn_of_rank
+from tacit.algorithms.steps import running_mean, tail_average
 from tacit.errors import InputError
 from tacit.oracles import MinibatchDifference, Pair, Snapshot
 from tacit.problems import Loss
@@ -113,7 +107,7 @@ class VRADMM(SplittingADMM):
 
     def _averaging(self, count: int, noise: Noise) -> HostArray:
         if self.step_rule == "public":
-            return np.ones(count) if noise.multiplier == 0 else tail_mean(count)
+            return np.ones(count) if noise.multiplier == 0 else tail_average(count)
         if self.restart:
             return 1 / (np.arange(count) % self.inner + 1.0)
         return running_mean(count)

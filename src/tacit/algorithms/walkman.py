@@ -6,12 +6,11 @@ import dataclasses
 from typing import NamedTuple, Self
 
 import equinox as eqx
-import numpy as np
 from jaxtyping import Float
 from typing_extensions import override
 
 from tacit.algorithms.algorithm import Noise, RelayAlgorithm, Turn
-from tacit.algorithms.steps import averaging, checked_step, smoothness_of, step_within
+from tacit.algorithms.steps import checked_step, smoothness_of, steps_and_averaging
 from tacit.network import Mixing, Walk
 from tacit.oracles import Point
 from tacit.problems import Problem
@@ -74,8 +73,9 @@ class Walkman(RelayAlgorithm):
     @override
     def schedule(self, spec: Spec, rounds: int, noise: Noise) -> dict[str, HostArray]:
         limit = 1 / smoothness_of(spec)
-        step = self.step or step_within(limit, spec, noise, rounds / spec.agents)
-        return {"step_size": np.full(rounds, step), "averaging": averaging(rounds, noise)}
+        return steps_and_averaging(
+            self.step, limit, spec, noise, rounds=rounds, sweeps=rounds / spec.agents
+        )
 
     @override
     def start(self, template: Float[Array, "*shape"]) -> WalkmanState:
