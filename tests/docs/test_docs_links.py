@@ -17,6 +17,8 @@ LINK = re.compile(r"\]\(([^)\s]+)\)")
 NAME = re.compile(r"`(tacit(?:\.\w+)+)`")
 TEST = re.compile(r"`(test_\w+)`")
 FILE = re.compile(r"`((?:tests|docs)/[\w./-]*)`")
+BLOCK = re.compile(r"(?:^\|.*\|$\n?)+", re.M)
+RULE = re.compile(r"\|(?: *:?-{3,}:? *\|)+")
 
 
 def broken(text, document):
@@ -48,6 +50,18 @@ def resolves(name):
     except ModuleNotFoundError:
         return False
     return True
+
+
+def misshapen(text):
+    """Return the first lines of tables without a rule, or with rows of unequal length."""
+    tables = [block.splitlines() for block in BLOCK.findall(text)]
+    return [
+        lines[0]
+        for lines in tables
+        if len(lines) < 2
+        or not RULE.fullmatch(lines[1])
+        or len({len(re.findall(r"(?<!\\)\|", line)) for line in lines}) > 1
+    ]
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
@@ -125,3 +139,14 @@ def test_the_page_is_self_contained_and_its_links_lead_somewhere():
     for module, names in build["public_names"]():
         assert {f"{module.__name__}.{name}" for name in names} <= set(page.ids)
     assert {"tacit.plan.plan", "tacit.privacy.Ledger", "tacit.door.Live"} <= set(page.ids)
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def test_every_table_has_a_rule_and_rows_of_one_length(path):
+    assert misshapen(re.sub(r"```.*?```", "", path.read_text(), flags=re.S)) == []
+
+
+def test_a_table_without_a_rule_or_with_a_short_row_is_caught():
+    assert misshapen("| a | b |\n| 1 | 2 |\n") == ["| a | b |"]
+    assert misshapen("| c | d |\n|---|---|\n| 1 |\n") == ["| c | d |"]
+    assert misshapen("| e | f |\n|---|---|\n| 1 | 2 |\n") == []
