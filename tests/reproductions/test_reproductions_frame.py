@@ -100,8 +100,13 @@ def test_a_difference_within_the_standard_errors_is_too_close_to_tell():
         for spread in (0.11, 0.09)
     )
     assert (near.clear, far.clear) == (False, True)
-    assert not Pair("", ("a", one(0.1, 0, 1)), ("b", one(9.0))).clear
     assert Ordering("f", "claim", (near, far)).count == "2 of 2, 1 too close to tell"
+
+
+def test_what_was_measured_once_is_said_to_be():
+    single = Pair("", ("a", one(0.1, 0, 1)), ("b", one(9.0)))
+    assert not single.clear
+    assert Ordering("f", "claim", (single,)).count == "1 of 1, 1 measured once"
 
 
 def test_a_claim_without_numbers_and_a_curve_without_budgets_are_refused():

@@ -38,10 +38,15 @@ class Pair:
         that was computed has none to speak of.
         """
         both = (self.smaller[1], self.larger[1])
-        if any(m.repetitions == 1 for m in both):
+        if self.once:
             return False
         gap = abs(both[1].mean - both[0].mean)
         return gap > sum(m.spread / math.sqrt(max(m.repetitions, 1)) for m in both)
+
+    @property
+    def once(self) -> bool:
+        """Whether one of the numbers was measured only once."""
+        return 1 in (self.smaller[1].repetitions, self.larger[1].repetitions)
 
     def __str__(self) -> str:
         sign = "<" if self.holds else "not <"
@@ -87,7 +92,12 @@ class Ordering:
     @property
     def unclear(self) -> int:
         """How many pairs differ by less than the spread of the repetitions can tell."""
-        return sum(not pair.clear for pair in self.pairs)
+        return sum(not (pair.clear or pair.once) for pair in self.pairs)
+
+    @property
+    def once(self) -> int:
+        """How many pairs were measured once, so that nothing is known of their spread."""
+        return sum(pair.once for pair in self.pairs)
 
     @property
     def verdict(self) -> str:
@@ -96,9 +106,10 @@ class Ordering:
 
     @property
     def count(self) -> str:
-        """At how many of the places, and how many of these are too close to tell."""
+        """At how many of the places; how many are too close to tell, or measured once."""
         close = f", {self.unclear} too close to tell" if self.unclear else ""
-        return f"{self.kept} of {len(self.pairs)}{close}"
+        once = f", {self.once} measured once" if self.once else ""
+        return f"{self.kept} of {len(self.pairs)}{close}{once}"
 
     @property
     def telling(self) -> tuple[Pair, ...]:
