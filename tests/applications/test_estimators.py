@@ -154,9 +154,7 @@ def test_batches_of_a_fixed_size_are_accounted_for_as_such():
     model = PrivateLogisticRegression(**{**NOISY, "rounds": 5}, classes=["fit", "ill"])
     model.set_params(algorithm="dp-sgd", sampling_rate=0.2, batches="fixed").fit(x, y)
     np.testing.assert_array_equal(model.plan_.ledger.batch, 48)
-    poisson = clone(model).set_params(batches="poisson").fit(x, y)
-    assert np.all(model.plan_.ledger.scale > poisson.plan_.ledger.scale)
-    assert model.certificate_.epsilon <= 8.0
+    assert 7.9 < model.certificate_.epsilon <= 8.0
 
 
 def test_an_estimator_lives_in_pipelines_grids_and_pickles():

@@ -76,7 +76,7 @@ class Case:
         return np.array(values) - self.optimum
 
     def errors(self, models: Float[HostArray, "B D"]) -> Float[HostArray, " B"]:
-        """Return the share of test records that every model gets wrong."""
+        """Return the share of test records that every model gets wrong; a margin of 0 is wrong."""
         return _errors(self.test, models)
 
     @property
@@ -89,6 +89,11 @@ class Case:
         """The test error of always giving the commoner label."""
         positive = float(np.mean(np.asarray(self.test.stacked.targets[0]) > 0))
         return min(positive, 1 - positive)
+
+    @property
+    def empty(self) -> float:
+        """The share of test records without an entry: margin 0, which no linear rule decides."""
+        return float(np.mean(~np.any(np.asarray(self.test.stacked.features[0]), axis=1)))
 
 
 def divided(data: Data, setting: Setting) -> Divided:

@@ -87,9 +87,10 @@ def notes(decided: tuple[Ordering, ...], setting: Setting) -> tuple[str, ...]:
         "nothing is restarted.",
         "The noise is what the accountant finds, not sigma^2 of Theorems 1 and 2: the constants of "
         "the first are not given, and the conditions of the second are never met here.",
-        "On w8a and ijcnn1 few records are positive, so a low test error says little: always "
-        "giving the commoner label has the error in the last column of Table II. The objective gap "
-        "tells more.",
+        "On w8a and ijcnn1 few records are positive, so a low test error says little: Table II "
+        "has the error of always giving the commoner label. On w8a all methods are worse than "
+        "that, the optimum too: without an intercept they cannot tell what an empty record is. The "
+        "objective gap tells more.",
         f"delta {DELTA:g} is the paper's. It is above 1/(10 x records) on every data set here; use "
         "a smaller one for records that matter.",
         "Budgets of one repetition share their draws of noise and batches. Spreads are standard "
