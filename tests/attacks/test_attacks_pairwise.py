@@ -3,6 +3,7 @@
 import dataclasses
 import math
 from types import SimpleNamespace
+from unittest.mock import patch
 
 import equinox as eqx
 import jax
@@ -11,13 +12,13 @@ import numpy as np
 import pytest
 
 from conftest import make_shards, make_terms
-from tacit.algorithms import EXTRA, NIDS, RECAL
+from tacit.algorithms import EXTRA, NIDS, RECAL, RWADMM
 from tacit.attacks import pairwise_mu, pairwise_mu_affine
 from tacit.attacks.affine import row_space, unit_answers
 from tacit.attacks.pairwise import rounds_that_reach
 from tacit.door import Door, Live
 from tacit.errors import InputError
-from tacit.network import Graph, Mixing, cyclic_walk, metropolis, path, ring
+from tacit.network import Graph, Walk, cyclic_walk, metropolis, path, ring
 from tacit.oracles import Gradient, TargetGradient
 from tacit.plan import Terms, plan
 from tacit.privacy import Adjacency, BoundedChange, Messages
@@ -67,15 +68,31 @@ def run_of(made, shards):
     return lambda at, behind=private: tuple(np.asarray(x) for x in sent(behind, jnp.array(at)))
 
 
-def heard(network, messages, agent):
-    if isinstance(network, Mixing):
+def heard(name, network, messages, agent):
+    if name == "told":
+        return told(network, messages, agent)
+    if name == "gossip":
         near = [np.setdiff1d(edge, agent) for edge in network.graph.edges if agent in edge]
         return messages[:, np.concatenate(near)].ravel()
     hops = [hop - 1 for hop, holder in enumerate(network.holders) if hop and holder == agent]
     return messages[hops].ravel()
 
 
+def told(walk, messages, agent):
+    """What neighbours tell after they were asked: their model, and their dual on the edge."""
+    edges, size = walk.graph.edges, 3
+    duals = messages[:, 0, walk.graph.agents * size :].reshape(len(messages), -1, size)
+    words = []
+    for hop, asked in enumerate(walk.holders):
+        for edge, ends in enumerate(edges):
+            if {asked, agent} == set(ends.tolist()):
+                words += [messages[hop, 0, asked * size : (asked + 1) * size]]
+                words += [duals[hop, 2 * edge + ends.tolist().index(asked)]]
+    return np.concatenate(words)
+
+
 NETWORKS = {
+    "told": (Walk(ring(4), np.array([0, 3, 2, 1, 2, 1, 2])), RWADMM, 7, {}),
     "gossip": (metropolis(path(4)), EXTRA, 5, {}),
     "relay": (cyclic_walk(ring(4), 9), RECAL, 9, {"objective_scale": 1.0}),
 }
@@ -97,7 +114,8 @@ def test_exactly_the_answers_that_can_reach_an_agent_move_what_it_hears(name):
         for t in np.flatnonzero(made.ledger.asked[i, :, 0]):
             changed, _ = sent((i, t))
             for j in range(4):
-                moved[i, j, t] = np.any(heard(network, changed, j) != heard(network, still, j))
+                before, after = (heard(name, network, x, j) for x in (still, changed))
+                moved[i, j, t] = np.any(before != after)
     apart = ~np.eye(4, dtype=bool)
     asked = made.ledger.asked[:, None, :, 0]
 
@@ -114,6 +132,10 @@ def test_exactly_the_answers_that_can_reach_an_agent_move_what_it_hears(name):
     if name == "gossip":
         wrong = dataclasses.replace(made, network=metropolis(OTHER_PATH))
         assert np.any((moved & ~claimed(wrong))[apart])
+    # as if only whoever holds a token later heard of it
+    if name == "told":
+        with patch.object(RWADMM, "tells_neighbours", new=False):
+            assert np.any((moved & ~claimed(made))[apart])
 
 
 @pytest.fixture(scope="module")
@@ -157,7 +179,7 @@ def brute_force(made, shards):
             for free in (False, True):
 
                 def view(run, j=j, free=free):
-                    parts = [heard(made.network, run[0], j), *([run[1]] if free else [])]
+                    parts = [heard("gossip", made.network, run[0], j), *([run[1]] if free else [])]
                     return np.concatenate(parts)
 
                 noise = np.array([view(nudged[k, t]) - view(still) for k, t in nudged if k != j])

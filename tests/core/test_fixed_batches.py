@@ -16,13 +16,13 @@ from conftest import make_shards, make_terms
 from tacit.algorithms import NoisyGradient
 from tacit.errors import InputError, PrivacyError
 from tacit.experiments.request import Request, fixed_batches
-from tacit.oracles import MinibatchGradient, Point, Size, check_sampling
+from tacit.oracles import Gradient, MinibatchGradient, Point, Size, check_sampling
 from tacit.oracles.drawn import Drawn
 from tacit.oracles.poisson import _UNIT, gaps, survival
 from tacit.oracles.without_replacement import distinct
 from tacit.plan import plan
 from tacit.privacy import Adjacency, FixedSize, Laplace, ReplaceOne, ZeroOut
-from tacit.problems import Logistic, NoRegulariser, Problem, WholeSpace, public_facts
+from tacit.problems import Logistic, NoRegulariser, Problem, WholeSpace, pack, public_facts
 from tacit.runtime import run
 
 PROBLEM = Problem(Logistic(), NoRegulariser(), WholeSpace())
@@ -109,6 +109,28 @@ def test_the_mean_over_batches_is_the_full_gradient(shards):
     full = MinibatchGradient(PROBLEM.loss, 1.0, 1.0).exact(shard, 12.0, query)
     error = np.std(answers, axis=0) / np.sqrt(len(answers))
     assert np.all(np.abs(answers.mean(0) - np.asarray(full)) < 5 * error)
+
+
+@pytest.mark.parametrize("rate", [0.96, 1.0])
+def test_a_batch_of_all_records_is_the_mean_over_them_also_for_larger_agents(rate):
+    shards = make_uneven((10, 100))
+    question = MinibatchGradient(PROBLEM.loss, 1.0, rate, records=10)
+    made = planned(shards, question)
+    np.testing.assert_array_equal(made.ledger.rates, 1.0)
+    np.testing.assert_array_equal(made.ledger.sizes, 0)
+    run(made, shards, runtime="simulate", seed=0)
+    larger, query = shards.shard(1), Point(jnp.array([0.3, -0.2, 0.5]))
+    mean = Gradient(PROBLEM.loss, 1.0).exact(larger, 100.0, query)
+    np.testing.assert_allclose(question.exact(larger, 100.0, query), mean, rtol=1e-12)
+    batch = question.batch(larger, jax.random.key(0))
+    np.testing.assert_allclose(question.exact(batch, 100.0, query), mean, rtol=1e-12)
+
+
+def make_uneven(counts):
+    draw = np.random.default_rng(0)
+    parts = np.split(np.arange(sum(counts)), np.cumsum(counts)[:-1])
+    x, y = draw.standard_normal((sum(counts), 3)), np.sign(draw.standard_normal(sum(counts)))
+    return pack(x, y, parts, record_norm=1.0, precision="float64", enforce="clip")
 
 
 def test_the_noise_is_calibrated_by_the_accountant_of_fixed_sizes(made):

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import equinox as eqx
 import numpy as np
@@ -156,7 +156,16 @@ class GossipAlgorithm(Algorithm):
 
 
 class RelayAlgorithm(Algorithm):
-    """A method with a token: the inbox is the token that arrives, the message the one passed on."""
+    """A method with a token: the inbox is the token that arrives, the message the one passed on.
+
+    Attributes
+    ----------
+    tells_neighbours
+        False if the token is what travels. True if on a network its parts stay with the agents, and
+        who is asked tells all its neighbours: then they learn of its answer at that hop.
+    """
+
+    tells_neighbours: ClassVar[bool] = False
 
     @abstractmethod
     def first_token(self, template: Float[Array, "*shape"]) -> PyTree:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import NamedTuple, Self
+from typing import ClassVar, NamedTuple, Self
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -84,6 +84,8 @@ class RWADMM(RelayAlgorithm):
     step
         tau; None for the public choice.
     """
+
+    tells_neighbours: ClassVar[bool] = True
 
     problem: Problem
     step: float | None = eqx.field(static=True, default=None)

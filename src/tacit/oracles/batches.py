@@ -34,7 +34,8 @@ class BatchOracle(Oracle):
 
     Poisson batches take every record independently with probability q; the sum is divided by q m_i.
     Batches of a fixed size are b = max(1, round(q n)) of the agent's m_i >= n records without
-    replacement, every set equally likely; the sum is divided by b.
+    replacement, every set equally likely; the sum is divided by b. If b = n, nothing is drawn: it
+    is the mean over all m_i.
 
     **Guarantee.** `draw` sees how many records there are and none of them. Poisson batches are
     accounted for as `Sampled` at rate q, those of a fixed size as `FixedSize(b, n)`. An agent with
@@ -74,18 +75,25 @@ class BatchOracle(Oracle):
         return self.asked_rate if self.records is None else self._size / self.records
 
     @property
+    def _whole(self) -> bool:
+        """Whether a batch of fixed size would be all of the smallest agent's records."""
+        return self._size == self.records
+
+    @property
     @override
     def batch_size(self) -> int | None:
-        """The size b; None for Poisson batches."""
-        return None if self.records is None else self._size
+        """The size b; None for Poisson batches, and where nothing is drawn."""
+        return None if self.records is None or self._whole else self._size
 
     @property
     def _size(self) -> int:
         return max(1, round(self.asked_rate * (self.records or 1)))
 
     def expected_size(self, count: float | Array | HostArray) -> Any:
-        """Return q m_i, or b."""
-        return self.asked_rate * count if self.records is None else self._size + 0 * count
+        """Return q m_i, or b; m_i where nothing is drawn."""
+        if self.records is None:
+            return self.asked_rate * count
+        return 1.0 * count if self._whole else self._size + 0 * count
 
     def share(self, spec: Spec) -> Float[HostArray, " A"]:
         """Return the expected size of a batch over m_i, for every agent."""
@@ -113,6 +121,8 @@ class BatchOracle(Oracle):
     def draw(self, key: Key, rows: int, count: Float[Array, ""]) -> Drawn:
         if self.records is None:
             return poisson_draw(key, self.asked_rate, rows)
+        if self._whole:
+            return Drawn(None, jnp.ones(rows, bool))
         return Drawn(distinct(key, self._size, count), jnp.ones(self._size, bool))
 
     @override

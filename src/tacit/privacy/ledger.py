@@ -289,7 +289,7 @@ def _sampling(book: Ledger, where: HostArray) -> str:
     rate = float(book.rates[tuple(where)])
     size = int(book.sizes[tuple(where)])
     fixed = f" in batches of {size}" if size else ""
-    return "" if rate == 1 else f" and sampling rate {rate:.9g}{fixed}"
+    return "" if rate == 1 and not size else f" and sampling rate {rate:.9g}{fixed}"
 
 
 def _honest_variance(variance: HostArray, colluders: int) -> HostArray:
