@@ -38,9 +38,9 @@ PROBLEM = (
     "smooth each step over neighbouring columns with strength v, to even out the noise (Laplacian "
     "smoothing).",
     "Privacy is counted by epsilon and delta: the smaller, the less can be learned about any one "
-    "record. Every point here has the same total for the whole run, computed by an exact "
-    "accountant; the methods of the paper take the same number of steps. The objective gap is how "
-    "far the objective stays above its minimum without privacy; lower is better.",
+    "record. Every point here has the same total for the whole run, computed by a numerical "
+    "accountant that rounds up; the methods of the paper take the same number of steps. The "
+    "objective gap is how far the objective stays above its minimum without privacy; lower is better.",
 )
 
 

@@ -70,8 +70,8 @@ def _methods(cells: list[Cell], loss: str) -> Figure:
     return Figure(
         name,
         f"{name}: methods at epsilon {EQUAL:g} ({loss} regression)",
-        "All methods send equally many numbers and spend the same total. The published ones only "
-        "claim that total.",
+        "All sound methods spend the same total and send equally many numbers, but for the trusted "
+        "holder, who sends none. The published ones only claim that total, and send two thirds.",
         "DP-RECAL has the smallest error of all at the same budget.",
         tuple(panels),
     )
@@ -105,10 +105,10 @@ def leak_figure(leaks: tuple[Leak, ...]) -> Figure:
     return Figure(
         "Figure 9",
         "Figure 9: one record of ijcnn1, read off the links",
-        "An agent has one record. Someone who reads every link turns what enters and leaves it "
-        "into a gradient (tacit.as_published.recover), and the gradient of one record is a "
-        "multiple of that record. No attack by optimisation is needed. Error: mean square "
-        "difference of the record and the guess, both of norm 1.",
+        "An agent has one record; there is no regulariser. Someone who reads every link turns what "
+        "enters and leaves it into a gradient (tacit.as_published.recover), and the gradient of "
+        "one record is a multiple of that record. No attack by optimisation is needed. Error: "
+        "mean square difference of the record and the guess, both of norm 1.",
         "with DP-RECAL the attacker's error stays large, without noise it falls to 0.",
         (Panel("activation of the agent", "mean square error", curves, log_y=True),),
     )

@@ -94,9 +94,10 @@ def images(data: Dataset, *, seed: int, quick: bool) -> Gallery:
 
 
 _NOTES = (
-    "DP-RECAL as published sends what determines the exact gradient, whatever its noise, so its "
-    "pictures come back as if there were none: its true epsilon is infinite. The paper does not "
-    "say how its eavesdropper deduced gradients; this one solves the equations of the links.",
+    "DP-RECAL as published, here without a regulariser, sends what determines the exact gradient, "
+    "whatever its noise, so its pictures come back as if there were none: its true epsilon is "
+    "infinite. The paper does not say how its eavesdropper deduced gradients; this one solves the "
+    "equations of the links.",
     "The sound form asks for noised gradients; the same eavesdropper gets the noised answers. Its "
     "totals are exact. Noise that stops these attacks is far from a guarantee: a failed attack "
     "shows that this attack failed, which is why the column of epsilon 10,000 is here.",

@@ -25,8 +25,9 @@ PROBLEM = (
     "The paper proposes DP-RECAL, a relay method that adds noise to one of the two vectors of the "
     "token. It counts how often an agent is asked (the privacy leakage frequency, PLF) and says "
     "that fewer questions cost less privacy, which is right. But its noise is in the wrong place: "
-    "what an agent keeps is exact, and whoever reads the links recovers every gradient. So the "
-    "published form has no privacy at all, whatever epsilon it claims.",
+    "what an agent keeps is exact. Whoever reads the links recovers, without a regulariser, every "
+    "gradient but each agent's last one, and with |x|_1 differences of gradients where the model "
+    "is not 0. So the published form has no privacy, whatever epsilon it claims.",
     "The sound form asks for a noised gradient and runs the same recursion on it. Everything here "
     "that carries an epsilon is a sound form, with the total computed exactly; what is published "
     "is shown beside it and says what it claims.",
@@ -47,7 +48,8 @@ def settings_of(scale: Scale) -> tuple[tuple[str, str], ...]:
         ("observer", "messages: every link is read"),
         ("bound on a record's coefficient", "linear 2, logistic 1: as large as a residual can be "
          "while predictions lie in [-1, 1], and the Lipschitz constant"),
-        ("RECAL", f"{scale.hops:,} hops of 3 vectors; every other method sends as many vectors"),
+        ("RECAL", f"{scale.hops:,} hops of 3 vectors; every other sound method without a "
+         "trusted holder sends as many vectors, a published one two thirds of it"),
         ("step sizes", "each method's own, from public facts; nothing was tuned"),
         ("published methods", f"c = that bound, R = {DECAY:g} (the paper names neither), reading A "
          "of Algorithm 1; alpha = 1.8 / (L + 1), for gossip 1 / (L + 1); PLF of gossip "
