@@ -216,6 +216,19 @@ def test_a_relay_spends_by_participation_and_the_busiest_agent_spends_the_budget
     assert np.all(gossip.ledger.asked)
 
 
+@pytest.mark.parametrize("method", [RECAL, Walkman, RWADMM])
+def test_with_a_cap_the_last_half_of_the_models_that_were_made_is_averaged(method):
+    walk = uniform_walk(ring(4), 60, seed=0).capped(6)
+    made = planned(method(LOGISTIC), make_shards(), walk, rounds=60)
+    assert np.sum(walk.awake[30:]) < 6  # by hop, the last half holds few models
+    done = run(made, make_shards(), runtime="simulate", seed=0, keep=frozenset(KEPT))
+    token = done.trace.messages
+    models = np.asarray(token.models if method is RWADMM else token.model)[:, 0]
+    models = models.mean(axis=1) if method is RWADMM else models
+    awake = models[walk.awake]
+    np.testing.assert_allclose(done.model, awake[len(awake) // 2 :].mean(axis=0), rtol=1e-9)
+
+
 def test_a_capped_agent_passes_the_token_on_and_answers_nothing():
     walk = uniform_walk(star(4), 40, seed=0).capped(5)
     made = planned(RECAL(LOGISTIC), make_shards(), walk, rounds=40)

@@ -7,6 +7,7 @@ from abc import abstractmethod
 from typing import NamedTuple, Self
 
 import equinox as eqx
+import numpy as np
 from jaxtyping import Float
 from typing_extensions import override
 
@@ -85,7 +86,8 @@ class NoisedGossip(GossipAlgorithm):
     @override
     def schedule(self, spec: Spec, rounds: int, noise: Noise) -> dict[str, HostArray]:
         limit, _ = self.limit(smoothness_of(spec))
-        return steps_and_averaging(self.step, limit, spec, noise, rounds=rounds, sweeps=rounds)
+        awake = np.ones(rounds, bool)
+        return steps_and_averaging(self.step, limit, spec, noise, awake=awake, sweeps=rounds)
 
     @override
     def start(self, template: Float[Array, "*shape"]) -> GossipState:

@@ -10,11 +10,11 @@ from jaxtyping import Float
 from typing_extensions import override
 
 from tacit import checks
-from tacit.algorithms.algorithm import Noise, RelayAlgorithm, Turn
-from tacit.algorithms.steps import checked_step, smoothness_of, steps_and_averaging
+from tacit.algorithms.algorithm import Noise, Turn
+from tacit.algorithms.noised_relay import NoisedRelay
+from tacit.algorithms.steps import smoothness_of
 from tacit.network import Mixing, Walk
 from tacit.oracles import Point
-from tacit.problems import Problem
 from tacit.spec import Spec
 from tacit.typing import Array, HostArray
 
@@ -35,7 +35,7 @@ class RecalState(NamedTuple):
     token: RecalToken
 
 
-class RECAL(RelayAlgorithm):
+class RECAL(NoisedRelay):
     r"""RECAL (Wang et al. 2024) on noised gradients: the sound form of DP-RECAL.
 
     The problem is min sum_i s f_i(y_i) + A s r(x) with y_i = x, s the objective scale. The holder i
@@ -64,40 +64,32 @@ class RECAL(RelayAlgorithm):
 
     Attributes
     ----------
-    problem
-        Supplies the regulariser and the constraint; its loss is not used.
-    step
-        alpha s; None for the public choice.
+    problem, step
+        As for `NoisedRelay`; the step is alpha s.
     objective_scale
         s; None for 10 / L.
     """
 
-    problem: Problem
-    step: float | None = eqx.field(static=True, default=None)
     objective_scale: float | None = eqx.field(static=True, default=None)
-    agents: int = eqx.field(static=True, default=0)
 
     def __check_init__(self) -> None:
         if self.objective_scale is not None:
             checks.positive("objective_scale", self.objective_scale)
 
     @override
+    def limit(self, spec: Spec) -> tuple[float, str]:
+        smoothness = smoothness_of(spec)
+        scale = self.objective_scale or 10 / smoothness
+        return 2 / (smoothness + 1 / scale), "2 / (L + 1/s)"
+
+    @override
     def fitted(self, spec: Spec, network: Mixing | Walk | None) -> Self:
         scale = self.objective_scale or 10 / smoothness_of(spec)
-        if self.step is not None:
-            checked_step("RECAL", self.step, _limit(spec, scale), "2 / (L + 1/s)")
-        return dataclasses.replace(self, objective_scale=scale, agents=spec.agents)
+        return dataclasses.replace(super().fitted(spec, network), objective_scale=scale)
 
     @override
     def schedule(self, spec: Spec, rounds: int, noise: Noise) -> dict[str, HostArray]:
-        values = steps_and_averaging(
-            self.step,
-            _limit(spec, self._scale),
-            spec,
-            noise,
-            rounds=rounds,
-            sweeps=rounds / spec.agents,
-        )
+        values = super().schedule(spec, rounds, noise)
         return values | {"step_size": values["step_size"] / self._scale}
 
     @property
@@ -138,7 +130,3 @@ class RECAL(RelayAlgorithm):
     @override
     def model(self, token: RecalToken) -> Float[Array, "*shape"]:
         return token.average
-
-
-def _limit(spec: Spec, scale: float) -> float:
-    return 2 / (smoothness_of(spec) + 1 / scale)

@@ -11,14 +11,14 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from typing_extensions import override
 
-from tacit.algorithms.algorithm import Noise, RelayAlgorithm, Turn
-from tacit.algorithms.steps import checked_step, smoothness_of, steps_and_averaging
+from tacit.algorithms.algorithm import Turn
+from tacit.algorithms.noised_relay import NoisedRelay
+from tacit.algorithms.steps import smoothness_of
 from tacit.errors import InputError
 from tacit.network import Graph, Mixing, Walk
 from tacit.oracles import Point
-from tacit.problems import Problem
 from tacit.spec import Spec
-from tacit.typing import Array, HostArray
+from tacit.typing import Array
 
 
 class Incidence(eqx.Module):
@@ -49,7 +49,7 @@ class RWToken(NamedTuple):
     average: Float[Array, "*shape"]
 
 
-class RWADMM(RelayAlgorithm):
+class RWADMM(NoisedRelay):
     r"""A reconstruction of random-walk ADMM (Shah and Avrachenkov 2018) on noised gradients.
 
     **What is reconstructed.** Wang et al. 2024 compare with "RWADMM" and print none of its
@@ -79,32 +79,24 @@ class RWADMM(RelayAlgorithm):
 
     Attributes
     ----------
-    problem
-        Supplies the regulariser and the constraint; its loss is not used.
-    step
-        tau; None for the public choice.
+    problem, step
+        As for `NoisedRelay`; the step is tau.
     """
 
     tells_neighbours: ClassVar[bool] = True
 
-    problem: Problem
-    step: float | None = eqx.field(static=True, default=None)
     incidence: Incidence | None = None
 
     @override
-    def fitted(self, spec: Spec, network: Mixing | Walk | None) -> Self:
-        if self.step is not None:
-            checked_step("RWADMM", self.step, 1 / smoothness_of(spec), "1 / L")
-        if not isinstance(network, Walk):
-            return self
-        return dataclasses.replace(self, incidence=incidence_of(network.graph))
+    def limit(self, spec: Spec) -> tuple[float, str]:
+        return 1 / smoothness_of(spec), "1 / L"
 
     @override
-    def schedule(self, spec: Spec, rounds: int, noise: Noise) -> dict[str, HostArray]:
-        limit = 1 / smoothness_of(spec)
-        return steps_and_averaging(
-            self.step, limit, spec, noise, rounds=rounds, sweeps=rounds / spec.agents
-        )
+    def fitted(self, spec: Spec, network: Mixing | Walk | None) -> Self:
+        made = super().fitted(spec, network)
+        if not isinstance(network, Walk):
+            return made
+        return dataclasses.replace(made, incidence=incidence_of(network.graph))
 
     @override
     def start(self, template: Float[Array, "*shape"]) -> RWToken:

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
-import equinox as eqx
 from jaxtyping import Float
 from typing_extensions import override
 
-from tacit.algorithms.algorithm import Noise, RelayAlgorithm, Turn
-from tacit.algorithms.steps import checked_step, smoothness_of, steps_and_averaging
-from tacit.network import Mixing, Walk
+from tacit.algorithms.algorithm import Turn
+from tacit.algorithms.noised_relay import NoisedRelay
+from tacit.algorithms.steps import smoothness_of
 from tacit.oracles import Point
-from tacit.problems import Problem
 from tacit.spec import Spec
-from tacit.typing import Array, HostArray
+from tacit.typing import Array
 
 
 class WalkmanToken(NamedTuple):
@@ -34,7 +31,7 @@ class WalkmanState(NamedTuple):
     token: WalkmanToken
 
 
-class Walkman(RelayAlgorithm):
+class Walkman(NoisedRelay):
     r"""Walkman with linearised steps (Mao et al. 2020) on noised gradients.
 
     The holder i of the token m = (1/A) sum_j (y_j - z_j) asks for the gradient of f_i at its copy
@@ -46,36 +43,20 @@ class Walkman(RelayAlgorithm):
         m+  = m + ((y_i+ - z_i+) - (y_i - z_i)) / A
 
     A sweep of A hops moves x like a gradient step of size a. Steps of 1/L and more were seen to
-    diverge, 1/(2 L) was not; 1/L is therefore refused, and half of it or less taken
-    (`tacit.algorithms.steps.step_within`). With noise the last half of the models is averaged.
+    diverge, 1/(2 L) was not; 1/L is therefore refused.
 
     **Guarantee.** Copies, duals and the token are functions of noised answers and public constants
     alone, so a run is post-processing of the adaptive composition of its answers.
 
     Attributes
     ----------
-    problem
-        Supplies the regulariser and the constraint; its loss is not used.
-    step
-        a; None for the public choice.
+    problem, step
+        As for `NoisedRelay`; the step is a.
     """
 
-    problem: Problem
-    step: float | None = eqx.field(static=True, default=None)
-    agents: int = eqx.field(static=True, default=0)
-
     @override
-    def fitted(self, spec: Spec, network: Mixing | Walk | None) -> Self:
-        if self.step is not None:
-            checked_step("Walkman", self.step, 1 / smoothness_of(spec), "1 / L")
-        return dataclasses.replace(self, agents=spec.agents)
-
-    @override
-    def schedule(self, spec: Spec, rounds: int, noise: Noise) -> dict[str, HostArray]:
-        limit = 1 / smoothness_of(spec)
-        return steps_and_averaging(
-            self.step, limit, spec, noise, rounds=rounds, sweeps=rounds / spec.agents
-        )
+    def limit(self, spec: Spec) -> tuple[float, str]:
+        return 1 / smoothness_of(spec), "1 / L"
 
     @override
     def start(self, template: Float[Array, "*shape"]) -> WalkmanState:

@@ -40,7 +40,8 @@ PROBLEM = (
     "Privacy is counted by epsilon and delta: the smaller, the less can be learned about any one "
     "record. Every point here has the same total for the whole run, computed by a numerical "
     "accountant that rounds up; the methods of the paper take the same number of steps. The "
-    "objective gap is how far the objective stays above its minimum without privacy; lower is better.",
+    "objective gap is how far the objective stays above its minimum without privacy; lower is "
+    "better.",
 )
 
 
