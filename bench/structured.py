@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import jax
 import numpy as np
 
-from bench.clock import alternating, read_bandwidth
+from bench.clock import alternating, median_seconds, read_bandwidth
 from tacit.algorithms import SADMM
 from tacit.datasets import load, split
 from tacit.door import Live, Private
@@ -72,9 +72,17 @@ def sadmm_epoch() -> dict[str, float]:
         "numpy_microseconds_per_step": 1e6 * theirs / steps,
         "times_faster_than_numpy": theirs / mine,
         "times_the_memory_bound": mine / bound,
+        "microseconds_to_gather_its_rows": 1e6 * gathering(features[0]),
         "sixty_runs_over_one": sixty / one,
         "sixty_runs_times_faster_than_numpy": 60 * (theirs / mine) * one / sixty,
     }
+
+
+def gathering(features: jax.Array, *, steps: int = 100) -> float:
+    """Return the seconds that the random rows of one step take, gathered for many steps at once."""
+    rows = np.random.default_rng(0).integers(0, len(features), steps * BATCH)
+    gather = jax.jit(lambda x, places: x.at[places].get(mode="promise_in_bounds"))
+    return median_seconds(lambda: gather(features, rows).block_until_ready(), repeats=25) / steps
 
 
 def sadmm_scaling() -> dict[str, float]:
