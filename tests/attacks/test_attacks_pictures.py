@@ -150,3 +150,19 @@ def test_the_command_names_the_data_it_takes(capsys):
     assert "mnist, fashion_mnist" in capsys.readouterr().err
     with pytest.raises(InputError, match="square pictures"):
         builder.images(load("breast_cancer"), seed=0, quick=True)
+
+
+def test_pictures_in_colour_are_shown_pixel_by_pixel():
+    record = np.arange(12.0)  # red, green and blue of 2 x 2 pixels, one after the other
+    shown = builder._square(record)
+    assert shown.shape == (2, 2, 3)
+    np.testing.assert_array_equal(shown[0, 1], [1, 5, 9])
+    assert builder._square(np.arange(4.0)).shape == (2, 2)
+    assert builder._layout(13) == (0, 0)
+
+
+def test_the_cats_and_dogs_have_their_two_of_ten_classes():
+    pair = load("breast_cancer")
+    pets = builder._of_ten(pair)
+    assert (pets.classes, pets.task) == (10, "multiclass")
+    np.testing.assert_array_equal(pets.targets, np.where(pair.targets < 0, 3, 5))

@@ -15,11 +15,11 @@ from tacit.cli.train import check_seed
 if TYPE_CHECKING:
     from tacit.reproductions.gallery import Block, Gallery
 
-_DATA = ("mnist", "fashion_mnist")
+_DATA = ("mnist", "fashion_mnist", "cifar10")
 
 
 def attack(
-    data: Annotated[str, typer.Argument(help="mnist or fashion_mnist.", metavar="DATA")],
+    data: Annotated[str, typer.Argument(help="mnist, fashion_mnist or cifar10.", metavar="DATA")],
     quick: Annotated[
         bool, typer.Option("--quick", help="Fewer pictures and shorter searches.")
     ] = False,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from typing import Any
 
@@ -16,15 +17,15 @@ from tacit import checks
 from tacit.errors import InputError
 from tacit.oracles.drawn import Drawn, gathered
 from tacit.oracles.oracle import Oracle
-from tacit.oracles.poisson import capacity, poisson_draw
+from tacit.oracles.poisson import poisson_draw
 from tacit.oracles.without_replacement import distinct
 from tacit.privacy import Adjacency, ReplaceOne, ZeroOut
 from tacit.problems import Shard
 from tacit.spec import Spec
 from tacit.typing import Array, HostArray, Key
 
-# a batch is read in pieces that hold it but once in so many times
-_SELDOM = 0.01
+# slots for a record of a batch: the twentieth of them that pass all over hold none
+_SLOTS = 1.06
 # counts up to here are whole numbers in single precision
 _MOST_RECORDS = 2**24
 
@@ -160,7 +161,8 @@ class BatchOracle(Oracle):
         """Return how many slots are read at a time."""
         if self.records is not None:
             return room
-        return min(room, capacity(rows, self.sampling_rate, chance=_SELDOM))
+        usual = self.sampling_rate * rows
+        return min(room, math.ceil(_SLOTS * usual + math.sqrt(usual)))
 
 
 def refuse_unsampled(adjacency: Adjacency) -> None:

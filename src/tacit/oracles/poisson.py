@@ -59,8 +59,8 @@ def poisson_draw(key: Key, rate: float, rows: int) -> Drawn:
     return Drawn(jnp.minimum(after - 1, rows - 1), found & (after <= rows))
 
 
-def capacity(records: int, rate: float, *, chance: float = OVERFLOW) -> int:
-    """Return a number of slots that is enough for a batch but with that chance, 1e-40.
+def capacity(records: int, rate: float) -> int:
+    """Return a number of slots that is enough for a batch but with a chance of 1e-40.
 
     The least k with P(Binomial(M, q) >= k) <= exp(-M KL(k/M, q)) <= 1e-40 (Chernoff), and one slot
     for every time that G records are passed over.
@@ -74,7 +74,7 @@ def capacity(records: int, rate: float, *, chance: float = OVERFLOW) -> int:
     share = most / records
     missing = np.maximum(1 - share, np.finfo(float).tiny)
     divergence = share * np.log(share / rate) + (1 - share) * np.log(missing / (1 - rate))
-    enough = most[records * divergence >= -math.log(chance)]
+    enough = most[records * divergence >= -math.log(OVERFLOW)]
     least = int(enough[0]) if enough.size else records
     return least + 1 + records // _longest(rate, records)
 

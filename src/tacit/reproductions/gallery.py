@@ -20,7 +20,7 @@ from tacit.typing import HostArray
 
 @dataclass(frozen=True, eq=False)
 class Tile:
-    """Grey pixels, and how close they are to the original; None where that is not said.
+    """Pixels, grey or red, green, blue, and how close they are to the original; None if not said.
 
     Attributes
     ----------
@@ -30,7 +30,7 @@ class Tile:
         Peak signal-to-noise ratio in decibels, after the same scaling.
     """
 
-    pixels: Float[HostArray, "H W"]
+    pixels: Float[HostArray, "H W *3"]
     error: float | None = None
     psnr: float | None = None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
@@ -14,6 +15,7 @@ from tacit.attacks import (
     Closeness,
     Seen,
     class_sums,
+    closeness,
     dlg,
     gradinversion,
     inverting_gradients,
@@ -21,6 +23,7 @@ from tacit.attacks import (
     rank_one,
 )
 from tacit.datasets import Dataset
+from tacit.datasets.cifar import CAT, DOG
 from tacit.errors import InputError
 from tacit.reproductions.gallery import Block, Gallery, Tile
 from tacit.reproductions.wang2024.overheard import DELTA, VISITS, Scene, as_published, scene, sound
@@ -55,7 +58,8 @@ def images(data: Dataset, *, seed: int, quick: bool) -> Gallery:
     Parameters
     ----------
     data
-        Square grey pictures with classes: MNIST or Fashion-MNIST.
+        Square pictures with classes, grey or in three colours: MNIST, Fashion-MNIST or CIFAR-10,
+        whose cats and dogs are two of its ten classes here.
     seed
         Of the pictures drawn, the noise and the searches' starts.
     quick
@@ -66,11 +70,12 @@ def images(data: Dataset, *, seed: int, quick: bool) -> Gallery:
     InputError
         If the records are not square pictures with more than two classes.
     """
-    side = math.isqrt(data.features.shape[1])
-    if side**2 != data.features.shape[1] or data.task != "multiclass":
+    data = _of_ten(data) if data.name == "cifar10" else data
+    side, _ = _layout(data.features.shape[1])
+    if not side or data.task != "multiclass":
         raise InputError(
-            f"{data.name} does not hold square pictures of several classes; take mnist or "
-            "fashion_mnist"
+            f"{data.name} does not hold square pictures of several classes; take mnist, "
+            "fashion_mnist or cifar10"
         )
     effort = QUICK if quick else FULL
     methods = _methods(effort, (side, side))
@@ -83,7 +88,8 @@ def images(data: Dataset, *, seed: int, quick: bool) -> Gallery:
         question=(
             "What does an eavesdropper on all links make of an agent that holds a single picture? "
             "Below every picture: its relative error after the best scaling (0 is exact, 1 no "
-            f"better than nothing) and its peak signal-to-noise ratio. Delta is {DELTA:g}."
+            "better than nothing) and its peak signal-to-noise ratio. A uniform grey has an error "
+            f"of {_grey(subject, effort.pictures):.2g}. Delta is {DELTA:g}."
         ),
         paper_shows=(
             "Without privacy the pictures are recovered; from DP-RECAL all three attacks get noise."
@@ -191,6 +197,28 @@ def _original(subject: Scene, agent: int) -> Tile:
     return Tile(_square(subject.pictures(agent)[0]))
 
 
+def _of_ten(data: Dataset) -> Dataset:
+    """Return the cats and dogs of CIFAR-10 under their own labels, for a model of ten classes."""
+    labels = np.where(data.targets < 0, CAT, DOG)
+    return dataclasses.replace(data, task="multiclass", classes=10, targets=labels)
+
+
+def _grey(subject: Scene, pictures: int) -> float:
+    """Return the mean error of a uniform picture, against which others can be read."""
+    truths = [subject.pictures(agent)[0] for agent in range(pictures)]
+    return float(np.mean([closeness(np.ones_like(truth), truth).error for truth in truths]))
+
+
+def _layout(size: int) -> tuple[int, int]:
+    """Return side and colours of a square picture of so many values; side 0 if it is none."""
+    for colours in (1, 3):
+        side = math.isqrt(size // colours)
+        if colours * side**2 == size:
+            return side, colours
+    return 0, 0
+
+
 def _square(record: HostArray) -> HostArray:
-    side = math.isqrt(record.size)
-    return record.reshape(side, side)
+    """Return a record, stored colour by colour, as pixels `(H, W)` or `(H, W, 3)`."""
+    side, colours = _layout(record.size)
+    return np.moveaxis(record.reshape(colours, side, side), 0, -1).squeeze()

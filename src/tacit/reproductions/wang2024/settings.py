@@ -65,7 +65,7 @@ class Scale:
 
 FULL = Scale(
     sets=SETS, losses=LOSSES, records=40_000, hops=2400, repetitions=3, published_repetitions=2,
-    sizes=(4, 8, 16, 32), most_rounds=4000, optimum_tol=1e-6, solver_rounds=40, images=("mnist",),
+    sizes=(4, 8, 16, 32), most_rounds=4000, optimum_tol=1e-6, solver_rounds=40, images=SETS[1:],
 )  # fmt: skip
 QUICK = Scale(
     sets=SETS[:2], losses=LOSSES, records=1_600, hops=480, repetitions=2, published_repetitions=1,
