@@ -522,7 +522,7 @@ def test_generated_bad_input_never_shows_a_traceback_or_writes(small, capsys, ba
 
 
 @settings(
-    max_examples=100,
+    max_examples=40,  # of four commands each
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture],

@@ -147,5 +147,5 @@ def test_dp_sgd_trains_on_batches_within_its_budget():
     assert 4.999 < run.certificate.epsilon <= 5.0
     assert run.certificate.mu is None
     assert run.metrics.test_error < 0.25
-    default = dataclasses.replace(request, sampling_rate=None, rounds=2)
+    default = dataclasses.replace(request, sampling_rate=None, rounds=2, epsilon=math.inf)
     assert train(dataset, default, reference=False).plan.program.oracles[0].sampling_rate == 0.1

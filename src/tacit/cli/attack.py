@@ -41,7 +41,11 @@ def attack(
 
         emit(strict(made.to_dict()))
         return
-    typer.echo("\n\n".join([made.title, *(_text(block) for block in made.blocks), *made.notes]))
+    typer.echo(
+        "\n\n".join(
+            [made.title, made.question, *(_text(block) for block in made.blocks), *made.notes]
+        )
+    )
     where = "No pictures were written; --out DIR writes them"
     typer.echo("\n" + (where if out is None else f"Pictures: {out / 'index.html'}"))
 
