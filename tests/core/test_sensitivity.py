@@ -49,6 +49,7 @@ def shards_of(loss, draw, records=3, features=2):
     return pack(x, y, [np.arange(records)], record_norm=1.5, precision="float64", enforce="clip")
 
 
+@jax.jit
 def answer(oracle, shards, x):
     private = Private(shards.stacked, jnp.asarray(shards.counts, jnp.float64))
     return jax.vmap(oracle.exact, (0, 0, None))(private.shard, private.records, Point(x))[0]

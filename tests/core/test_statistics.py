@@ -64,6 +64,7 @@ def planned(problem, shards, terms, precision="float64", bound=1.0):
     )
 
 
+@jax.jit
 def answer(oracle, shards):
     return oracle.exact(shards.shard(0), float(shards.counts[0]), Point(jnp.zeros(2)))
 
@@ -220,10 +221,8 @@ def test_the_noise_of_the_matrix_stays_below_the_edge_on_average():
     """E of the largest eigenvalue <= nu sqrt(2 D), near-sharp; nu is a coordinate's deviation."""
     for features, share in ((3, 0.5), (40, 0.85)):
         noise = np.random.default_rng(0).standard_normal((2000, statistics_size(features)))
-        largest = [
-            np.linalg.eigvalsh(np.asarray(unpacked(jnp.asarray(v), features)[0]))[-1]
-            for v in noise[: 4000 // features]
-        ]
+        grams = jax.vmap(lambda v, n=features: unpacked(v, n)[0])(noise[: 4000 // features])
+        largest = np.linalg.eigvalsh(np.asarray(grams))[:, -1]
         edge = math.sqrt(2 * features)
         assert share * edge < np.mean(largest) < edge
 
