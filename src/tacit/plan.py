@@ -44,7 +44,7 @@ from tacit.privacy import (
 from tacit.program import Program, cast
 from tacit.spec import Spec
 from tacit.typing import HostArray, Precision
-from tacit.wiring import Network, Star, asked_kinds, of_those_asked, wired
+from tacit.wiring import Network, Star, asked_kinds, for_all_rounds, of_those_asked, wired
 
 MOST_ANSWERS = 10**8
 MOST_EPSILON = 1e6
@@ -316,23 +316,21 @@ def _multiplier(design: _Design, kinds: HostArray) -> float:
 def _draft(
     design: _Design, kinds: HostArray, noise: Noise, observer: Observer, precision: Precision
 ) -> _Draft:
-    spec, norm, size = design.spec, design.mechanism.norm, Size(*kinds.shape)
-    adjacency = design.terms.adjacency
-    schedules = design.algorithm.schedule(spec, size.rounds, noise)
+    spec, oracles, size = design.spec, design.oracles, Size(*kinds.shape)
+    adjacency, norm = design.terms.adjacency, design.mechanism.norm
+    made = functools.partial(design.algorithm.schedule, spec, noise=noise)
+    schedules = for_all_rounds(design.network, size.rounds, made)
     bounds = tuple(
-        oracle.bound(spec, adjacency, norm=norm, size=size, values=schedules)
-        for oracle in design.oracles
+        oracle.bound(spec, adjacency, norm=norm, size=size, values=schedules) for oracle in oracles
     )
-    for oracle, bound in zip(design.oracles, bounds, strict=True):
+    for oracle, bound in zip(oracles, bounds, strict=True):
         check_sampling(oracle, bound, spec=spec, norm=norm, size=size, values=schedules)
     asked = design.asked(kinds)
     sensitivity = _by_kind([bound.value for bound in bounds], asked)
-    weighted = [
-        b.value * o.relative_multiplier for b, o in zip(bounds, design.oracles, strict=True)
-    ]
+    weighted = [b.value * o.relative_multiplier for b, o in zip(bounds, oracles, strict=True)]
     scale = _scales(_by_kind(weighted, asked), noise.multiplier, observer)
-    rates = np.array([oracle.sampling_rate for oracle in design.oracles])[np.maximum(asked, 0)]
-    sizes = np.array([oracle.batch_size or 0 for oracle in design.oracles])[np.maximum(asked, 0)]
+    rates = np.array([oracle.sampling_rate for oracle in oracles])[np.maximum(asked, 0)]
+    sizes = np.array([oracle.batch_size or 0 for oracle in oracles])[np.maximum(asked, 0)]
     ledger = Ledger(asked, sensitivity, scale, design.mechanism, rates, design.inside, sizes)
     return _Draft(schedules, bounds, ledger, _program(design, kinds, schedules, scale, precision))
 

@@ -7,6 +7,7 @@ token: only it is asked, and what it sends is the next holder's inbox.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TypeAlias
 
 import equinox as eqx
@@ -137,6 +138,20 @@ def asked_kinds(network: Network, kinds: Int[HostArray, "T E"], agents: int) -> 
         return everyone
     holds = (network.holders == np.arange(agents)[:, None]) & network.awake
     return np.where(holds[:, :, None], everyone, NO_QUESTION)
+
+
+def for_all_rounds(
+    network: Network, rounds: int, schedule: Callable[[int], dict[str, HostArray]]
+) -> dict[str, HostArray]:
+    """Return schedules `(..., T)` made for as many rounds as somebody takes part in.
+
+    At the hops of a relay that only pass the token on, nobody reads them: they repeat what is
+    before.
+    """
+    if not isinstance(network, Walk):
+        return schedule(rounds)
+    own = np.cumsum(network.awake) - 1
+    return {name: values[..., own] for name, values in schedule(int(own[-1]) + 1).items()}
 
 
 def of_those_asked(network: Network, values: Float[HostArray, "A T E"]) -> HostArray:

@@ -96,7 +96,10 @@ class Algorithm(eqx.Module):
 
     @abstractmethod
     def schedule(self, spec: Spec, rounds: int, noise: Noise) -> dict[str, HostArray]:
-        """Return the named schedules, each `(T,)` or, where agents differ, `(A, T)`."""
+        """Return the named schedules, each `(T,)` or, where agents differ, `(A, T)`.
+
+        T counts the rounds in which somebody takes part; the plan fills in the others.
+        """
 
     @abstractmethod
     def start(self, template: Float[Array, "*shape"]) -> PyTree:

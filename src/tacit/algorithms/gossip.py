@@ -7,7 +7,6 @@ from abc import abstractmethod
 from typing import NamedTuple, Self
 
 import equinox as eqx
-import numpy as np
 from jaxtyping import Float
 from typing_extensions import override
 
@@ -86,8 +85,7 @@ class NoisedGossip(GossipAlgorithm):
     @override
     def schedule(self, spec: Spec, rounds: int, noise: Noise) -> dict[str, HostArray]:
         limit, _ = self.limit(smoothness_of(spec))
-        awake = np.ones(rounds, bool)
-        return steps_and_averaging(self.step, limit, spec, noise, awake=awake, sweeps=rounds)
+        return steps_and_averaging(self.step, limit, spec, noise, rounds=rounds, sweeps=rounds)
 
     @override
     def start(self, template: Float[Array, "*shape"]) -> GossipState:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 
 from tacit.algorithms.algorithm import Noise
 from tacit.errors import InputError
@@ -27,25 +27,11 @@ def step_within(limit: float, spec: Spec, noise: Noise, sweeps: float) -> float:
 
 
 def steps_and_averaging(
-    step: float | None,
-    limit: float,
-    spec: Spec,
-    noise: Noise,
-    *,
-    awake: Bool[HostArray, " T"],
-    sweeps: float,
+    step: float | None, limit: float, spec: Spec, noise: Noise, *, rounds: int, sweeps: float
 ) -> dict[str, HostArray]:
-    """Return `step_size`, the one given or else `step_within` the limit, and `averaging`.
-
-    Parameters
-    ----------
-    awake
-        Which rounds take part; the average is over these alone.
-    """
+    """Return `step_size`, the one given or else `step_within` the limit, and `averaging`."""
     size = step or step_within(limit, spec, noise, sweeps)
-    weights = np.zeros(len(awake))
-    weights[awake] = averaging(int(np.sum(awake)), noise)
-    return {"step_size": np.full(len(awake), size), "averaging": weights}
+    return {"step_size": np.full(rounds, size), "averaging": averaging(rounds, noise)}
 
 
 def checked_step(name: str, step: float, limit: float, why: str) -> float:
