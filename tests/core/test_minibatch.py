@@ -19,6 +19,7 @@ from tacit.audit import replay
 from tacit.door import Live, Rival, batch_key, exact_answer, noise_key
 from tacit.errors import InputError, PrivacyError
 from tacit.oracles import Gradient, MinibatchGradient, PerturbedStep, Point, ProximalStep, Size
+from tacit.oracles.drawn import gathered
 from tacit.plan import plan
 from tacit.privacy import (
     Adjacency,
@@ -369,3 +370,22 @@ def test_a_name_stands_for_a_method_and_its_question():
     assert isinstance(method_named("dp-admm").oracle(choice), Gradient)
     assert isinstance(method_named("pvp").oracle(choice), ProximalStep)
     assert isinstance(method_named("dvp").oracle(choice), PerturbedStep)
+
+
+def test_a_batch_of_several_pieces_is_summed_whole():
+    rows, rate = 2_000, 0.01
+    shard = make_shards(agents=1, records=rows).shard(0)
+    question = MinibatchGradient(PROBLEM.loss, 1.0, rate)
+    query, count = Point(jnp.array([0.3, -0.2, 0.5])), jnp.asarray(float(rows))
+
+    @jax.jit
+    def both(key):
+        drawn = question.draw(key, rows, count)
+        whole = question.exact(gathered(shard, drawn), count, query)
+        slots = jnp.max(jnp.where(drawn.taken, jnp.arange(1, len(drawn.places) + 1), 0))
+        return question.exact_on(shard, drawn, count, query), whole, slots
+
+    pieces, whole, slots = jax.vmap(both)(jax.random.split(jax.random.key(0), 300))
+    usual = question._piece(rows, len(question.draw(jax.random.key(0), rows, count).places))
+    assert np.sum(slots > usual) > 10
+    np.testing.assert_allclose(pieces, whole, rtol=1e-10, atol=1e-14)
