@@ -73,6 +73,8 @@ class Measured:
         return Measured(float(value), 0.0, 0)
 
     def __str__(self) -> str:
+        if math.isnan(self.mean):
+            return "no number"
         spread = f" ± {self.spread:.4g}" if self.repetitions > 1 else ""
         return f"{self.mean:.4g}{spread}"
 
