@@ -8,9 +8,9 @@ OTHER  := .venv-diffprivlib
 
 .PHONY: demo test coverage bench bench-diffprivlib lint docs clean
 
-$(READY): pyproject.toml constraints.txt
+$(READY): pyproject.toml papers/pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]' --editable papers
 	touch $(READY)
 
 demo: $(READY)            ## a hundred agents train on UCI Adult under a total budget of epsilon 1

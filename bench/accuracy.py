@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from tacit.datasets import load
-from tacit.experiments import Request, train
+from tacit.training import Request, train
 
 ARMS = (
     ("noisy-gradient", "messages", 0.75),

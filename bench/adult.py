@@ -9,9 +9,10 @@ import numpy as np
 
 from tacit.algorithms import DPADMM, Choice, method_named
 from tacit.datasets import load, split
-from tacit.door import Live, Private
+from tacit.engine import behind_the_door
+from tacit.engine.door import Live, Private
+from tacit.engine.plan import Plan, Terms, plan
 from tacit.oracles import Gradient
-from tacit.plan import Plan, Terms, plan
 from tacit.privacy import Adjacency, Messages, ReplaceOne
 from tacit.problems import (
     L2,
@@ -23,7 +24,6 @@ from tacit.problems import (
     pack,
     public_facts,
 )
-from tacit.runtime import behind_the_door
 from tacit.typing import Precision
 
 AGENTS, ROUNDS, CLIP = 100, 100, 0.5

@@ -38,8 +38,8 @@ from pathlib import Path
 import numpy as np
 
 from tacit.datasets import load, split
-from tacit.experiments import Request, train
 from tacit.problems.norms import within_norm
+from tacit.training import Request, train
 
 NAMES = ("breast_cancer", "digits")
 EPSILONS = (1.0, 5.0)

@@ -15,9 +15,9 @@ import jax
 import numpy as np
 
 from bench.clock import fresh_process
-from tacit.applications import power
-from tacit.door import Live
-from tacit.runtime import behind_the_door, simulate
+from tacit import power
+from tacit.engine import behind_the_door, simulate
+from tacit.engine.door import Live
 
 NOTHING: frozenset[str] = frozenset()
 LARGE = "power/matpower/case1354pegase.m"

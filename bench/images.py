@@ -10,9 +10,11 @@ import numpy as np
 
 from bench.clock import alternating, matrix_rate, read_bandwidth
 from tacit.algorithms import LinearisedADMM
-from tacit.door import Live
+from tacit.engine import behind_the_door, simulate, sweep
+from tacit.engine.door import Live
+from tacit.engine.plan import Plan, Terms, plan
+from tacit.engine.program import stack
 from tacit.oracles import Gradient
-from tacit.plan import Plan, Terms, plan
 from tacit.privacy import Adjacency, Messages, ReplaceOne
 from tacit.problems import (
     Box,
@@ -24,8 +26,6 @@ from tacit.problems import (
     pack,
     public_facts,
 )
-from tacit.program import stack
-from tacit.runtime import behind_the_door, simulate, sweep
 
 AGENTS, RECORDS, FEATURES, CLASSES, ROUNDS = 10, 6000, 784, 10, 10
 NOTHING: frozenset[str] = frozenset()

@@ -10,10 +10,12 @@ import numpy as np
 from bench.clock import alternating, read_bandwidth
 from tacit.algorithms import NIDS, RECAL, Algorithm
 from tacit.datasets import load, split
-from tacit.door import Live
+from tacit.engine import behind_the_door, simulate
+from tacit.engine.door import Live
+from tacit.engine.plan import Terms, plan
+from tacit.engine.wiring import Network
 from tacit.network import metropolis, random_regular, ring, uniform_walk
 from tacit.oracles import Gradient
-from tacit.plan import Terms, plan
 from tacit.privacy import Adjacency, Messages, ReplaceOne
 from tacit.problems import (
     L2,
@@ -25,8 +27,6 @@ from tacit.problems import (
     pack,
     public_facts,
 )
-from tacit.runtime import behind_the_door, simulate
-from tacit.wiring import Network
 
 AGENTS, HOPS, IMAGE_HOPS = 8, 2400, 400
 PROBLEM = Problem(Logistic(), L2(1e-3), WholeSpace())

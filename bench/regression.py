@@ -16,12 +16,12 @@ import numpy as np
 from sklearn.datasets import load_diabetes
 
 from tacit.algorithms import Choice, method_named
-from tacit.door import Live
-from tacit.plan import Plan, Terms, plan
+from tacit.engine import behind_the_door, sweep
+from tacit.engine.door import Live
+from tacit.engine.plan import Plan, Terms, plan
+from tacit.engine.program import stack
 from tacit.privacy import Adjacency, Messages, Observer, ReplaceOne, Sum
 from tacit.problems import L2, Problem, Shards, Squared, WholeSpace, minimise, pack, public_facts
-from tacit.program import stack
-from tacit.runtime import behind_the_door, sweep
 
 AGENTS, RECORDS, DRAWS, NOISES = 10, 400, 4, 10
 DIMENSIONS = (3, 10, 30)

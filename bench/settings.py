@@ -11,8 +11,9 @@ import math
 import numpy as np
 
 from tacit.algorithms import NoisyGradient
+from tacit.engine import run
+from tacit.engine.plan import Terms, plan
 from tacit.oracles import Gradient
-from tacit.plan import Terms, plan
 from tacit.privacy import Adjacency, Messages, Observer, ReplaceOne, Sum
 from tacit.problems import (
     L2,
@@ -24,7 +25,6 @@ from tacit.problems import (
     pack,
     public_facts,
 )
-from tacit.runtime import run
 
 PROBLEM = Problem(Logistic(), L2(1e-6), WholeSpace())
 CASES = ((20, 1.0, 0.0), (50, 4.0, 1.5), (200, 4.0, 1.5))

@@ -10,10 +10,10 @@ import numpy as np
 
 from bench.adult import AGENTS, ROUNDS, Bench, adult, bench_of, numpy_loop
 from bench.clock import alternating, fresh_process, matrix_rate, median_seconds, read_bandwidth
-from tacit.door import Live, Private
+from tacit.engine import simulate, sweep
+from tacit.engine.door import Live, Private
+from tacit.engine.program import Program, stack
 from tacit.privacy import compose, epsilon_of
-from tacit.program import Program, stack
-from tacit.runtime import simulate, sweep
 
 NOTHING: frozenset[str] = frozenset()
 

@@ -15,9 +15,11 @@ import numpy as np
 from bench.clock import alternating, median_seconds, read_bandwidth
 from tacit.algorithms import SADMM
 from tacit.datasets import load, split
-from tacit.door import Live, Private
+from tacit.engine import behind_the_door, simulate, sweep
+from tacit.engine.door import Live, Private
+from tacit.engine.plan import Plan, Terms, plan
+from tacit.engine.program import stack
 from tacit.oracles import MinibatchGradient
-from tacit.plan import Plan, Terms, plan
 from tacit.privacy import Adjacency, Messages, ReplaceOne
 from tacit.problems import (
     Logistic,
@@ -30,8 +32,6 @@ from tacit.problems import (
     pack,
     public_facts,
 )
-from tacit.program import stack
-from tacit.runtime import behind_the_door, simulate, sweep
 
 CLIP, WEIGHT, DELTA, BATCH = 0.5, 1e-4, 5e-4, 20
 BUDGETS, SEEDS = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0), 10

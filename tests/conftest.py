@@ -9,9 +9,9 @@ import pytest
 
 from tacit.algorithms import DPADMM, NoisyGradient
 from tacit.datasets import load
+from tacit.engine.plan import Terms, plan
 from tacit.errors import DataError
 from tacit.oracles import Gradient
-from tacit.plan import Terms, plan
 from tacit.privacy import Adjacency, Messages, ReplaceOne
 from tacit.problems import (
     L2,

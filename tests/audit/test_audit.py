@@ -16,7 +16,7 @@ from tacit.audit import (
     null_attacks,
     residual_report,
 )
-from tacit.door import RivalRecord
+from tacit.engine.door import RivalRecord
 from tacit.errors import InputError
 from tacit.oracles import Point, Statistics
 from tacit.privacy import Gaussian, Laplace, Messages, Sum

@@ -10,12 +10,12 @@ import pytest
 
 from tacit.algorithms import GeneralConsensus, lifts, shared_coordinates
 from tacit.audit import log_likelihood_ratio, lower_bound, replay, residual_report
-from tacit.door import Live, Pair, Private, Rival
+from tacit.engine import simulate
+from tacit.engine.door import Live, Pair, Private, Rival
+from tacit.engine.plan import Terms, plan
 from tacit.oracles import Residual, TargetGradient, Targets
-from tacit.plan import Terms, plan
 from tacit.privacy import Adjacency, BoundedChange, Messages, epsilon_of
 from tacit.problems import AgentSets, Shard, polyhedron
-from tacit.runtime import simulate
 from tacit.spec import Spec
 
 ORACLES = {"gradient": TargetGradient(), "residual": Residual(2), "targets": Targets(2)}

@@ -7,11 +7,11 @@ import pytest
 from conftest import make_terms
 from tacit.algorithms import LinearisedADMM
 from tacit.audit import Candidate, audit, canary, opened, replay, residual_report
-from tacit.door import Live
+from tacit.engine import simulate
+from tacit.engine.door import Live
+from tacit.engine.plan import plan
 from tacit.oracles import Gradient, ProjectedStep
-from tacit.plan import plan
 from tacit.privacy import Laplace
-from tacit.runtime import simulate
 
 UPDATES = 3
 

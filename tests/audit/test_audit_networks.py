@@ -9,11 +9,11 @@ import pytest
 from tacit.algorithms import EXTRA, NIDS, RECAL, Walkman
 from tacit.audit import audit, canary, opened, replay
 from tacit.audit.audit import AGENTS, _plan
-from tacit.door import Live, exact_answer
+from tacit.engine import simulate
+from tacit.engine.door import Live, exact_answer
 from tacit.errors import InputError
 from tacit.network import complete, metropolis, path, ring, uniform_walk
 from tacit.privacy import Messages
-from tacit.runtime import simulate
 
 NETWORKS = {
     RECAL: uniform_walk(ring(AGENTS), 24, seed=0),

@@ -12,8 +12,8 @@ import pandas as pd
 import pytest
 
 from tacit.cli.main import main
-from tacit.datasets.tables import Bounds, Categories, Numeric, encode
 from tacit.report import check_out
+from tacit.tables import Bounds, Categories, Numeric, encode
 
 # the package hands on a function of that name
 saving = importlib.import_module("tacit.report.save")

@@ -19,11 +19,11 @@ import pytest
 from scipy.stats import norm
 
 import tacit.audit
-import tacit.claims
+import tacit_papers.claims
 from tacit.cli import interrupt
 from tacit.cli.main import main
 from tacit.cli.progress import bar
-from tacit.experiments import training
+from tacit.training import training
 
 PRIVATE = ["--epsilon", "1", "--delta", "1e-5"]
 TRAIN = ["train", "breast_cancer", *PRIVATE, "--rounds", "5", "--agents", "4"]
@@ -297,7 +297,7 @@ def test_a_signal_ends_a_computation_that_does_not_listen(tmp_path):
         # whoever runs the tests in the background has them ignore the signal
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "from tacit.cli.main import main\n"
-        "from tacit.experiments import training\n"
+        "from tacit.training import training\n"
         "def deaf(*_, **__):\n"
         "    print('busy', flush=True)\n"
         "    threading.Event().wait()\n"
@@ -419,7 +419,7 @@ def test_audit_of_batches_says_what_is_claimed_and_what_is_proved(tacit_):
 
 def test_claims_are_listed_and_shown_one_by_one(tacit_, monkeypatch):
     # each claim takes its time; tests/claims decides them all
-    monkeypatch.setattr("tacit.claims.REGISTER", tacit.claims.REGISTER[:2])
+    monkeypatch.setattr("tacit_papers.claims.REGISTER", tacit_papers.claims.REGISTER[:2])
     listed = tacit_("claims", "--json").json["claims"]
     assert {"id", "paper", "claim", "verdict", "evidence"} <= set(listed[0])
     one = tacit_("claims", listed[0]["id"], "--json").json
@@ -479,7 +479,7 @@ def test_the_bar_is_drawn_on_a_terminal_unless_quiet_or_json(tmp_path):
         "import sys\n"
         "from tacit.cli.main import main\n"
         "from tacit.errors import PrivacyError\n"
-        "from tacit.experiments import training\n"
+        "from tacit.training import training\n"
         "def stop(*_, report, **__):\n"
         "    print(report is None, file=sys.stdout)\n"
         "    raise PrivacyError('stop')\n"

@@ -16,7 +16,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from tacit.cli.main import main
 from tacit.datasets.adult import BUNDLED, bundled_text
 from tacit.datasets.adult_columns import COLUMNS
-from tacit.datasets.tables import read_bounds
+from tacit.tables import read_bounds
 
 PRIVATE = ["--epsilon", "1", "--delta", "1e-6"]
 EXACT = ["--epsilon", "inf", "--delta", "1e-6"]

@@ -11,8 +11,8 @@ import pytest
 from tacit.cli.table import shares
 from tacit.datasets import load
 from tacit.errors import DataError, InputError
-from tacit.experiments import Request
-from tacit.experiments.material import material, share_out
+from tacit.training import Request
+from tacit.training.material import material, share_out
 
 REAL = os.environ.get("TACIT_DATA_DIR", "")
 

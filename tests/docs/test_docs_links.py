@@ -83,7 +83,7 @@ def test_every_name_in_the_text_exists(path):
 
 
 def test_a_name_that_does_not_exist_is_caught():
-    assert not resolves("tacit.door.Ajar")
+    assert not resolves("tacit.engine.door.Ajar")
     assert not resolves("tacit.gossip.Mixing")
 
 
@@ -138,7 +138,9 @@ def test_the_page_is_self_contained_and_its_links_lead_somewhere():
             assert (ROOT / "docs" / "site" / link).resolve().exists(), link
     for module, names in build["public_names"]():
         assert {f"{module.__name__}.{name}" for name in names} <= set(page.ids)
-    assert {"tacit.plan.plan", "tacit.privacy.Ledger", "tacit.door.Live"} <= set(page.ids)
+    assert {"tacit.engine.plan.plan", "tacit.privacy.Ledger", "tacit.engine.door.Live"} <= set(
+        page.ids
+    )
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)

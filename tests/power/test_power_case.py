@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from tacit.applications.power import (
+from tacit.errors import DataError, InputError
+from tacit.power import (
     bundled_case,
     chosen_case,
     chosen_zones,
@@ -14,7 +15,6 @@ from tacit.applications.power import (
     read_case,
     ties,
 )
-from tacit.errors import DataError, InputError
 
 TWO = """function mpc = two  % a comment with mpc.bus = [9 9];
 mpc.version = '2'; mpc.baseMVA = 50.0; % 100% of it

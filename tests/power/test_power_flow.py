@@ -6,7 +6,13 @@ import math
 import numpy as np
 import pytest
 
-from tacit.applications.power import (
+from tacit.audit import replay
+from tacit.engine import behind_the_door, run
+from tacit.engine.door import Private
+from tacit.engine.plan import Terms, plan
+from tacit.errors import InputError
+from tacit.oracles import TargetGradient
+from tacit.power import (
     Settings,
     bundled_case,
     chosen_zones,
@@ -17,15 +23,9 @@ from tacit.applications.power import (
     relax,
     solve_privately,
 )
-from tacit.applications.power.inference import infer_demand
-from tacit.audit import replay
-from tacit.claims import claim_named
-from tacit.door import Private
-from tacit.errors import InputError
-from tacit.oracles import TargetGradient
-from tacit.plan import Terms, plan
+from tacit.power.inference import infer_demand
 from tacit.privacy import Adjacency, BoundedChange, Messages
-from tacit.runtime import behind_the_door, run
+from tacit_papers.claims import claim_named
 
 NOISELESS = {"beta": 0.01, "epsilon": math.inf, "delta": 1e-2, "seed": None}
 BETA = 0.01

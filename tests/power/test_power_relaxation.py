@@ -6,8 +6,8 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
-from tacit.applications.power import bundled_case, central, network, parse_case, relax
 from tacit.errors import DataError
+from tacit.power import bundled_case, central, network, parse_case, relax
 
 
 @pytest.fixture(scope="module", params=["case14", "case118"])

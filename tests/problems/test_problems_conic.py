@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from tacit.describe import describe
+from tacit.engine.describe import describe
 from tacit.errors import InputError, SolverError
 from tacit.problems import (
     L1,

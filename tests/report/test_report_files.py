@@ -14,10 +14,10 @@ import pytest
 
 from tacit.datasets import load
 from tacit.errors import InputError
-from tacit.experiments import Request, Training, train
 from tacit.report import check_out, results, save, strict, write_report
 from tacit.report.html import page
 from tacit.report.save import FILES
+from tacit.training import Request, Training, train
 
 
 def trained(**changes):

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tacit.datasets.tables import (
+from tacit.errors import InputError
+from tacit.tables import (
     Bounds,
     Categories,
     Numeric,
@@ -16,7 +17,6 @@ from tacit.datasets.tables import (
     bounds_text,
     read_bounds,
 )
-from tacit.errors import InputError
 
 GOOD = """
 source = "public"

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from tacit.errors import InputError
-from tacit.experiments.options import constraint_named, loss_named, regulariser_named
 from tacit.oracles import Gradient
 from tacit.problems import (
     L1,
@@ -24,6 +23,7 @@ from tacit.problems import (
     Squared,
     WholeSpace,
 )
+from tacit.proposal.options import constraint_named, loss_named, regulariser_named
 
 
 def test_every_problem_of_the_library_has_a_text():

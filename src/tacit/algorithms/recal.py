@@ -50,7 +50,7 @@ class RECAL(NoisedRelay):
 
     It converges for alpha < 2 / (s L + 1) on any connected network, whatever the walk's law
     (Theorem 2 there). As published, noise goes onto the message u instead, and the gradients can be
-    recovered exactly from the links: see `tacit.as_published`.
+    recovered exactly from the links: see the package tacit-papers.
 
     **Settings from public facts.** In directions of little curvature h a sweep of A hops multiplies
     x by about 1 - alpha s h: put lambda_i = s h y_i + (y_i+ - y_i) / alpha, from (7c), into (7b).

@@ -1,9 +1,11 @@
 """Attacks on our own runs. For the data custodian: what it returns is not a release."""
 
+from tacit.audit.affine import pairwise_mu_affine
 from tacit.audit.audit import AuditReport, Candidate, audit, null_attacks
 from tacit.audit.canary import Canary, canary, opened
 from tacit.audit.faults import Fault, fault_named, plant
 from tacit.audit.likelihood import LowerBound, log_likelihood_ratio, lower_bound
+from tacit.audit.pairwise import Pairwise, pairwise_mu
 from tacit.audit.perturbed import audit_perturbed
 from tacit.audit.replay import ReplayReport, replay
 from tacit.audit.residuals import ResidualReport, residual_report
@@ -16,6 +18,7 @@ __all__ = [
     "EpsilonBound",
     "Fault",
     "LowerBound",
+    "Pairwise",
     "ReplayReport",
     "ResidualReport",
     "audit",
@@ -28,6 +31,8 @@ __all__ = [
     "lower_bound",
     "null_attacks",
     "opened",
+    "pairwise_mu",
+    "pairwise_mu_affine",
     "plant",
     "replay",
     "residual_report",

@@ -19,18 +19,18 @@ from tacit.audit.faults import BothAnswers, Fault, Subject, plant
 from tacit.audit.likelihood import LowerBound, log_likelihood_ratio, lower_bound
 from tacit.audit.replay import ReplayReport, replay
 from tacit.audit.residuals import ResidualReport, residual_report
-from tacit.door import Live, Pair, Rival
+from tacit.engine import simulate
+from tacit.engine.door import Live, Pair, Rival
+from tacit.engine.plan import Plan, Terms, plan
+from tacit.engine.program import Program
+from tacit.engine.transcript import Trace
+from tacit.engine.wiring import Network
 from tacit.errors import InputError
 from tacit.network import Walk, metropolis, path, ring, uniform_walk
 from tacit.oracles import Oracle
-from tacit.plan import Plan, Terms, plan
 from tacit.privacy import Adjacency, Messages, Observer, ReplaceOne, epsilon_of
 from tacit.problems import Problem, Shards
-from tacit.program import Program
-from tacit.runtime import simulate
-from tacit.transcript import Trace
 from tacit.typing import Array, HostArray, Key
-from tacit.wiring import Network
 
 LEVEL = 1e-3
 CONFIDENCE = 0.95

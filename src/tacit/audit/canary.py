@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import jax.numpy as jnp
 import numpy as np
 
-from tacit.door import Private
+from tacit.engine.door import Private
 from tacit.errors import InputError
 from tacit.oracles import Gradient, Oracle, ProjectedStep, ProximalStep, Statistics
 from tacit.problems import (

@@ -22,7 +22,7 @@ from jaxtyping import Float
 from typing_extensions import override
 
 from tacit.algorithms import VRADMM, Algorithm, DualMessage, Noise, StarAlgorithm, Turn
-from tacit.door import Door, Live, Private, Record, exact_answer, noise_key
+from tacit.engine.door import Door, Live, Private, Record, exact_answer, noise_key
 from tacit.errors import InputError
 from tacit.oracles import Gradient, Oracle, ProjectedStep, ProximalStep, Statistics
 from tacit.spec import Spec

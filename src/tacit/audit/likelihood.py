@@ -10,7 +10,7 @@ from jaxtyping import Float
 from scipy.stats import beta, norm
 
 from tacit import checks
-from tacit.door import RivalRecord
+from tacit.engine.door import RivalRecord
 from tacit.errors import InputError
 from tacit.privacy import Mechanism, Messages, Observer
 from tacit.typing import Array, HostArray

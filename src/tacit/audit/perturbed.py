@@ -13,12 +13,12 @@ from tacit.audit.canary import Canary, canary, opened
 from tacit.audit.faults import HalvedNoise
 from tacit.audit.likelihood import log_likelihood_ratio
 from tacit.audit.sampled import CONFIDENCE, EpsilonBound, epsilon_lower_bound
-from tacit.door import Live, Pair, Rival
+from tacit.engine import simulate
+from tacit.engine.door import Live, Pair, Rival
+from tacit.engine.plan import Plan, Terms, plan
 from tacit.oracles import PerturbedStep, ProximalStep
-from tacit.plan import Plan, Terms, plan
 from tacit.privacy import Adjacency, Messages, ReplaceOne, certify
 from tacit.problems import Shards
-from tacit.runtime import simulate
 from tacit.typing import Array, HostArray, Key
 
 RHO, ROUNDS, DELTA = 50.0, 10, 0.05

@@ -9,11 +9,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tacit.door import Private, Recorded, Replay
+from tacit.engine import simulate
+from tacit.engine.door import Private, Recorded, Replay
+from tacit.engine.plan import Plan
+from tacit.engine.transcript import Trace
 from tacit.oracles import Oracle
-from tacit.plan import Plan
-from tacit.runtime import simulate
-from tacit.transcript import Trace
 from tacit.typing import HostArray, Key, PyTree
 
 

@@ -17,11 +17,12 @@ from tacit import checks
 from tacit.algorithms import NoisyGradient
 from tacit.audit.canary import FAR, opened
 from tacit.audit.likelihood import upper_rate
-from tacit.door import Live
+from tacit.engine import simulate
+from tacit.engine.door import Live
+from tacit.engine.plan import Plan, Terms, plan
 from tacit.errors import InputError
 from tacit.oracles import MinibatchGradient
 from tacit.oracles.drawn import Drawn
-from tacit.plan import Plan, Terms, plan
 from tacit.privacy import Adjacency, Messages, ReplaceOne
 from tacit.problems import (
     NoRegulariser,
@@ -34,7 +35,6 @@ from tacit.problems import (
     replace_record,
     zero_record,
 )
-from tacit.runtime import simulate
 from tacit.typing import Array, HostArray, Key
 
 CONFIDENCE = 0.95

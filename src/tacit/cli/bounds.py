@@ -28,12 +28,12 @@ def bounds(
     """Print a bounds file filled in from a table: edit it, then pass it to tacit train."""
     import pandas as pd  # noqa: PLC0415 - start-up
 
-    from tacit.datasets.tables import (  # noqa: PLC0415 - start-up
+    from tacit.tables import (  # noqa: PLC0415 - start-up
         bounds_from,
         bounds_text,
         read_tables,
     )
-    from tacit.datasets.tables.bounds import bounds_to_dict  # noqa: PLC0415 - start-up
+    from tacit.tables.bounds import bounds_to_dict  # noqa: PLC0415 - start-up
 
     frame = pd.concat(list(read_tables(data).values()), ignore_index=True)
     ignored = (*(ignore or ()), *(() if agent_column is None else (agent_column,)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 import typer
@@ -11,18 +11,8 @@ from typer.exceptions import TyperException
 
 import tacit
 from tacit.cli import interrupt
-from tacit.cli.account import account
-from tacit.cli.attack import attack
-from tacit.cli.audit import audit
-from tacit.cli.bounds import bounds
-from tacit.cli.claims import claims
-from tacit.cli.grid import grid
+from tacit.cli.commands import ELSEWHERE, Command, commands
 from tacit.cli.output import error_line
-from tacit.cli.plan import plan
-from tacit.cli.predict import predict
-from tacit.cli.reproduce import reproduce
-from tacit.cli.show import show
-from tacit.cli.train import train
 from tacit.errors import PrivacyError, TacitError
 
 BAD_INPUT, BROKEN_LAW, INTERRUPTED = 2, 3, 130
@@ -35,10 +25,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     130: interrupted. Every failure is one line on standard error.
     """
     given = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
+    known = commands()
     try:
-        code = application()(given, prog_name="tacit", standalone_mode=False)
+        code = application(known, given[0])(given, prog_name="tacit", standalone_mode=False)
     except TyperException as error:
-        error_line(f"{error.format_message().rstrip('.')}; see {_help(given)}")
+        error_line(f"{error.format_message().rstrip('.')}{_hint(known, given[0])}")
         return BAD_INPUT
     except TacitError as error:
         error_line(str(error))
@@ -46,14 +37,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except MemoryError:
         error_line("this needs more memory than there is; ask for fewer rounds, runs or agents")
         return BAD_INPUT
+    except KeyboardInterrupt:
+        code = INTERRUPTED
     if code == INTERRUPTED:
         error_line("interrupted; nothing was written", kind="")
         interrupt.leave_if_busy(INTERRUPTED)
     return int(code or 0)
 
 
-def application() -> typer.Typer:
-    """Return the application with its commands."""
+def application(known: Mapping[str, Command], wanted: str) -> typer.Typer:
+    """Return the application: the wanted command as it is, of the others no more than their help.
+
+    Importing all of them would take seconds.
+    """
     app = typer.Typer(
         add_completion=False,
         pretty_exceptions_enable=False,
@@ -61,12 +57,18 @@ def application() -> typer.Typer:
         rich_markup_mode=None,
     )
     app.callback()(_top)
-    for command in _COMMANDS:
-        app.command()(command)
+    for name, command in known.items():
+        if name == wanted:
+            app.command(name)(command.load())
+        else:
+            app.command(name, help=command.summary)(_not_loaded)
     return app
 
 
-_COMMANDS = (plan, train, bounds, predict, show, grid, account, audit, attack, claims, reproduce)
+def _not_loaded() -> None:
+    """Stand for a command that was not asked for."""
+
+
 _DESCRIPTION = "Differentially private distributed convex optimisation."
 
 
@@ -85,6 +87,7 @@ def _top(
     """Differentially private distributed convex optimisation."""
 
 
-def _help(given: Sequence[str]) -> str:
-    names = [command.__name__ for command in _COMMANDS]
-    return f"tacit {given[0]} --help" if given[0] in names else "tacit --help"
+def _hint(known: Mapping[str, Command], name: str) -> str:
+    if name in ELSEWHERE and name not in known:
+        return f"; it comes with {ELSEWHERE[name]}: pip install {ELSEWHERE[name]}"
+    return f"; see tacit {name} --help" if name in known else "; see tacit --help"

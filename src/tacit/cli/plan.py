@@ -15,10 +15,10 @@ from tacit.cli.output import emit, one_of, table
 from tacit.errors import InputError
 
 if TYPE_CHECKING:
-    from tacit.experiments import Request
-    from tacit.experiments.forecast import Forecast
     from tacit.problems import Problem
+    from tacit.proposal.forecast import Forecast
     from tacit.spec import Spec
+    from tacit.training import Request
 
 _OBSERVERS = ("messages", "sum")
 _RELATIONS = ("replace_one", "zero_out")
@@ -126,11 +126,11 @@ class _Answer:
 def _answered(
     given: _Given, asked: dict[str, Any], algorithm: str | None, rounds: tuple[int, ...]
 ) -> _Answer:
-    from tacit.experiments import Request  # noqa: PLC0415 - start-up
-    from tacit.experiments.forecast import floor, forecast, own_rounds, recommended  # noqa: PLC0415
-    from tacit.experiments.planning import coefficient_clip  # noqa: PLC0415 - start-up
-    from tacit.experiments.request import sampling_rate  # noqa: PLC0415 - start-up
     from tacit.problems import facts_from  # noqa: PLC0415 - start-up
+    from tacit.proposal.forecast import floor, forecast, own_rounds, recommended  # noqa: PLC0415
+    from tacit.proposal.planning import coefficient_clip  # noqa: PLC0415 - start-up
+    from tacit.proposal.request import sampling_rate  # noqa: PLC0415 - start-up
+    from tacit.training import Request  # noqa: PLC0415 - start-up
 
     public, counts = _public(given), _counts(given)
     names = _names(public, algorithm, batches=asked["sampling_rate"] is not None)
@@ -155,8 +155,8 @@ def _answered(
 
 
 def _public(given: _Given) -> _Public:
-    from tacit.experiments.options import DEFAULT_LOSS, loss_named  # noqa: PLC0415 - start-up
     from tacit.problems import NoRegulariser, Problem, WholeSpace  # noqa: PLC0415 - start-up
+    from tacit.proposal.options import DEFAULT_LOSS, loss_named  # noqa: PLC0415 - start-up
 
     task, classes, features, norm, conditional = (
         _by_file(given) if given.bounds else _by_hand(given)
@@ -187,8 +187,8 @@ def _by_hand(given: _Given) -> tuple[Any, int | None, int, float, bool]:
 
 
 def _by_file(given: _Given) -> tuple[Any, int | None, int, float, bool]:
-    from tacit.datasets.tables import Categories, read_bounds  # noqa: PLC0415 - start-up
-    from tacit.datasets.tables.encode import encoded_names, encoded_norm  # noqa: PLC0415
+    from tacit.tables import Categories, read_bounds  # noqa: PLC0415 - start-up
+    from tacit.tables.encode import encoded_names, encoded_norm  # noqa: PLC0415
 
     for name in ("features", "classes", "record_norm"):
         if getattr(given, name) is not None:
@@ -220,8 +220,8 @@ def _named(request: Request, name: str) -> Request:
 
 
 def _check(request: Request, rounds: tuple[int, ...]) -> None:
-    from tacit.experiments.request import terms_for  # noqa: PLC0415 - start-up
-    from tacit.plan import check_size  # noqa: PLC0415 - start-up
+    from tacit.engine.plan import check_size  # noqa: PLC0415 - start-up
+    from tacit.proposal.request import terms_for  # noqa: PLC0415 - start-up
 
     one_of("--observer", request.observer, _OBSERVERS)
     one_of("--relation", request.relation, _RELATIONS)

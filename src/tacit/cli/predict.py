@@ -23,12 +23,12 @@ def predict(
     json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
     """Predict the target of every row, as CSV on standard output; logistic ones with odds."""
-    from tacit import applications  # noqa: PLC0415 - start-up
-    from tacit.datasets.tables import read_table  # noqa: PLC0415 - start-up
+    from tacit import models  # noqa: PLC0415 - start-up
+    from tacit.tables import read_table  # noqa: PLC0415 - start-up
 
     if out is not None and os.path.exists(out) and not (force and out.is_file()):
         raise InputError(f"{out} exists; name a new file, or pass --force to replace a file")
-    predicted = applications.predict(applications.load_model(model), read_table(data))
+    predicted = models.predict(models.load_model(model), read_table(data))
     text = predicted.to_csv(index=False)
     if out is not None:
         _write(text, out)

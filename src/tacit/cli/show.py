@@ -11,8 +11,8 @@ from tacit.cli.output import emit, printable, table
 from tacit.cli.paths import path
 
 if TYPE_CHECKING:
-    from tacit.applications import Model, Term
-    from tacit.datasets.tables import Categories, Numeric
+    from tacit.models import Model, Term
+    from tacit.tables import Categories, Numeric
 
 
 def show(
@@ -21,7 +21,7 @@ def show(
     json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
     """Show a model: its certificate, its largest coefficients, its preprocessing."""
-    from tacit.applications import load_model, model_to_dict  # noqa: PLC0415 - start-up
+    from tacit.models import load_model, model_to_dict  # noqa: PLC0415 - start-up
 
     loaded = load_model(model)
     if json:
@@ -60,7 +60,7 @@ def _coefficients(model: Model, largest: int) -> list[str]:
 
 def _reach(model: Model, term: Term) -> float:
     """Return how far the column can move: the width of its range, or 1."""
-    from tacit.datasets.tables import Numeric  # noqa: PLC0415 - start-up
+    from tacit.tables import Numeric  # noqa: PLC0415 - start-up
 
     if model.bounds is None or term.column is None or term.value is not None:
         return 1.0
@@ -84,7 +84,7 @@ def _preprocessing(model: Model) -> list[str]:
 
 
 def _fact(fact: Numeric | Categories) -> str:
-    from tacit.datasets.tables import Numeric  # noqa: PLC0415 - start-up
+    from tacit.tables import Numeric  # noqa: PLC0415 - start-up
 
     if isinstance(fact, Numeric):
         return f"clipped to {fact.minimum:g} .. {fact.maximum:g}"

@@ -11,7 +11,7 @@ from tacit.errors import InputError
 
 if TYPE_CHECKING:
     from tacit.datasets import Dataset
-    from tacit.datasets.tables import Table
+    from tacit.tables import Table
 
 DEFAULT_AGENTS = 10
 
@@ -45,7 +45,7 @@ def load_data(data: str, options: TableOptions) -> Dataset | Table:
         If there is neither, or options for tables are given with a data set.
     """
     from tacit.datasets import load  # noqa: PLC0415 - start-up
-    from tacit.datasets.tables import Source, load_table  # noqa: PLC0415 - start-up
+    from tacit.tables import Source, load_table  # noqa: PLC0415 - start-up
 
     if is_table(data):
         if options.target is None:

@@ -27,8 +27,8 @@ from tacit.errors import InputError
 
 if TYPE_CHECKING:
     from tacit.datasets import Dataset
-    from tacit.datasets.tables import Table
-    from tacit.experiments import Metrics, Request, Training
+    from tacit.tables import Table
+    from tacit.training import Metrics, Request, Training
 
 
 def _printable(text: str) -> str:
@@ -201,15 +201,15 @@ def check_request(request: Request) -> None:
     InputError
         With the fix.
     """
-    from tacit.experiments import ALGORITHMS  # noqa: PLC0415 - start-up
-    from tacit.experiments.request import (  # noqa: PLC0415 - start-up
+    from tacit.engine.plan import check_size  # noqa: PLC0415 - start-up
+    from tacit.proposal.request import (  # noqa: PLC0415 - start-up
         check_structure,
         fixed_batches,
         local_updates,
         sampling_rate,
         terms_for,
     )
-    from tacit.plan import check_size  # noqa: PLC0415 - start-up
+    from tacit.training import ALGORITHMS  # noqa: PLC0415 - start-up
 
     one_of("--algorithm", request.algorithm, ALGORITHMS)
     one_of("--observer", request.observer, _OBSERVERS)
@@ -245,8 +245,8 @@ def _prepared(
     reference: bool,
 ) -> tuple[Dataset | Table, Request]:
     """Return the data and the request, after every check that comes before training."""
-    from tacit.experiments import Request  # noqa: PLC0415 - start-up
     from tacit.report import check_out  # noqa: PLC0415 - start-up
+    from tacit.training import Request  # noqa: PLC0415 - start-up
 
     wanted = asked["agents"]
     default = DEFAULT_AGENTS if asked["structure"] is None else 1
@@ -266,9 +266,9 @@ def _prepared(
 def _check_problem(dataset: Dataset | Table, request: Request) -> None:
     """Raise unless there is such a problem, and the algorithm solves it in so many rounds."""
     from tacit.algorithms import Choice, method_named  # noqa: PLC0415 - start-up
-    from tacit.experiments.connection import network_for  # noqa: PLC0415 - start-up
-    from tacit.experiments.material import problem_for  # noqa: PLC0415 - start-up
-    from tacit.experiments.request import sampling_rate  # noqa: PLC0415 - start-up
+    from tacit.proposal.connection import network_for  # noqa: PLC0415 - start-up
+    from tacit.proposal.request import sampling_rate  # noqa: PLC0415 - start-up
+    from tacit.training.material import problem_for  # noqa: PLC0415 - start-up
 
     problem = problem_for(dataset, request)
     method = method_named(request.algorithm)
@@ -281,7 +281,7 @@ def _check_problem(dataset: Dataset | Table, request: Request) -> None:
 def _trained(
     dataset: Dataset | Table, request: Request, *, reference: bool, shown: bool
 ) -> Training:
-    from tacit.experiments import training  # noqa: PLC0415 - start-up
+    from tacit.training import training  # noqa: PLC0415 - start-up
 
     wanted = reference or (dataset.public and small(dataset))
     # the bar stays on this thread: when Ctrl-C ends it, it gives the terminal's cursor back
@@ -292,7 +292,7 @@ def _trained(
 
 
 def _rounds(request: Request) -> int:
-    from tacit.experiments.request import rounds_of  # noqa: PLC0415 - start-up
+    from tacit.proposal.request import rounds_of  # noqa: PLC0415 - start-up
 
     return rounds_of(request)
 
@@ -305,7 +305,7 @@ def small(dataset: Dataset | Table) -> bool:
 
 def _heading(dataset: Dataset | Table, request: Request) -> str:
     from tacit.algorithms import method_named  # noqa: PLC0415 - start-up
-    from tacit.experiments.connection import DEFAULT_NETWORK  # noqa: PLC0415 - start-up
+    from tacit.proposal.connection import DEFAULT_NETWORK  # noqa: PLC0415 - start-up
 
     agents, rounds = _count(request.agents, "agent"), _count(_rounds(request), "round")
     if method_named(request.algorithm).network is not None:

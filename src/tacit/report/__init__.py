@@ -3,8 +3,6 @@
 from tacit.report.drawing import STYLE, inline_svg
 from tacit.report.errors import error_name
 from tacit.report.folder import check_out, write_folder
-from tacit.report.grid_page import grid_page, save_grid
-from tacit.report.grid_results import GridStudy, grid_results
 from tacit.report.markup import document, list_of, section, table_of
 from tacit.report.results import results
 from tacit.report.save import ORACLE, save, write_report
@@ -13,18 +11,14 @@ from tacit.report.strict import json_text, strict
 __all__ = [
     "ORACLE",
     "STYLE",
-    "GridStudy",
     "check_out",
     "document",
     "error_name",
-    "grid_page",
-    "grid_results",
     "inline_svg",
     "json_text",
     "list_of",
     "results",
     "save",
-    "save_grid",
     "section",
     "strict",
     "table_of",

@@ -8,16 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from tacit.attacks import pairwise_mu
-from tacit.experiments import Training
+from tacit.audit import pairwise_mu
 from tacit.report.markup import section, table_of
+from tacit.training import Training
 
 
 def between_agents(training: Training) -> dict[str, Any] | None:
     """Return the least and the largest mu and epsilon between two agents.
 
     None without a network, without privacy, or where answers have no mu. It is that of
-    `tacit.attacks.pairwise_mu`.
+    `tacit.audit.pairwise_mu`.
     """
     plan, certificate = training.plan, training.certificate
     private = math.isfinite(certificate.epsilon) and not certificate.reproduction

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tacit.experiments import Training
+from tacit.training import Training
 
 
 def error_name(training: Training) -> str:

@@ -9,9 +9,9 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from tacit.experiments import Training
 from tacit.report.drawing import STYLE, inline_svg
 from tacit.report.errors import error_name
+from tacit.training import Training
 from tacit.typing import HostArray
 
 _INK, _REFERENCE = "#1f5fa8", "#b45309"

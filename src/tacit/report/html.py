@@ -6,13 +6,13 @@ import math
 from html import escape
 
 import tacit
-from tacit.experiments import Training
 from tacit.report.between import between_section
 from tacit.report.certificate_box import certificate_box, stamps
 from tacit.report.errors import error_name, error_text
 from tacit.report.figures import curves_svg
 from tacit.report.markup import document, list_of, section, table_of
 from tacit.report.settings import settings
+from tacit.training import Training
 
 _UNPROTECTED = (
     "The settings above, the number of agents, their record counts and the number of rounds: "

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tacit.datasets.tables import Table
-from tacit.experiments import Training
 from tacit.report.strict import strict
+from tacit.tables import Table
+from tacit.training import Training
 
 WARNING = (
     "oracle metrics: computed from private records without noise and outside the certificate; do "

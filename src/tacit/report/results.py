@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import tacit
-from tacit.experiments import Training
 from tacit.report.between import between_agents
 from tacit.report.errors import error_name
 from tacit.report.strict import strict
+from tacit.training import Training
 
 
 def results(training: Training, out: Path | None) -> dict[str, Any]:

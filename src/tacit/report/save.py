@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tacit.applications import model_text
-from tacit.experiments import Training, released
+from tacit.models import model_text
 from tacit.report.folder import check_out, write_folder
 from tacit.report.html import page
 from tacit.report.oracle import oracle_metrics
 from tacit.report.results import curves, results
 from tacit.report.strict import json_text, strict
+from tacit.training import Training, released
 
 FILES = ("results.json", "plan.json", "model.json", "report.html")
 ORACLE = "oracle_metrics.json"

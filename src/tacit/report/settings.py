@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from tacit.algorithms import Algorithm
-from tacit.describe import describe
-from tacit.experiments import Training
-from tacit.experiments.connection import DEFAULT_NETWORK
-from tacit.experiments.options import DEFAULT_LOSS
+from tacit.engine.describe import describe
+from tacit.proposal.connection import DEFAULT_NETWORK
+from tacit.proposal.options import DEFAULT_LOSS
+from tacit.training import Training
 
 _NAMES = {
     "step_size": "step size",

@@ -1,0 +1,31 @@
+"""Attacks on transcripts: records out of gradients.
+
+An attack here holds what an eavesdropper holds, recorded answers, messages and public facts, and
+never private state.
+"""
+
+from tacit_papers.attacks.closed_form import RankOne, class_sums, outside, rank_one, span
+from tacit_papers.attacks.closeness import Closeness, closeness, nearest
+from tacit_papers.attacks.dlg import dlg
+from tacit_papers.attacks.gradinversion import gradinversion
+from tacit_papers.attacks.inverting_gradients import inverting_gradients
+from tacit_papers.attacks.matching import Guess, labels_shown
+from tacit_papers.attacks.seen import Seen, seen_on_links
+
+__all__ = [
+    "Closeness",
+    "Guess",
+    "RankOne",
+    "Seen",
+    "class_sums",
+    "closeness",
+    "dlg",
+    "gradinversion",
+    "inverting_gradients",
+    "labels_shown",
+    "nearest",
+    "outside",
+    "rank_one",
+    "seen_on_links",
+    "span",
+]

@@ -1,0 +1,152 @@
+"""The problems that are solved: records, graph, structure, and the optimum without privacy."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float, Int
+
+from tacit.datasets import load, split
+from tacit.errors import InputError
+from tacit.problems import Logistic, Shards, Structured, fused_lasso, lasso, minimise, pack
+from tacit.problems.graphs import learned_edges
+from tacit.typing import HostArray
+from tacit_papers.reproductions.liu2022.settings import (
+    GRAPH_WEIGHTS,
+    LASSO_WEIGHT,
+    OPTIMUM_TOL,
+    PUBLIC_SHARE,
+    Data,
+    Kind,
+    Setting,
+)
+
+Rows = tuple[Float[HostArray, "N D"], Float[HostArray, "N"]]
+
+
+@dataclass(frozen=True, eq=False)
+class Divided:
+    """A data set in parts.
+
+    Attributes
+    ----------
+    train, test
+        Features and targets. The public part, which the graph is learned from, is in neither.
+    edges
+        The graph phi: pairs of columns.
+    graph_weight
+        Weight of the graphical lasso at which it was found.
+    """
+
+    data: Data
+    train: Rows
+    test: Rows
+    edges: Int[HostArray, "e 2"]
+    graph_weight: float
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """A structured problem on the records of one holder.
+
+    Attributes
+    ----------
+    rate, inner
+        q = b / n of Poisson batches of b records on average; m = 2 n / b, the steps of an epoch.
+    optimum, optimum_error
+        Least objective and the test error there, without privacy.
+    """
+
+    kind: Kind
+    train: Shards
+    test: Shards
+    problem: Structured
+    rate: float
+    inner: int
+    optimum: float
+    optimum_error: float
+
+    def gaps(self, models: Float[HostArray, "B D"]) -> Float[HostArray, " B"]:
+        """Return the objective of every model above the optimum."""
+        objective = self.problem.composed.objective
+        values = [float(objective(jnp.asarray(model), self.train)) for model in models]
+        return np.array(values) - self.optimum
+
+    def errors(self, models: Float[HostArray, "B D"]) -> Float[HostArray, " B"]:
+        """Return the share of test records that every model gets wrong; a margin of 0 is wrong."""
+        return _errors(self.test, models)
+
+    @property
+    def gap_of_nothing(self) -> float:
+        """The gap of the model 0, which needs no record."""
+        return float(self.gaps(np.zeros((1, self.train.dimension)))[0])
+
+    @property
+    def commonest(self) -> float:
+        """The test error of always giving the commoner label."""
+        positive = float(np.mean(np.asarray(self.test.stacked.targets[0]) > 0))
+        return min(positive, 1 - positive)
+
+    @property
+    def empty(self) -> float:
+        """The share of test records without an entry: margin 0, which no linear rule decides."""
+        return float(np.mean(~np.any(np.asarray(self.test.stacked.features[0]), axis=1)))
+
+
+def divided(data: Data, setting: Setting) -> Divided:
+    """Return the parts of a data set and the graph of its columns."""
+    parts = split(load(data.name), seed=0)
+    public = int(PUBLIC_SHARE * len(parts.train_targets))
+    edges, weight = _graph(parts.train_features[:public])
+    rest = slice(public, public + setting.records)
+    train = (parts.train_features[rest], parts.train_targets[rest])
+    return Divided(data, train, (parts.test_features, parts.test_targets), edges, weight)
+
+
+def _graph(rows: Float[HostArray, "n D"]) -> tuple[Int[HostArray, "e 2"], float]:
+    for weight in GRAPH_WEIGHTS:
+        try:
+            return learned_edges(rows, weight=weight), weight
+        except InputError:  # it joins no columns
+            continue
+    raise InputError(f"no weight in {GRAPH_WEIGHTS} joins two columns; give a smaller one")
+
+
+def case(parts: Divided, kind: Kind) -> Case:
+    """Return the problem of one kind, with its optimum."""
+    train, test = _packed(parts.train), _packed(parts.test)
+    problem = _problem(parts.data, kind, parts.edges, train.dimension)
+    best = minimise(problem.composed, train, tol=OPTIMUM_TOL)
+    records = train.counts[0]
+    rate, inner = parts.data.batch / records, 2 * records // parts.data.batch
+    error = float(_errors(test, np.asarray(best.w)[None])[0])
+    return Case(kind, train, test, problem, rate, inner, best.value, error)
+
+
+def reordered(subject: Case, parts: Divided, order: Int[HostArray, "D"]) -> Case:
+    """Return the same problem with the columns in another order; the graph follows the columns."""
+    train, test = (_packed((x[:, order], y)) for x, y in (parts.train, parts.test))
+    edges = np.argsort(order)[parts.edges]
+    problem = _problem(parts.data, subject.kind, edges, train.dimension)
+    return dataclasses.replace(subject, train=train, test=test, problem=problem)
+
+
+def _problem(data: Data, kind: Kind, edges: HostArray, columns: int) -> Structured:
+    if kind == "lasso":
+        return lasso(Logistic(), columns, weight=LASSO_WEIGHT)
+    ridge = data.ridge if kind == "ridge" else 0.0
+    return fused_lasso(Logistic(), edges, columns, weight=data.weight, ridge=ridge)
+
+
+def _packed(rows: Rows) -> Shards:
+    parts = [np.arange(len(rows[1]))]
+    return pack(*rows, parts, record_norm=1.0, precision="float32", enforce="clip")
+
+
+def _errors(test: Shards, models: Float[HostArray, "B D"]) -> Float[HostArray, " B"]:
+    rows = np.asarray(test.stacked.features[0], np.float64)
+    wrong = np.asarray(test.stacked.targets[0]) != np.sign(models @ rows.T)
+    return np.asarray(np.mean(wrong, axis=1))

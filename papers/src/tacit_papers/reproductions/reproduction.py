@@ -1,0 +1,153 @@
+"""A paper's experiments, run again."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import tacit
+from tacit_papers.reproductions.figure import Curve, Figure, Measured, Table
+from tacit_papers.reproductions.ordering import Ordering, Pair
+
+STAMP = "reproduction, not private: the seeds of the noise are given, so it can be drawn again"
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A drawing that is no plot of curves.
+
+    Attributes
+    ----------
+    html
+        An `<svg>` or pictures, without outside references.
+    values
+        The numbers in it, as plain values.
+    """
+
+    id: str
+    title: str
+    text: str
+    html: str
+    values: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """What was run, what came out, and what is to be said of it.
+
+    Attributes
+    ----------
+    paper, title
+        Key and full name.
+    problem
+        Paragraphs for a reader who does not know the paper.
+    settings
+        (name, value) of everything that was chosen.
+    seeds
+        Of the repetitions: split, dealing out and noise.
+    notes
+        Sentences that a fair reader needs.
+    seconds
+        Wall time of the whole.
+    pictures
+        Drawings, shown after the figures.
+    """
+
+    paper: str
+    title: str
+    problem: tuple[str, ...]
+    settings: tuple[tuple[str, str], ...]
+    seeds: tuple[int, ...]
+    figures: tuple[Figure, ...]
+    tables: tuple[Table, ...]
+    orderings: tuple[Ordering, ...]
+    notes: tuple[str, ...]
+    seconds: float
+    pictures: tuple[Picture, ...] = ()
+
+    def claims(self, part: str | None = None, *, whose: str = "paper") -> list[Ordering]:
+        """Return the orderings of the paper (or ours), of one part or of all."""
+        return [o for o in self.orderings if o.whose == whose and part in {None, o.part}]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all of it as plain values; every curve carries its budgets, totals first."""
+        return {
+            "paper": self.paper,
+            "title": self.title,
+            "stamp": STAMP,
+            "version": tacit.__version__,
+            "settings": dict(self.settings),
+            "seeds": list(self.seeds),
+            "figures": [_figure(figure) for figure in self.figures],
+            "tables": [_table(table) for table in self.tables],
+            "pictures": [{"id": p.id, "title": p.title, "values": p.values} for p in self.pictures],
+            "orderings": [_ordering(ordering) for ordering in self.orderings],
+            "notes": list(self.notes),
+            "seconds": self.seconds,
+        }
+
+
+def _figure(figure: Figure) -> dict[str, Any]:
+    panels = [
+        {"x": p.x_label, "y": p.y_label, "curves": [_curve(curve) for curve in p.curves]}
+        for p in figure.panels
+    ]
+    return {
+        "id": figure.id,
+        "title": figure.title,
+        "question": figure.question,
+        "paper_shows": figure.paper_shows,
+        "panels": panels,
+    }
+
+
+def _curve(curve: Curve) -> dict[str, Any]:
+    budgets = [curve.at(place) for place in range(len(curve.x))]
+    return {
+        "label": curve.label,
+        "total_epsilon": _short([b.total for b in budgets]),
+        "epsilon_per_round": _short([b.per_round for b in budgets]),
+        "delta": _short([b.delta for b in budgets]),
+        "observer": _short([b.observer for b in budgets]),
+        "not_private": list(curve.not_private),
+        "reference": curve.reference,
+        "x": list(curve.x),
+        "mean": [value.mean for value in curve.y],
+        "spread": [value.spread for value in curve.y],
+        "repetitions": _short([value.repetitions for value in curve.y]),
+    }
+
+
+def _short(values: Sequence[Any]) -> Any:
+    """Return one value if all are the same, else the list."""
+    return values[0] if len(set(values)) == 1 else list(values)
+
+
+def _table(table: Table) -> dict[str, Any]:
+    rows = [[asdict(c) if isinstance(c, Measured) else c for c in row] for row in table.rows]
+    return {"id": table.id, "title": table.title, "columns": list(table.columns), "rows": rows,
+            "note": table.note}  # fmt: skip
+
+
+def _ordering(ordering: Ordering) -> dict[str, Any]:
+    return {
+        "part": ordering.part,
+        "whose": ordering.whose,
+        "claim": ordering.claim,
+        "comes_out": ordering.comes_out,
+        "verdict": ordering.verdict,
+        "count": ordering.count,
+        "comparisons": [_pair(pair) for pair in ordering.pairs],
+    }
+
+
+def _pair(pair: Pair) -> dict[str, Any]:
+    return {
+        "where": pair.where,
+        "claimed_smaller": {"name": pair.smaller[0], **asdict(pair.smaller[1])},
+        "claimed_larger": {"name": pair.larger[0], **asdict(pair.larger[1])},
+        "holds": pair.holds,
+        "clear": pair.clear and not math.isnan(pair.smaller[1].mean + pair.larger[1].mean),
+    }

@@ -1,0 +1,71 @@
+"""How long a run will take on this machine: a little of everything is run and timed first."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable
+
+from tacit.power import Flow
+from tacit_papers.reproductions.arms import repeated
+from tacit_papers.reproductions.ryu2023 import learning, published, questions
+from tacit_papers.reproductions.ryu2023.records import Records
+from tacit_papers.reproductions.ryu2023.settings import GridRuns, Learning
+
+
+def learning_seconds(run: Learning, one: Records) -> float:
+    """Return the seconds of `learning.learned`: timed is one update of all budgets and seeds."""
+    short = dataclasses.replace(run, rounds=2)
+    plans = [
+        learning.planned(short, one, learning.Case(learning.OBJ, 1, each))
+        for each in run.per_update
+    ]
+
+    def once() -> None:
+        repeated(plans, one.shards, seeds=range(run.seeds), keep=frozenset())
+
+    compiled, warm = seconds(once), seconds(once)
+    groups = learning.cases(run)
+    updates = sum(run.rounds * group[0].updates * len(group) for group in groups)
+    return compiled * len(groups) + warm / short.rounds * updates / len(run.per_update)
+
+
+def grid_seconds(run: GridRuns) -> float:
+    """Return the seconds of `published.published` and `questions.asked` on one network.
+
+    Timed are a round of the published method, compiling a run, and an attack.
+    """
+    net, made = published.prepared(run.case), questions.prepared(run.case)
+    case = published.Case("ObjG", 1, run.per_update[0])
+    a_round = seconds(lambda: published.one_run(net, case, 2, seed=0)) / 2
+    short = dataclasses.replace(run, question_rounds=2)
+    flows: list[Flow] = []
+    compiled = seconds(
+        lambda: flows.append(questions.flow_of(made, short, questions.RESIDUAL, 1.0, seed=0))
+    )
+    attack = seconds(lambda: questions.attacked(flows[0], 1))
+    runs = len(questions.ARMS) * len(run.totals) * run.question_seeds
+    rounds = runs * run.question_rounds
+    rounds += run.rounds * run.seeds * sum(case.updates for case in published.cases(run))
+    return rounds * a_round + len(questions.ARMS) * compiled + runs * run.readings * attack
+
+
+def seconds(task: Callable[[], object]) -> float:
+    """Return the wall time of a task."""
+    began = time.perf_counter()
+    task()
+    return time.perf_counter() - began
+
+
+def sentence(what: str, expected: float) -> str:
+    """Return how long something will take, in words.
+
+    Examples
+    --------
+    >>> sentence("mnist", 5400.0)
+    'mnist will take about 1.5 hours on this machine'
+    """
+    for unit, size in (("days", 86_400), ("hours", 3_600), ("minutes", 60)):
+        if expected >= 1.5 * size:
+            return f"{what} will take about {expected / size:.2g} {unit} on this machine"
+    return f"{what} will take about {expected:.0f} seconds on this machine"

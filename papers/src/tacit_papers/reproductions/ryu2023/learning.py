@@ -1,0 +1,208 @@
+"""Federated learning under noise: every arm at every budget, with what it spends and achieves."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from tacit.algorithms import LinearisedADMM, PublishedSettings, RateFacts
+from tacit.algorithms.linearised_admm import Arm as Form
+from tacit.engine.plan import Plan
+from tacit.privacy import Gaussian
+from tacit.problems import public_facts
+from tacit.typing import Array, HostArray
+from tacit_papers.reproductions.arms import repeated
+from tacit_papers.reproductions.figure import Budget, Measured
+from tacit_papers.reproductions.ryu2023.federated import CONSTANTS, FederatedArm, noise_magnitude
+from tacit_papers.reproductions.ryu2023.records import Records, scores
+from tacit_papers.reproductions.ryu2023.settings import DELTA, RECORD_NORM, Learning
+
+OBJ, OUT, PROJECTED = "ObjG", "OutG", "OutG, projected"
+ARMS: Mapping[str, Form] = MappingProxyType(
+    {OBJ: "objective", OUT: "output", PROJECTED: "projected-output"}
+)
+AVERAGED = "ObjG, averaged"
+SCHEDULE = "(E.1)"
+LOSS, ERROR = "objective", "test error, %"
+CLIPPED_LOSS, AT_BOX = "objective of the projected release", "share of weights at the box"
+_MOST = 1.5e9  # bytes of models that are kept at a time
+_NEAR = 0.99  # of the box: a mean over agents counts as lying on it from here on
+
+
+class Case(NamedTuple):
+    """One curve: an arm, E, the epsilon of one update, and how rho is chosen."""
+
+    arm: str
+    updates: int
+    per_update: float
+    rho: str = SCHEDULE
+
+
+@dataclass(frozen=True)
+class Learned:
+    """What was measured on one data set.
+
+    Attributes
+    ----------
+    rounds
+        `(L,)`: after how many rounds the metrics were measured.
+    samples
+        By case and metric: `(S, L)`, one row for each repetition.
+    noise
+        By case: (6.5), `(T,)`.
+    facts
+        What the bound (5.2b) is made of, for the averaged cases.
+    """
+
+    run: Learning
+    one: Records
+    rounds: Int[HostArray, " L"]
+    samples: dict[tuple[Case, str], Float[HostArray, "S L"]]
+    noise: dict[Case, Float[HostArray, " T"]]
+    facts: dict[Case, RateFacts]
+
+    def at(self, case: Case, metric: str) -> Measured:
+        """Return the mean and spread of a metric after the last round."""
+        return Measured.of(self.samples[case, metric][:, -1])
+
+    def by_round(self, case: Case, metric: str) -> tuple[Measured, ...]:
+        """Return a metric at each of `rounds`."""
+        return tuple(Measured.of(column) for column in self.samples[case, metric].T)
+
+    def budget(self, case: Case) -> Budget:
+        """Return what a run of this case spends in all."""
+        return Budget(arm_of(self.run, case).total, DELTA, "messages")
+
+
+def arm_of(run: Learning, case: Case) -> FederatedArm:
+    """Return the arm of a case; FederatedArm.total is its exact total epsilon."""
+    return FederatedArm(
+        constants=run.data,
+        arm=ARMS.get(case.arm, "objective"),
+        mechanism=Gaussian(),
+        local_updates=case.updates,
+        rounds=run.rounds,
+        per_update=case.per_update,
+        delta=DELTA,
+        rho=_schedules(run.data)[case.rho],
+        averaged=case.arm == AVERAGED,
+    )
+
+
+def _schedules(data: str) -> dict[str, tuple[float, float, int]]:
+    """Return c_1, c_2 and T_c of every schedule of Figure 7."""
+    first, private, period = CONSTANTS[data]
+    constant = {f"{rho:g}": (rho, 0.0, period) for rho in (0.1, 1.0, 10.0)}
+    constant = {name: (rho, none, 10**9) for name, (rho, none, _) in constant.items()}
+    return {
+        SCHEDULE: (first, private, period),
+        "(E.1) / 100": (first / 100, private / 100, period),
+        **constant,
+    }
+
+
+def rhos(run: Learning) -> tuple[str, ...]:
+    """Return the names of the schedules of Figure 7."""
+    return tuple(_schedules(run.data))
+
+
+def cases(run: Learning) -> list[list[Case]]:
+    """Return all cases, those of one compiled program together."""
+    groups = [[Case(arm, e, each) for each in run.per_update] for arm in ARMS for e in run.updates]
+    groups += [[Case(OBJ, e, math.inf)] for e in run.updates]
+    groups += [[Case(AVERAGED, 1, each) for each in run.per_update]]
+    groups += [[Case(OUT, 1, each, rho) for each in run.per_update] for rho in rhos(run)[1:]]
+    return groups
+
+
+def learned(run: Learning, one: Records, report: Callable[[str], None]) -> Learned:
+    """Return the measurements of one data set."""
+    rounds = np.unique(np.geomspace(1, run.rounds, run.looks).round().astype(int))
+    found = Learned(run, one, rounds, {}, {}, {})
+    for group in cases(run):
+        first = group[0]
+        report(f"{run.data}: {first.arm}, E = {first.updates}, rho {first.rho}")
+        for part in _portions(run, one, group):
+            plans = [planned(run, one, case) for case in part]
+            _measure(found, part, plans)
+    return found
+
+
+def planned(run: Learning, one: Records, case: Case) -> Plan:
+    """Return the plan of a case; its settings are forgotten, for its schedules are computed.
+
+    Plans that differ in numbers alone then share one compiled program.
+    """
+    facts = public_facts(one.problem, one.shards, clip=math.inf)
+    made = arm_of(run, case).plan(one.problem, facts)
+    algorithm = made.program.algorithm
+    assert isinstance(algorithm, LinearisedADMM)
+    settings = PublishedSettings(1.0, 0.0, 1, 1.0, "nonsmooth", averaged=case.arm == AVERAGED)
+    plain = dataclasses.replace(algorithm, settings=settings)
+    return dataclasses.replace(made, program=dataclasses.replace(made.program, algorithm=plain))
+
+
+def _portions(run: Learning, one: Records, group: Sequence[Case]) -> list[Sequence[Case]]:
+    """Return the cases in portions whose models fit into memory."""
+    each = run.rounds * run.seeds * one.size * 4
+    portion = max(1, int(_MOST // each))
+    return [group[start : start + portion] for start in range(0, len(group), portion)]
+
+
+def _measure(found: Learned, part: Sequence[Case], plans: list[Plan]) -> None:
+    """Run the plans of a portion and write down what they achieve."""
+    run, one = found.run, found.one
+    seeds = range(run.seeds) if math.isfinite(part[0].per_update) else range(1)
+    _, trace = repeated(plans, one.shards, seeds=seeds, keep=frozenset({"models"}))
+    models = trace.models[:, :, found.rounds - 1]  # (B, S, L, D, K)
+    seen = _metrics(one, models)
+    for place, (case, made) in enumerate(zip(part, plans, strict=True)):
+        for metric, values in seen.items():
+            found.samples[case, metric] = values[place]
+        if math.isfinite(case.per_update):
+            found.noise[case] = noise_magnitude(made, ARMS.get(case.arm, "objective"))
+            found.facts[case] = rate_facts(one, case, made)
+
+
+def _metrics(one: Records, models: Float[Array, "B S L D K"]) -> dict[str, HostArray]:
+    shape = models.shape[:3]
+    flat = models.reshape(-1, *models.shape[3:])
+    loss, error = scores(one, flat)
+    clipped, _ = scores(one, one.problem.constraint.project(flat))
+    near = np.mean(np.abs(np.asarray(flat)) >= _NEAR * one.box, axis=(1, 2))
+    named = {LOSS: loss, ERROR: error, CLIPPED_LOSS: clipped, AT_BOX: near}
+    return {name: value.reshape(shape) for name, value in named.items()}
+
+
+def rate_facts(one: Records, case: Case, made: Plan) -> RateFacts:
+    r"""Return what (5.2b) is made of, from public facts alone.
+
+    U_1 is (I_p / I) R sqrt(2) of the largest agent, and gamma is 2 sqrt(P) U_1. That is enough:
+    with n = -sum_q grad f_q(w*), which lies in the normal cone of W at w*, the duals grad f_p(w*) +
+    n / P are optimal and no longer in all than the gradients themselves, so at most sqrt(P) U_1.
+    It is also enough for the mean zbar of the agents' averaged solutions z_p, F(zbar) <= sum_p
+    f_p(z_p) + sqrt(P) U_1 |z - zbar|, and |z - zbar| <= |z - w| for every w: the left-hand side of
+    the theorem is at least F(zbar) - F*.
+    """
+    agents, weight = one.shards.agents, made.schedules["weight"]
+    slope = float(np.max(weight)) / agents * RECORD_NORM * math.sqrt(2)
+    scale = float(np.max(weight[:, :, None] * made.ledger.scale)) / agents
+    return RateFacts(
+        agents=agents,
+        dimension=one.size,
+        local_updates=case.updates,
+        slope=slope,
+        diameter=math.sqrt(agents * one.size) * 2 * one.box,
+        variance=scale**2,
+        per_update=case.per_update,
+        rho_first=float(made.schedules["rho"][0]) / agents,
+        rho_last=float(made.schedules["rho"][-1]) / agents,
+        gamma=2 * math.sqrt(agents) * slope,
+    )

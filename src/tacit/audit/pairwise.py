@@ -1,0 +1,142 @@
+"""What one agent of a network, who hears its neighbours only, learns of another one's records."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+from jaxtyping import Float, Int
+from scipy.sparse.csgraph import shortest_path
+
+from tacit.algorithms import RelayAlgorithm
+from tacit.engine.plan import Plan
+from tacit.errors import InputError
+from tacit.network import Mixing, Walk
+from tacit.privacy import Messages, epsilon_of
+from tacit.typing import HostArray
+
+ANY_QUESTION = (
+    "questions may depend on what the agent does not hear, and then noise on the way hides "
+    "nothing for certain: every answer that can have reached it counts as if it had been read"
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Pairwise:
+    """What every agent learns of every other one.
+
+    Attributes
+    ----------
+    mu
+        `(A, A)`: entry (i, j) bounds what agent j learns of a record of agent i; infinite for
+        i = j, since agents know their own records.
+    all_links
+        `(A,)`: the same for an observer of all links, the certificate's value.
+    reason
+        What the bound rests on.
+    """
+
+    mu: Float[HostArray, "A A"]
+    all_links: Float[HostArray, " A"]
+    reason: str
+
+    def epsilon(self, delta: float) -> Float[HostArray, "A A"]:
+        """Return the epsilon of every pair at `delta`."""
+        apart = ~np.eye(len(self.mu), dtype=bool)
+        epsilons = np.full_like(self.mu, np.inf)
+        epsilons[apart] = epsilon_of(delta, self.mu[apart])
+        return epsilons
+
+
+def pairwise_mu(plan: Plan, *, released: bool) -> Pairwise:
+    """Return what agent j learns of a record of agent i, for any questions and every pair.
+
+        mu_ij = sqrt(sum of (Delta/sigma)^2 over the answers of i that can have reached j).
+
+    Parameters
+    ----------
+    released
+        Whether agents also learn the released model. It depends on all answers, so every entry is
+        then the all-links value.
+
+    Raises
+    ------
+    InputError
+        If the plan has no network.
+    PrivacyError
+        If its answers have no mu (`tacit.privacy.Ledger.mu_per_agent`).
+
+    Notes
+    -----
+    **Guarantee.** Agent j hears the messages of its neighbours, or the tokens handed to it, and
+    knows its own records and noise. Call the past of j the answers from which a chain of messages
+    leads to something that j hears. In gossip the answer of agent k in round t is in what k sends
+    in that round, and moves one link a round: it is in the past iff t <= T - d(k, j), with d the
+    number of links. On a relay it is iff j holds the token at a later hop; where the asked tell
+    their neighbours instead (`RelayAlgorithm.tells_neighbours`), iff somebody who hears of it is
+    asked later and tells on, and so forth to j. The past is closed:
+    whatever leads to the question of one of its answers leads on to j. So what j hears is a
+    function of the answers in its past, each of which is asked at a state that follows from earlier
+    ones in the past and public constants. They are an adaptive composition of Gaussian answers of
+    their own, in which only those of i depend on i's records, and mu follows as for the ledger.
+
+    **Why not less.** Others' noise is added on the way, and for questions fixed beforehand the
+    linear map from answers to what j hears, with its noise, gives a smaller number. But a gradient
+    is asked at a model that j does not know, and which carries the hidden answer: the gradients of
+    others then pass it on in a way that depends on their curvature. Already for quadratics the true
+    mu exceeds the number for fixed questions, so that number is no bound, and is not returned.
+    Where curvature is public, `pairwise_mu_affine` accounts for it exactly.
+    """
+    all_links = plan.ledger.mu_per_agent(Messages())
+    squares = np.sum(plan.ledger.ratios() ** 2, axis=-1)
+    before = np.concatenate([np.zeros_like(squares[:, :1]), np.cumsum(squares, axis=1)], axis=1)
+    mu = np.sqrt(np.take_along_axis(before, rounds_that_reach(plan, released=released), axis=1))
+    np.fill_diagonal(mu, np.inf)
+    return Pairwise(mu, all_links, ANY_QUESTION)
+
+
+def rounds_that_reach(plan: Plan, *, released: bool) -> Int[HostArray, "A A"]:
+    """Return how many of the first rounds' answers of agent i can have reached agent j by the end.
+
+    Raises
+    ------
+    InputError
+        If the plan has no network.
+    """
+    agents, rounds, network = plan.spec.agents, plan.rounds, required_network(plan.network)
+    if released:
+        return np.full((agents, agents), rounds)
+    if isinstance(network, Walk):
+        if cast(RelayAlgorithm, plan.program.algorithm).tells_neighbours:
+            return _told(network)
+        last = np.zeros(agents, int)
+        last[network.holders] = np.arange(rounds)  # of several assignments the last one stays
+        return np.broadcast_to(last, (agents, agents))
+    links = shortest_path(network.graph.adjacency(), unweighted=True)
+    return np.clip(rounds - links + 1, 0, rounds).astype(int)
+
+
+def _told(walk: Walk) -> Int[HostArray, "A A"]:
+    """Return the hops up to which answers of agent i reach agent j if the asked tell neighbours.
+
+    Backwards: `leads[j, k]` says whether what agent k knows after a hop reaches j in the end.
+    """
+    agents = walk.graph.agents
+    leads, last = np.eye(agents, dtype=bool), np.zeros((agents, agents), int)
+    heard = walk.graph.adjacency().toarray().astype(bool) | leads
+    for hop in range(len(walk.holders) - 1, -1, -1):
+        asked = walk.holders[hop]
+        reached = np.any(leads[:, heard[asked]], axis=1)
+        last[asked] = np.maximum(last[asked], np.where(reached, hop + 1, 0))
+        leads[reached, asked] = True
+    return last
+
+
+def required_network(network: Mixing | Walk | None) -> Mixing | Walk:
+    """Return the network of a plan, or raise `InputError` if it has none."""
+    if network is None:
+        raise InputError(
+            "the plan has an aggregator and no network between agents; plan for the observer sum"
+        )
+    return network

@@ -1,0 +1,35 @@
+"""The engine: from public facts to a plan, and from a plan behind doors to a run."""
+
+from tacit.engine.door import Door, Live, Private, Record, Replay, Rival
+from tacit.engine.plan import Plan, Terms, plan
+from tacit.engine.program import Program, stack
+from tacit.engine.run import Run, Runtime, behind_the_door, fresh_key, run
+from tacit.engine.serial import serial
+from tacit.engine.simulate import simulate, sweep
+from tacit.engine.transcript import Trace, observed_ledger
+from tacit.engine.wiring import Network
+
+__all__ = [
+    "Door",
+    "Live",
+    "Network",
+    "Plan",
+    "Private",
+    "Program",
+    "Record",
+    "Replay",
+    "Rival",
+    "Run",
+    "Runtime",
+    "Terms",
+    "Trace",
+    "behind_the_door",
+    "fresh_key",
+    "observed_ledger",
+    "plan",
+    "run",
+    "serial",
+    "simulate",
+    "stack",
+    "sweep",
+]

@@ -1,0 +1,150 @@
+"""Whether summation may be credited: decided by tracing the algorithm, never by its word.
+
+Under secure aggregation the observer sees mean_i(message_i) each round. The noises of honest agents
+add up in it only if, given what the observer already knows, message_i is an affine function, with
+public coefficients that are the same for all agents, of one fresh answer that was asked at public
+state. Traced here:
+
+1. the query does not depend on the agent's state, its identity or its own schedules;
+2. nor does the message, other than through the answer;
+3. the message is affine in the answer: between the two stand only operations that are known to be
+   affine (sums, public multiples, reshaping). Rounding, signs, comparisons, narrowing to a shorter
+   type and whatever else is not on the list are refused: their derivative may vanish where they
+   are anything but affine.
+
+Every value is `CLEAN` (public), `AFFINE` (in the answer, with clean coefficients) or `TAINTED`.
+What cannot be shown is not credited, nor are answers on sampled batches, whose sums no accountant
+here covers; the run is then certified at the value for the observer of all
+messages, which holds for any function of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+import jax
+import jax.numpy as jnp
+from jax.extend import core as jex
+
+from tacit.algorithms import StarAlgorithm, Turn
+from tacit.engine.program import Program
+from tacit.typing import Array, PyTree
+
+Mark = Literal["clean", "affine", "tainted"]
+CLEAN: Mark = "clean"
+AFFINE: Mark = "affine"
+TAINTED: Mark = "tainted"
+
+_SUMS = frozenset({"add", "sub", "add_any", "neg", "reduce_sum", "concatenate", "copy"})
+_SHAPES = frozenset(
+    {"reshape", "broadcast_in_dim", "transpose", "squeeze", "expand_dims", "slice", "rev"}
+)
+_PRODUCTS = frozenset({"mul", "dot_general"})
+_CALLS = frozenset({"pjit", "jit", "closed_call", "core_call"})
+
+
+def credits_summation(program: Program) -> bool:
+    """Return whether the observer of sums may be credited with all honest agents' noise."""
+    if program.kinds.shape[1] != 1:  # several answers reach one message: not analysed here
+        return False
+    if any(oracle.sampling_rate < 1 for oracle in program.oracles):
+        return False
+    model = program.template.shape
+    if any(
+        oracle.noise_shape(oracle.answer_shape(model)) != oracle.answer_shape(model)
+        for oracle in program.oracles
+    ):  # the noise is not simply added
+        return False
+    algorithm, template = program.algorithm, program.template
+    if not isinstance(algorithm, StarAlgorithm):
+        return False
+    answer = jnp.zeros(program.oracles[0].answer_shape(template.shape), template.dtype)
+    private = (algorithm.start(template), _own(program))
+    public = algorithm.first_public(template)
+
+    def query(private: PyTree, public: PyTree) -> PyTree:
+        state, turn = private[0], _turn(program, private[1])
+        return algorithm.ask(algorithm.receive(state, public, turn), public, turn)
+
+    def message(private: PyTree, public: PyTree, answer: Array) -> PyTree:
+        state, turn = private[0], _turn(program, private[1])
+        state = algorithm.receive(state, public, turn)
+        return algorithm.send(algorithm.tell(state, public, turn, answer), public, turn)[1]
+
+    asked = _marks_out(query, (private, public), (TAINTED, CLEAN))
+    sent = _marks_out(message, (private, public, answer), (TAINTED, CLEAN, AFFINE))
+    return set(asked) <= {CLEAN} and TAINTED not in sent
+
+
+def _own(program: Program) -> dict[str, Any]:
+    """Return what differs from agent to agent in a turn."""
+    one = jnp.ones((), program.template.dtype)
+    return {
+        "agent": jnp.zeros((), jnp.int32),
+        "scale": one,
+        "values": dict.fromkeys(program.per_agent, one),
+    }
+
+
+def _turn(program: Program, own: dict[str, Any]) -> Turn:
+    """One agent's turn: its own part traced, the shared schedules as constants."""
+    zero = jnp.zeros((), jnp.int32)
+    shared = {name: values[0] for name, values in program.shared.items()}
+    return Turn(zero, zero, zero, zero, own["agent"], own["scale"], shared | own["values"])
+
+
+def _marks_out(
+    function: Callable[..., PyTree], arguments: tuple[PyTree, ...], marks: tuple[Mark, ...]
+) -> list[Mark]:
+    """Return the marks of the outputs of `function` when its arguments carry `marks`."""
+    jaxpr = jax.make_jaxpr(function)(*arguments).jaxpr
+    leaves = [
+        mark
+        for argument, mark in zip(arguments, marks, strict=True)
+        for _ in jax.tree.leaves(argument)
+    ]
+    return _walk(jaxpr, leaves)
+
+
+def _walk(jaxpr: Any, inputs: Sequence[Mark]) -> list[Mark]:
+    marks: dict[Any, Mark] = dict(zip(jaxpr.invars, inputs, strict=True))
+
+    def mark_of(variable: Any) -> Mark:
+        return CLEAN if isinstance(variable, jex.Literal) else marks.get(variable, CLEAN)
+
+    for equation in jaxpr.eqns:
+        results = _through(equation, [mark_of(v) for v in equation.invars])
+        marks.update(zip(equation.outvars, results, strict=True))
+    return [mark_of(v) for v in jaxpr.outvars]
+
+
+def _through(equation: Any, marks: list[Mark]) -> list[Mark]:
+    """Return the marks of one operation's outputs."""
+    name, outputs = equation.primitive.name, len(equation.outvars)
+    if set(marks) <= {CLEAN}:
+        return [CLEAN] * outputs
+    if name in _CALLS:
+        return _walk(equation.params["jaxpr"].jaxpr, marks)
+    if TAINTED in marks or not _keeps_affine(equation, name, marks):
+        return [TAINTED] * outputs
+    return [AFFINE] * outputs
+
+
+def _keeps_affine(equation: Any, name: str, marks: list[Mark]) -> bool:
+    if name in _SUMS or name in _SHAPES:
+        # operands other than the first of a reshaping are places, which must not move
+        return name in _SUMS or AFFINE not in marks[1:]
+    if name in _PRODUCTS:
+        return marks.count(AFFINE) == 1
+    if name == "div":
+        return marks == [AFFINE, CLEAN]
+    if name == "convert_element_type":
+        return _widens(equation.invars[0].aval.dtype, equation.params["new_dtype"])
+    return False
+
+
+def _widens(old: Any, new: Any) -> bool:
+    """Whether every value of type `old` is one of type `new`; both floating."""
+    floating = jnp.issubdtype(old, jnp.floating) and jnp.issubdtype(new, jnp.floating)
+    return floating and jnp.promote_types(old, new) == new

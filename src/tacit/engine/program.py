@@ -1,0 +1,126 @@
+"""What jit sees of a plan: algorithm parameters, schedules and scales as arrays of one dtype."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float, Int
+
+from tacit.algorithms import Algorithm, Turn
+from tacit.engine.wiring import Relay, Wiring
+from tacit.errors import InputError
+from tacit.oracles import Oracle
+from tacit.privacy import NO_QUESTION, Mechanism
+from tacit.typing import Array, PyTree
+
+
+class Program(eqx.Module):
+    """A plan as one pytree. Stack several (`stack`) and map over the leading axis to sweep.
+
+    Attributes
+    ----------
+    kinds
+        `(T, E)`: which oracle is asked; -1 for none.
+    shared, per_agent
+        Schedules: `(T,)` each, and `(T, A)` each.
+    scales
+        `(T, E, S)`: absolute noise scale of every answer of the S agents that may be asked in a
+        round: all on a star and in gossip, the holder of the token on a relay.
+    template
+        A zero model: its shape and dtype are the run's.
+    wiring
+        How the agents are connected.
+    agents
+        Number of agents, A.
+    """
+
+    algorithm: Algorithm
+    oracles: tuple[Oracle, ...]
+    mechanism: Mechanism
+    kinds: Int[Array, "T E"]
+    shared: dict[str, Float[Array, "T"]]
+    per_agent: dict[str, Float[Array, "T A"]]
+    scales: Float[Array, "T E S"]
+    template: Float[Array, "*shape"]
+    wiring: Wiring
+    agents: int = eqx.field(static=True)
+
+    @property
+    def rounds(self) -> int:
+        """Number of rounds, T."""
+        return int(self.kinds.shape[0])
+
+
+def cast(tree: PyTree, dtype: Any) -> PyTree:
+    """Return `tree` with every number that can be fractional as an array of `dtype`.
+
+    One stray float64 promotes the carry of a whole run; so does a Python float once programs are
+    stacked.
+    """
+
+    def leaf(x: Any) -> Any:
+        fractional = isinstance(x, float) or (
+            isinstance(x, (np.ndarray, np.generic, jax.Array))
+            and jnp.issubdtype(x.dtype, jnp.floating)
+        )
+        return jnp.asarray(x, dtype) if fractional else x
+
+    return jax.tree.map(leaf, tree)
+
+
+def stack(programs: list[Program]) -> Program:
+    """Return one program whose arrays have a leading axis over `programs`, for `jax.vmap`.
+
+    Raises
+    ------
+    InputError
+        If the programs differ in more than numbers (another algorithm, mechanism, shape or
+        horizon).
+    """
+    structures = {jax.tree.structure(program) for program in programs}
+    if len(structures) != 1:
+        raise InputError(
+            "these plans differ in structure; sweep over numbers, one algorithm at a time"
+        )
+    stacked: Program = jax.tree.map(lambda *leaves: jnp.stack(leaves), *programs)
+    return stacked
+
+
+def agent_turns(program: Program) -> Turn:
+    """Return the turns of the S agents that may be asked in each round, leaves `(T, E, S)`."""
+    rounds, questions = program.kinds.shape
+    shape = program.scales.shape
+    index = jnp.arange(rounds, dtype=jnp.int32)[:, None, None]
+    agent = jnp.arange(program.agents, dtype=jnp.int32)[None, :]
+    participation, kind, per_agent = index, program.kinds[:, :, None], program.per_agent
+    if isinstance(program.wiring, Relay):
+        relay = program.wiring
+        agent, participation = relay.holders[:, None], relay.visits[:, None, None]
+        kind = jnp.where(relay.awake[:, None, None], kind, NO_QUESTION)
+        per_agent = {name: jnp.take_along_axis(v, agent, axis=1) for name, v in per_agent.items()}
+
+    def fill(x: Array) -> Array:
+        return jnp.broadcast_to(x, shape)
+
+    return Turn(
+        round=fill(index),
+        local=fill(jnp.arange(questions, dtype=jnp.int32)[None, :, None]),
+        participation=fill(participation),
+        kind=fill(kind),
+        agent=fill(agent[:, None, :]),
+        scale=program.scales,
+        values={name: fill(v[:, None, None]) for name, v in program.shared.items()}
+        | {name: fill(v[:, None, :]) for name, v in per_agent.items()},
+    )
+
+
+def server_turns(program: Program) -> Turn:
+    """Return the aggregator's turns, leaves `(T,)`: shared schedules, no agent, no scale."""
+    index = jnp.arange(program.rounds, dtype=jnp.int32)
+    nobody = jnp.full_like(index, -1)
+    nothing = jnp.zeros(program.rounds, program.template.dtype)
+    return Turn(index, jnp.zeros_like(index), index, nobody, nobody, nothing, program.shared)

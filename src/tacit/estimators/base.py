@@ -1,0 +1,278 @@
+"""What all private estimators share: settings, a private fit, scores in the user's units."""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+import math
+import warnings
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+import numpy as np
+from jaxtyping import Float
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from tacit import checks
+from tacit.algorithms import Choice, fixed_batches, method_named
+from tacit.engine import Run, run
+from tacit.engine.plan import Plan, Terms, plan
+from tacit.errors import InputError, PrivacyWarning, PublicFactsWarning
+from tacit.estimators.owners import owned_rows
+from tacit.estimators.ranges import Ranges, ranges_for
+from tacit.estimators.targets import Targets
+from tacit.privacy import Adjacency, delta_warning, observer_named, relation_named
+from tacit.problems import L2, Problem, Shards, WholeSpace, default_clip, pack, public_facts
+from tacit.typing import HostArray
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
+    r"""A linear model fitted under differential privacy; the base of the estimators.
+
+    With A agents, m_i records of agent i and a loss l,
+
+    .. math:: \min_w \frac1A \sum_i \frac1{m_i} \sum_j l(w'u_{ij}, t_{ij}) + \frac{l2}2 |w|^2,
+
+    where u is the record with every feature clipped to its bounds [a, b] and mapped to [0, 1],
+    followed by the constant 1, and t is the encoded target. The regulariser acts on w as a whole,
+    the intercept included, and w is per *encoded* column. Settings are plain attributes that
+    scikit-learn sets and clones; they are checked by `fit` only.
+
+    Parameters
+    ----------
+    epsilon, delta
+        The total budget of one fit. No number is right for everybody, so there is no default: fit
+        raises until both are set. `epsilon=float("inf")` fits without noise and says "no privacy".
+    bounds
+        What is *public* about the features: a pair (min, max), each one number for all columns or
+        one per column. None reads them off the records: a `PublicFactsWarning`, and a condition in
+        the certificate.
+    relation
+        What neighbouring means: "replace_one" or "zero_out". At one epsilon the
+        default asks for the more noise of the two.
+    observer
+        Who looks on: "messages" (every link may be read) or "sum" (secure aggregation is taken on
+        trust). What holds for the default holds for the other.
+    algorithm, rounds, sampling_rate, batches
+        How the problem is solved, see `tacit.algorithms.registry`. The sampling rate is for the
+        algorithms that draw batches, and must be given there. Batches are "poisson", or "fixed":
+        of one size, without replacement, under replace_one only, with two to three times the noise.
+    l2
+        Weight of the regulariser.
+    clip
+        Public bound on the norm of a record's coefficient dl/dz; None for its largest value at the
+        start, `tacit.problems.default_clip`, and for no bound where epsilon is infinite.
+    split_seed
+        Public seed by which `fit` deals the rows out if it is told a number of agents.
+    random_state
+        None draws the noise from the operating system's entropy. A whole number makes the fit
+        repeatable, and its certificate says "reproduction, not private".
+
+    Attributes
+    ----------
+    coef_, intercept_
+        In the units of the features (and of a regression's target), in scikit-learn's shapes.
+    bounds_
+        The pair (a, b) of arrays (k,) that features are clipped to, before predictions too. If
+        they were read off the records, they are a fact about the records that is not noised.
+    certificate_
+        The `tacit.privacy.Certificate` of this fit, with its conditions.
+    plan_
+        The `tacit.engine.plan.Plan` that was carried out; it holds public facts only.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
+
+    Notes
+    -----
+    **Guarantee.** The fitted model is (epsilon, delta)-differentially private, as `certificate_`
+    says: `Ranges.encoded` makes rows of norm at most sqrt(k + 1) out of one record each, `pack`
+    enforces that norm, and the rest is `tacit.plan` and `tacit.run`. Coefficients are
+    post-processing of the released weights by bounds and labels, so this rests on bounds and
+    labels being public, on the counts of every agent, and on who owns which row.
+
+    **Every fit spends its own budget.** Refitting, cross-validation and grid search on the same
+    records compose: n fits of mu each cost sqrt(n) mu in all, and n fits of (epsilon, delta) at
+    most n times both. `certificate_` speaks of one fit, and scores on private records are not
+    covered at all. Weights of records are not offered: they would change the sensitivity.
+    """
+
+    # the words for the public facts about the target, and the setting that states them
+    _target_facts: ClassVar[tuple[str, str]]
+
+    epsilon: float | None = None
+    delta: float | None = None
+    bounds: tuple[ArrayLike, ArrayLike] | None = None
+    relation: str = "replace_one"
+    observer: str = "messages"
+    algorithm: str = "noisy-gradient"
+    rounds: int = 200
+    sampling_rate: float | None = None
+    batches: str = "poisson"
+    l2: float = 1e-6
+    clip: float | None = None
+    split_seed: int = 0
+    random_state: int | None = None
+
+    def fit(self, X: ArrayLike, y: ArrayLike, agents: ArrayLike | None = None) -> Self:
+        """Fit the model to private records, spending the budget once.
+
+        Parameters
+        ----------
+        X, y
+            (N, k) features and (N,) targets.
+        agents
+            Whose record each row is: None for one agent who holds all, a number of agents among
+            whom the rows are dealt, or one label per row. Who owns which row is public.
+
+        Raises
+        ------
+        InputError
+            If epsilon or delta is not set, a setting is out of range, or the data do not suit it.
+
+        Warns
+        -----
+        PublicFactsWarning
+            If bounds, labels or the range of the target are read off the records.
+        PrivacyWarning
+            If delta is above 1 / (10 N).
+        """
+        terms = self._terms()
+        rows, answers = validate_data(self, X, y, dtype=np.float64)
+        ranges, targets = ranges_for(self.bounds, rows), self._targets(answers)
+        parts = owned_rows(agents, len(rows), seed=self.split_seed)
+        for category, text in self._warnings(ranges, targets, terms.delta, len(rows)):
+            warnings.warn(text, category, stacklevel=2)
+        shards = pack(
+            ranges.encoded(rows),
+            targets.values,
+            parts,
+            record_norm=ranges.record_norm,
+            precision="float64",
+            enforce="clip",
+        )
+        made = self._planned(targets, shards, terms)
+        self._keep(run(made, shards, runtime="simulate", seed=self._seed()), ranges, targets)
+        return self
+
+    @abc.abstractmethod
+    def _targets(self, answers: HostArray) -> Targets:
+        """Return the encoded targets."""
+
+    @abc.abstractmethod
+    def _store(
+        self,
+        slopes: Float[HostArray, "k K"],
+        intercepts: Float[HostArray, "K"],
+        targets: Targets,
+    ) -> None:
+        """Store coefficients and intercepts in scikit-learn's shapes, and the labels if any."""
+
+    def _scores(self, X: ArrayLike) -> Float[HostArray, "N *K"]:
+        """Return x'coef + intercept, with features clipped as `fit` clips them."""
+        check_is_fitted(self, "coef_")
+        rows = validate_data(self, X, dtype=np.float64, reset=False)
+        inside = np.clip(rows, *self.bounds_)
+        scores: HostArray = inside @ np.transpose(self.coef_) + self.intercept_
+        return scores
+
+    def _terms(self) -> Terms:
+        if self.epsilon is None or self.delta is None:
+            raise InputError(
+                "epsilon and delta are not both set; a privacy budget has no default, so pass "
+                'both, for example epsilon=1.0, delta=1e-6 (epsilon=float("inf") for no privacy)'
+            )
+        adjacency = Adjacency(relation_named(self.relation), "record")
+        observer = observer_named(self.observer)
+        return Terms(
+            checks.positive("epsilon", self.epsilon, allow_infinity=True),
+            checks.delta(self.delta),
+            adjacency,
+            observer,
+        )
+
+    def _seed(self) -> int | None:
+        if self.random_state is None:
+            return None
+        return checks.at_least("random_state", self.random_state, 0)
+
+    def _planned(self, targets: Targets, shards: Shards, terms: Terms) -> Plan:
+        clip = self._coefficient_clip(targets, terms.epsilon)
+        method = method_named(self.algorithm)
+        if method.sampled != (self.sampling_rate is not None):
+            raise InputError(
+                f"{self.algorithm} was given sampling rate {self.sampling_rate}; the algorithms "
+                "that draw batches need one, and no other takes one"
+            )
+        choice = self._choice(targets, shards, clip)
+        return plan(
+            public_facts(choice.problem, shards, clip=clip),
+            method.algorithm(choice),
+            (method.oracle(choice), *method.others(choice)),
+            terms,
+            rounds=checks.at_least("rounds", self.rounds, 1),
+            precision="float64",
+        )
+
+    def _choice(self, targets: Targets, shards: Shards, clip: float) -> Choice:
+        """Return the problem, and what a method is made from."""
+        fixed = fixed_batches(self.batches, self.algorithm, self.relation)
+        return Choice(
+            problem=Problem(targets.loss, L2(self.l2), WholeSpace()),
+            clip=clip,
+            record_norm=shards.record_norm,
+            rate=self.sampling_rate or 1.0,
+            records=min(shards.counts) if fixed else None,
+        )
+
+    def _coefficient_clip(self, targets: Targets, epsilon: float) -> float:
+        if self.clip is not None:
+            return checks.positive("clip", self.clip)
+        return math.inf if math.isinf(epsilon) else default_clip(targets.loss)
+
+    def _facts(self, ranges: Ranges, targets: Targets) -> tuple[tuple[str, str, bool], ...]:
+        """Return what is taken for public: the words, the setting, whether it was given."""
+        return (("feature bounds", "bounds", ranges.public), (*self._target_facts, targets.public))
+
+    def _warnings(
+        self, ranges: Ranges, targets: Targets, delta: float, records: int
+    ) -> list[tuple[type[Warning], str]]:
+        from_data: list[tuple[type[Warning], str]] = [
+            (
+                PublicFactsWarning,
+                f"the certificate is conditional: {what} were read off the records; pass "
+                f"{setting}= with what was public beforehand",
+            )
+            for what, setting, public in self._facts(ranges, targets)
+            if not public
+        ]
+        return from_data + [(PrivacyWarning, text) for text in delta_warning(delta, records)]
+
+    def _keep(self, done: Run, ranges: Ranges, targets: Targets) -> None:
+        """Store the fit, with coefficients per unit of the user's columns.
+
+        A weight w of a column with range [a, b] is s w / (b - a) per unit and moves the intercept
+        by -s w a / (b - a), with s the scale of the targets.
+        """
+        weights = targets.scale * done.model.reshape(len(done.model), -1)
+        slopes = weights[:-1] / ranges.width[:, None]
+        intercepts = weights[-1] + targets.offset - ranges.minimum @ slopes
+        conditions = (
+            *(_condition(*fact) for fact in self._facts(ranges, targets)),
+            "the number of records of each agent, and who owns which, is public",
+        )
+        self._store(slopes, intercepts, targets)
+        self.bounds_ = (ranges.minimum, ranges.maximum)
+        self.plan_ = done.plan
+        self.certificate_ = dataclasses.replace(done.certificate, conditions=conditions)
+
+
+def _condition(what: str, setting: str, public: bool) -> str:
+    if public:
+        return f"{what} are public, as the caller declares ({setting}=)"
+    return (
+        f"{what} were read off the records themselves ({setting}=None): the certificate holds only "
+        "if they would be the same whatever one record says"
+    )

@@ -1,0 +1,160 @@
+"""Private logistic regression whose weights have a structure: lasso, fused or generalised."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int
+from numpy.typing import ArrayLike
+from typing_extensions import override
+
+from tacit.algorithms import Choice
+from tacit.errors import InputError
+from tacit.estimators.logistic import PrivateLogisticRegression
+from tacit.estimators.ranges import Ranges
+from tacit.estimators.targets import Targets
+from tacit.problems import (
+    Logistic,
+    Loss,
+    Shards,
+    Structured,
+    fused_lasso,
+    generalised_lasso,
+    lasso,
+    sparse_rows,
+)
+from tacit.problems.graphs import DEFAULT_GRAPH_WEIGHT, learned_edges
+from tacit.typing import HostArray
+
+CHAIN = "chain"
+STRUCTURES = ("lasso", "fused-lasso", "generalized-lasso")
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class PrivateStructuredClassifier(PrivateLogisticRegression):
+    r"""Logistic regression for two classes with structured weights, under differential privacy.
+
+    The objective is that of `PrivateLinearModel` plus l1 |A w|_1, with w per encoded column:
+
+    - "lasso": A = I, few weights differ from 0;
+    - "fused-lasso": A = [phi; I], they are also alike along the edges of a graph of the columns;
+    - "generalized-lasso": the rows of A are given.
+
+    Parameters, attributes and the guarantee are those of `PrivateLinearModel` and
+    `PrivateClassifier`: above all `epsilon`, `delta`, `bounds` and `classes`. `l2` is the ridge.
+
+    Every fit spends its own budget, so a grid search spends once per candidate and fold.
+
+    Parameters
+    ----------
+    structure
+        "lasso", "fused-lasso" or "generalized-lasso".
+    graph
+        What is *public* about how columns belong together. For the fused lasso "chain", which joins
+        neighbouring columns, or (e, 2) pairs of column numbers; for the generalised lasso the
+        (m, k) rows of A. None learns the graph from the records themselves, without noise
+        (`tacit.models.learned_edges`): a `PublicFactsWarning`, and a condition in the
+        certificate. Learn it from public records beforehand where there are some.
+    graph_weight
+        Of the graphical lasso that learns a graph; the larger, the fewer edges.
+    l1
+        Weight of the structure.
+    smoothing
+        Strength of Laplacian smoothing, of sadmm and vradmm; 0 for none.
+    algorithm
+        "noisy-gradient" or "dp-sgd", which treat the structure as a regulariser; "sadmm", "vradmm"
+        or, for the lasso, "renyi-admm", which split it off.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> draw = np.random.default_rng(0)
+    >>> x = draw.uniform(0, 1, (4000, 3))
+    >>> ill = x[:, 0] + x[:, 1] + 0.2 * draw.standard_normal(4000) > 1
+    >>> model = PrivateStructuredClassifier(
+    ...     epsilon=1.0, delta=1e-6, bounds=(0, 1), classes=[False, True], graph=[[0, 1]],
+    ...     random_state=0,
+    ... ).fit(x, ill)
+    >>> model.predict([[0.1, 0.2, 0.5], [0.9, 0.8, 0.5]])
+    array([False,  True])
+    """
+
+    structure: str = "fused-lasso"
+    graph: ArrayLike | str | None = CHAIN
+    graph_weight: float = DEFAULT_GRAPH_WEIGHT
+    l1: float = 1e-4
+    smoothing: float = 0.0
+
+    @override
+    def _loss(self, classes: int) -> Loss:
+        if classes > 2:
+            raise InputError(
+                "Only binary classification is supported. The type of the target is multiclass; "
+                "use PrivateLogisticRegression for more than two classes"
+            )
+        return Logistic()
+
+    @override
+    def _choice(self, targets: Targets, shards: Shards, clip: float) -> Choice:
+        problem = self._structured(targets.loss, shards).composed
+        plain = super()._choice(targets, shards, clip)
+        return dataclasses.replace(plain, problem=problem, smoothing=self.smoothing)
+
+    def _structured(self, loss: Loss, shards: Shards) -> Structured:
+        """Return the structured problem; the constant's weight is in no edge and no row of A."""
+        size = shards.dimension
+        if self.structure == "fused-lasso":
+            edges = self._edges(shards)
+            if len(edges):
+                return fused_lasso(loss, edges, size, weight=self.l1, ridge=self.l2)
+        elif self.structure == "generalized-lasso":
+            rows = np.pad(self._rows(size - 1), ((0, 0), (0, 1)))
+            return generalised_lasso(loss, sparse_rows(rows), weight=self.l1, ridge=self.l2)
+        elif self.structure != "lasso":
+            raise InputError(
+                f"structure is {self.structure!r}; choose from {', '.join(STRUCTURES)}"
+            )
+        return lasso(loss, size, weight=self.l1, ridge=self.l2)
+
+    def _edges(self, shards: Shards) -> Int[HostArray, "e 2"]:
+        columns = shards.dimension - 1
+        if self.graph is None:
+            rows = np.asarray(shards.stacked.features)[np.asarray(shards.stacked.mask) > 0]
+            return learned_edges(rows[:, :columns], weight=self.graph_weight)
+        if isinstance(self.graph, str) and self.graph == CHAIN:
+            nodes = np.arange(columns)
+            return np.stack([nodes[:-1], nodes[1:]], axis=1)
+        edges = np.asarray(self.graph)
+        if edges.ndim != 2 or edges.shape[1] != 2 or edges.dtype.kind not in "iu":
+            raise InputError(
+                'graph must be "chain", pairs of column numbers, or None to learn one from the '
+                "records"
+            )
+        if len(edges) and edges.max() >= columns:
+            raise InputError(f"graph joins column {edges.max()}; columns are 0 to {columns - 1}")
+        return edges
+
+    def _rows(self, columns: int) -> Float[HostArray, "m k"]:
+        if self.graph is None or isinstance(self.graph, str) or np.ndim(self.graph) != 2:
+            raise InputError("generalized-lasso needs the rows of A; pass them as graph=")
+        rows = np.asarray(self.graph, np.float64)
+        if rows.shape[1] != columns:
+            raise InputError(
+                f"graph has {rows.shape[1]} columns and X has {columns}; give a number for each"
+            )
+        return rows
+
+    @override
+    def _facts(self, ranges: Ranges, targets: Targets) -> tuple[tuple[str, str, bool], ...]:
+        facts = super()._facts(ranges, targets)
+        if self.structure == "lasso" or (isinstance(self.graph, str) and self.graph == CHAIN):
+            return facts
+        return (*facts, ("edges or rows of the structure", "graph", self.graph is not None))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags

@@ -1,0 +1,16 @@
+"""What a training is for: a model that can be saved, loaded, read and used."""
+
+from tacit.models.model import Model, Term, table_terms
+from tacit.models.model_file import load_model, model_text, model_to_dict, save_model
+from tacit.models.predict import predict
+
+__all__ = [
+    "Model",
+    "Term",
+    "load_model",
+    "model_text",
+    "model_to_dict",
+    "predict",
+    "save_model",
+    "table_terms",
+]

@@ -1,0 +1,61 @@
+"""Private power flow among zones: Ryu and Kim 2023, section 6.1 and appendix D."""
+
+from tacit.power.admittance import Admittance, admittance
+from tacit.power.agents import (
+    DEFAULT_QUESTION,
+    QUESTIONS,
+    Grid,
+    Question,
+    Settings,
+    grid,
+    plan_grid,
+)
+from tacit.power.case import Case, parse_case, read_case
+from tacit.power.cases import BUNDLED, bundled_case, chosen_case
+from tacit.power.central import Optimum, central
+from tacit.power.flow import Flow, solve_privately
+from tacit.power.network import Network, network
+from tacit.power.parts import Part, parts
+from tacit.power.relaxation import Relaxation, relax
+from tacit.power.zones import (
+    Zones,
+    chosen_zones,
+    grown_zones,
+    parse_zones,
+    ties,
+    zones_of,
+)
+
+__all__ = [
+    "BUNDLED",
+    "DEFAULT_QUESTION",
+    "QUESTIONS",
+    "Admittance",
+    "Case",
+    "Flow",
+    "Grid",
+    "Network",
+    "Optimum",
+    "Part",
+    "Question",
+    "Relaxation",
+    "Settings",
+    "Zones",
+    "admittance",
+    "bundled_case",
+    "central",
+    "chosen_case",
+    "chosen_zones",
+    "grid",
+    "grown_zones",
+    "network",
+    "parse_case",
+    "parse_zones",
+    "parts",
+    "plan_grid",
+    "read_case",
+    "relax",
+    "solve_privately",
+    "ties",
+    "zones_of",
+]

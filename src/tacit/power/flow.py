@@ -1,0 +1,125 @@
+"""A run of private power flow, and what it achieved."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import jax
+import numpy as np
+from jaxtyping import Float
+
+from tacit.engine import Run, run
+from tacit.errors import InputError, TacitError
+from tacit.power.agents import Grid, Settings, plan_grid
+from tacit.typing import HostArray
+
+
+@dataclass(frozen=True, eq=False)
+class Flow:
+    """A finished run.
+
+    Attributes
+    ----------
+    grid, settings, beta, run
+        What was run, how, how far one demand may move (per unit), and the run with its
+        certificate.
+    consensus_residual
+        `(T,)`: after each round, the norm of all differences between a zone's variable and its
+        average, divided by the norm of the averages.
+    violation
+        `(T,)`: the largest violation of a public constraint by the averages, per unit (equations
+        divided by the norm of their row).
+    objective
+        `(T,)`: (D.2a) at the averages and the true demand, per unit squared. An un-noised look at
+        the demand, outside the certificate.
+    noise
+        `(T,)`: the expectation of (6.2), the sum of |noise| over all coordinates of all answers of
+        a round: sigma sqrt(2/pi) for each.
+    """
+
+    grid: Grid
+    settings: Settings
+    beta: float
+    run: Run
+    consensus_residual: Float[HostArray, " T"]
+    violation: Float[HostArray, " T"]
+    objective: Float[HostArray, " T"]
+    noise: Float[HostArray, " T"]
+
+    @property
+    def state(self) -> Float[HostArray, " n"]:
+        """The released state of the network, the averages after the last round."""
+        return self.run.model
+
+
+def solve_privately(
+    made: Grid,
+    settings: Settings,
+    *,
+    beta: float,
+    epsilon: float,
+    delta: float,
+    seed: int | None,
+) -> Flow:
+    """Plan and run power flow among zones; epsilon may be infinite, for a run without noise.
+
+    Raises
+    ------
+    InputError
+        If a number is out of range, or if the cone solver fails in a zone.
+    """
+    planned = plan_grid(made, settings, beta=beta, epsilon=epsilon, delta=delta)
+    keep = frozenset({"models", "messages"})
+    try:
+        with _unlogged():
+            done = run(planned, made.shards, runtime="simulate", seed=seed, keep=keep)
+    except (jax.errors.JaxRuntimeError, ValueError) as error:
+        # what a step on the host raises arrives as the one or, of a program run before, the other
+        if isinstance(error, TacitError) or "callback" not in str(error):
+            raise
+        raise InputError(
+            "the cone solver failed in a zone; use other zones, less noise (a larger epsilon, a "
+            "smaller beta), or check the limits of the case"
+        ) from error
+    states = np.asarray(done.trace.models)
+    relaxation = made.relaxation
+    return Flow(
+        grid=made,
+        settings=settings,
+        beta=beta,
+        run=done,
+        consensus_residual=_residual(made, states, np.asarray(done.trace.messages)),
+        violation=np.array([relaxation.violation(x) for x in states]),
+        objective=np.array([relaxation.objective(x, relaxation.demand) for x in states]),
+        noise=_noise(made, settings, done),
+    )
+
+
+@contextmanager
+def _unlogged() -> Iterator[None]:
+    """Keep JAX from logging the traceback of a step that fails: the error itself is reported."""
+    log = logging.getLogger("jax._src.callback")
+    before = log.disabled
+    log.disabled = True
+    try:
+        yield
+    finally:
+        log.disabled = before
+
+
+def _residual(made: Grid, states: HostArray, messages: HostArray) -> HostArray:
+    total = np.zeros(len(states))
+    for zone, part in enumerate(made.parts):
+        apart = messages[:, zone, part.columns] - states[:, part.columns]
+        total += np.sum(apart**2, axis=1)
+    size: HostArray = np.linalg.norm(states, axis=1)
+    return np.sqrt(total) / np.maximum(size, np.finfo(float).tiny)
+
+
+def _noise(made: Grid, settings: Settings, done: Run) -> HostArray:
+    width = [len(p.columns if settings.question == "gradient" else p.rows) for p in made.parts]
+    each = done.ledger.scale * done.ledger.asked * np.sqrt(2 / np.pi)
+    return np.asarray(np.einsum("ate,a->t", each, np.array(width, float)))

@@ -1,0 +1,208 @@
+"""One self-contained page about private power flow, and the folder it is written into."""
+
+from __future__ import annotations
+
+import math
+from html import escape
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.figure import Figure
+
+import tacit
+from tacit.power import ties
+from tacit.power.network_figure import caption, network_svg
+from tacit.power.results import GridStudy, grid_curves, grid_results
+from tacit.power.zones_table import zone_rows
+from tacit.report.certificate_box import certificate_box, stamps
+from tacit.report.drawing import STYLE, inline_svg
+from tacit.report.folder import write_folder
+from tacit.report.markup import document, list_of, section, table_of
+from tacit.report.settings import spread
+from tacit.report.strict import json_text, strict
+
+_QUESTIONS = {
+    "demand": "its demand, once",
+    "residual": "the balance residuals at its state, in every local update; answers are averaged",
+    "gradient": "the gradient at its state, in every local update; answers are averaged",
+}
+_UNPROTECTED = (
+    "The network: lines, limits, generators, which bus lies in which zone. All of it is public by "
+    "assumption.",
+    "The settings, and how long the run took.",
+    "Two demands at once: a bus whose active and reactive demand both change counts twice.",
+    "Effects of floating-point arithmetic: the noise is drawn with finite precision.",
+)
+
+
+def save_grid(study: GridStudy, out: Path, *, force: bool) -> None:
+    """Write results.json, plan.json, state.json and report.html into the folder `out`.
+
+    `state.json` holds the released state of the network: a function of noised answers.
+
+    Raises
+    ------
+    InputError
+        As `check_out`, or if the files cannot be written.
+    """
+    plan = study.flow.run.plan
+    results = {**grid_results(study, out), "curves": grid_curves(study)}
+    texts = {
+        "results.json": json_text(results),
+        "plan.json": json_text(strict({**plan.to_dict(), "digest": plan.digest})),
+        "state.json": json_text(strict(_state(study))),
+        "report.html": grid_page(study),
+    }
+    write_folder(texts, out, force=force)
+
+
+def grid_page(study: GridStudy) -> str:
+    """Return the report as HTML; it loads nothing from elsewhere."""
+    certificate = study.flow.run.certificate
+    kind = "Power flow" if math.isinf(certificate.epsilon) else "Private power flow"
+    title = f"{kind} on {study.flow.grid.relaxation.network.name}"
+    return document(
+        title,
+        [
+            f"<h1>{escape(title)}</h1>",
+            f'<p class="lead">{escape(_story(study))}</p>',
+            stamps(certificate, study.warnings),
+            certificate_box(certificate),
+            _drawing(study),
+            section("How well it does", table_of(_measured(study)) + _note(study) + _curves(study)),
+            section("Settings", table_of(_settings(study))),
+            section("What is not protected", list_of(_UNPROTECTED)),
+            _footer(study),
+        ],
+    )
+
+
+def _story(study: GridStudy) -> str:
+    flow = study.flow
+    network, zones = flow.grid.relaxation.network, flow.grid.zones
+    crossing = len(ties(network, zones))
+    bare_answers = math.isinf(flow.run.certificate.epsilon)
+    answered = "without noise" if bare_answers else "with noise; no zone showed its demand"
+    return (
+        f"{zones.count} zones of a network of {network.buses} buses and {network.lines} lines "
+        f"agreed on its state in {flow.settings.rounds} rounds, over {crossing} tie lines. Each "
+        f"was asked {_QUESTIONS[flow.settings.question]}, and answered {answered}."
+    )
+
+
+def _drawing(study: GridStudy) -> str:
+    grid = study.flow.grid
+    network, zones = grid.relaxation.network, grid.zones
+    svg = network_svg(network, zones)
+    note = f'<p class="small">{escape(caption(network, zones))}</p>' if svg else ""
+    return section("The network", svg + note + table_of(zone_rows(grid)))
+
+
+def _measured(study: GridStudy) -> list[tuple[str, str]]:
+    values = grid_results(study, None)
+    rows = [
+        ("consensus residual, relative", f"{values['consensus_residual']:.3g}"),
+        ("largest violation of a public constraint, per unit", f"{values['max_violation']:.3g}"),
+    ]
+    if study.shows_objective:
+        rows.insert(0, ("objective, (per unit) squared", f"{values['objective']:.4g}"))
+        rows.insert(1, ("which is, at an average bus", _imbalance(study, values["objective"])))
+        rows.insert(2, ("objective, solved in one place", f"{values['central_objective']:.3g}"))
+    return rows
+
+
+def _imbalance(study: GridStudy, objective: float) -> str:
+    """Return the root mean square over all 2N balance equations, in the units of the case."""
+    network = study.flow.grid.relaxation.network
+    typical = math.sqrt(objective / (2 * network.buses)) * network.base_mva
+    return f"{typical:.3g} MW or MVAr of power that does not balance"
+
+
+def _note(study: GridStudy) -> str:
+    if not study.shows_objective:
+        text = "The objective is not shown: it is an un-noised look at demand that is private."
+    else:
+        text = (
+            "The objective is the sum of squared power imbalances at the true demand: an un-noised "
+            "look at it, outside the certificate."
+        )
+    return f'<p class="small">{text}</p>'
+
+
+def _curves(study: GridStudy) -> str:
+    """Return the metrics by round on logarithmic axes."""
+    curves = grid_curves(study)
+    names = {
+        "objective": "objective, (per unit) squared",
+        "consensus_residual": "consensus residual, relative",
+        "max_violation": "largest violation, per unit",
+    }
+    with matplotlib.rc_context(dict(STYLE)):
+        figure = Figure(figsize=(8.2, 2.9), layout="constrained")
+        FigureCanvasSVG(figure)
+        places = figure.subplots(1, len(curves), squeeze=False)[0]
+        for axes, name in zip(places, [n for n in names if n in curves], strict=True):
+            values = np.maximum(curves[name], 1e-16)
+            axes.semilogy(np.arange(1, len(values) + 1), values, color="#1f5fa8")
+            axes.set_title(names[name], loc="left", fontsize=9, color="#1d232b")
+            axes.set_xlabel("round")
+            axes.grid(axis="y", color="#e3e7ec", linewidth=0.8)
+        return inline_svg(figure, "Metrics after every round")
+
+
+def _settings(study: GridStudy) -> list[tuple[str, str]]:
+    flow = study.flow
+    plan, grid = flow.run.plan, flow.grid
+    base = grid.relaxation.network.base_mva
+    algorithm = plan.program.algorithm
+    return [
+        (
+            "beta, how far one demand may move",
+            f"{flow.beta:g} per unit ({flow.beta * base:g} MW or MVAr)",
+        ),
+        ("question", _QUESTIONS[flow.settings.question]),
+        ("rounds", str(flow.settings.rounds)),
+        ("local updates per round", str(flow.settings.updates)),
+        ("variables", f"{grid.relaxation.layout.size}, of zones {spread(_sizes(study))}"),
+        ("ADMM parameter rho", f"{flow.settings.rho:g}"),
+        ("zones use", "the public Hessian" if grid.sets.has_hessians else "linearised steps"),
+        ("weight of staying (1/eta)", f"{float(np.asarray(algorithm.pull)):g}"),  # type: ignore[attr-defined]
+        ("longest row |a_i|", f"{plan.spec.record_norm:.4g}"),
+        ("sensitivity", plan.bounds[0].derivation),
+        ("noise multiplier (scale / sensitivity)", f"{plan.multiplier:.5g}"),
+        ("noise scale of an answer, per unit", f"{float(np.max(plan.ledger.scale)):.5g}"),
+    ]
+
+
+def _sizes(study: GridStudy) -> list[int]:
+    return [len(part.columns) for part in study.flow.grid.parts]
+
+
+def _state(study: GridStudy) -> dict[str, object]:
+    relaxation, x = study.flow.grid.relaxation, study.flow.state
+    layout, network = relaxation.layout, relaxation.network
+    line, generator = np.arange(layout.lines), np.arange(layout.generators)
+    return {
+        "bus": network.numbers,
+        "voltage_magnitude": np.sqrt(np.maximum(x[: layout.buses], 0)),
+        "from": network.numbers[network.ends[:, 0]],
+        "to": network.numbers[network.ends[:, 1]],
+        "flow": {
+            name: x[layout.flow(kind, line)] for kind, name in enumerate(("pF", "qF", "pT", "qT"))
+        },
+        "generator_bus": network.numbers[network.generator_bus],
+        "generation": {
+            name: x[layout.generation(kind, generator)] for kind, name in enumerate(("p", "q"))
+        },
+    }
+
+
+def _footer(study: GridStudy) -> str:
+    run = study.flow.run
+    return (
+        f'<footer class="small">tacit {tacit.__version__}, {run.seconds:.1f} s. Plan '
+        f"<code>{run.plan.digest}</code> (plan.json); numbers in results.json, the state of the "
+        "network in state.json.</footer>"
+    )

@@ -1,0 +1,285 @@
+r"""What theory and public facts predict of a run, before a record is read.
+
+Let T be the number of rounds, d the coordinates of the model, R the record norm, c_1 the bound on a
+record's gradient, L the smoothness and nu the standard deviation, per coordinate, of the mean of
+all agents' noised answers in one round. All predictions are for the loss alone, without a
+regulariser, and suppose that it has a minimiser of norm at most the radius r = sqrt(d) / R.
+
+At a fixed total budget nu grows as sqrt(T). The noise that a run collects then hardly depends on T,
+and more rounds serve only to make steps small enough.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import numpy as np
+
+from tacit.algorithms import DPADMM, NoisyGradient, method_named
+from tacit.engine.plan import Plan
+from tacit.errors import InputError
+from tacit.problems import Problem
+from tacit.proposal.planning import planned
+from tacit.proposal.request import Request
+from tacit.spec import Spec
+
+ENOUGH = 1.05
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What is predicted of one method in so many rounds. None: nothing is known.
+
+    Attributes
+    ----------
+    multiplier
+        Noise scale / sensitivity of every answer.
+    mu
+        Of the certificate; None on sampled batches.
+    noise
+        nu, in the units of the answer: of a gradient, or of X'X / m for one question.
+    margin_noise
+        Standard deviation of what the noise moves a record's margin by over the run, in a
+        direction without curvature: R H nu / sqrt(T), H the horizon T eta / (1 - beta).
+    proven
+        A bound on the expected excess risk that is proved, see `basis`.
+    rule
+        An estimate of the excess risk that is not proved for this method as it is run.
+    basis
+        Where `proven` and `rule` come from.
+    """
+
+    algorithm: str
+    rounds: int
+    multiplier: float
+    mu: float | None
+    noise: float
+    margin_noise: float | None
+    proven: float | None
+    rule: float | None
+    basis: str
+
+
+@dataclass(frozen=True)
+class _Prediction:
+    margin_noise: float | None
+    proven: float | None
+    rule: float | None
+    basis: str
+
+
+def forecast(problem: Problem, facts: Spec, request: Request, rounds: int) -> Forecast:
+    """Return the forecast of the method that `request` names, planned for that many rounds.
+
+    Raises
+    ------
+    InputError
+        If the budget is infinite, or there is no such plan.
+
+    Examples
+    --------
+    >>> from tacit.problems import Logistic, NoRegulariser, WholeSpace, facts_from
+    >>> problem = Problem(Logistic(), NoRegulariser(), WholeSpace())
+    >>> facts = facts_from(problem, [400] * 10, features=10, record_norm=1.0, clip=0.5)
+    >>> request = Request(agents=10, epsilon=1.0, delta=1e-5, observer="sum",
+    ...                   relation="replace_one", algorithm="noisy-gradient")
+    >>> f"{forecast(problem, facts, request, 200).noise:.4f}"
+    '0.0139'
+    """
+    if math.isinf(request.epsilon):
+        raise InputError("without a budget there is no noise to forecast; give a finite epsilon")
+    made = planned(problem, facts, dataclasses.replace(request, rounds=rounds))
+    noise = noise_of_mean(made)
+    predict = _PREDICTIONS.get(request.algorithm, _nothing)
+    known = predict(made, problem, noise)
+    return Forecast(
+        request.algorithm, rounds, made.multiplier, made.certificate.mu, noise,
+        known.margin_noise, known.proven, known.rule, known.basis,
+    )  # fmt: skip
+
+
+def noise_of_mean(made: Plan) -> float:
+    """Return nu, the noise per coordinate of the mean of the agents' answers in the first round."""
+    scale = made.ledger.scale[:, 0, 0]
+    return float(np.sqrt(np.sum(scale**2)) / len(scale))
+
+
+def own_rounds(algorithm: str, rounds: Iterable[int]) -> tuple[int, ...]:
+    """Return the numbers of rounds to look at: those given, or 1 for a method that asks once."""
+    return (1,) if method_named(algorithm).rounds == 1 else tuple(rounds)
+
+
+def radius_of(facts: Spec) -> float:
+    """Return sqrt(d) / R: coordinates of order one for records of norm one."""
+    return math.sqrt(facts.dimension) / facts.record_norm
+
+
+def floor(facts: Spec, epsilon: float) -> float:
+    r"""Return c_1 radius min(1, sqrt(d) / (n epsilon)), n records in all: an order of magnitude.
+
+    Bassily, Smith and Thakurta (2014), Theorem 5.3: for every (epsilon, delta)-private algorithm,
+    delta = o(1/n), there is a data set and a convex Lipschitz loss on a ball on which its expected
+    excess empirical risk is Omega(min(1, sqrt(d) / (n epsilon))) times Lipschitz constant times
+    radius. The constant is not stated there and is taken as 1 here. It is a statement about the
+    worst data set, for neighbours that differ in one record and an observer of the model alone:
+    on other data a method may do better, and under observer `messages` must do worse.
+    """
+    share = math.sqrt(facts.dimension) / (sum(facts.counts) * epsilon)
+    return facts.gradient_bound * radius_of(facts) * min(1.0, share)
+
+
+def recommended(forecasts: Iterable[Forecast]) -> Forecast | None:
+    """Return the forecast with the fewest rounds whose rule is within 5 % of the least.
+
+    Of one algorithm: rules of different algorithms do not compare. None where there is no rule.
+    """
+    ruled = [(f.rule, f) for f in forecasts if f.rule is not None]
+    least = min((rule for rule, _ in ruled), default=0.0)
+    good = [f for rule, f in ruled if rule <= ENOUGH * least]
+    return min(good, key=lambda f: f.rounds, default=None)
+
+
+def gradient_bound(
+    horizon: float, variance: float, *, rounds: int, facts: Spec, averaged: float
+) -> float:
+    r"""Return a bound on the expected excess risk of the noisy gradient without momentum.
+
+    Steps eta = H / T <= 1/L, noise of total variance V = E|n_t|^2 with mean zero given the past,
+    the last a = max(1, round(averaged T)) iterates averaged, start at 0, a minimiser w, |w| <= r:
+
+        E F(xbar) - F(w) <= (T / a) (r^2 / (2 H) + c H V / T),
+        c = min(1, 1 / (2 (1 - eta L))).
+
+    Proof. For x' = prox_{eta}(x - eta g), g = gradient + n, convexity, smoothness and the strong
+    convexity of the prox give
+
+        F(x') - F(w) <= (|x - w|^2 - |x' - w|^2) / (2 eta) + n'(w - x')
+                        - (1/eta - L) |x' - x|^2 / 2.
+
+    With x in place of x' in n'(w - x'), the rest n'(x - x') - (1/eta - L) |x' - x|^2 / 2 is at most
+    |n|^2 / (2 (1/eta - L)) and n'(w - x) has mean zero; with the un-noised step instead, which is
+    within eta |n| of x', it is at most eta |n|^2. Either way the mean is c eta V. Summed over the
+    last a rounds this is |x_b - w|^2 / (2 eta) + a c eta V, b = T - a; and summed over the first b,
+    where F(x') - F(w) >= 0, it gives E|x_b - w|^2 <= r^2 + 2 b c eta^2 V. Jensen's inequality does
+    the rest. If the clipped coefficient is not that of the loss, F is the loss as clipped.
+    """
+    steepness = horizon / rounds * facts.smoothness
+    loss = min(1.0, 1 / (2 * (1 - steepness))) if steepness < 1 else 1.0
+    tail = max(1, round(averaged * rounds))
+    start = radius_of(facts) ** 2 / (2 * horizon)
+    return rounds / tail * (start + loss * horizon * variance / rounds)
+
+
+def batch_variance(facts: Spec, rate: float) -> float:
+    """Return a bound on the variance of the mean of all agents' batch gradients.
+
+    An agent's is (1 - q) / (q m_i^2) sum_j |g_j|^2 <= (1 - q) c_1^2 / (q m_i); agents draw
+    independently.
+    """
+    share = np.sum(1 / np.asarray(facts.counts, np.float64)) / facts.agents**2
+    return float((1 - rate) / rate * facts.gradient_bound**2 * share)
+
+
+def statistics_risk(noise: float, facts: Spec) -> float | None:
+    r"""Return the least excess risk that the noise of one question causes, to first order.
+
+    The noise N in S = X'X / m and n in X'y / m move the solution w along an eigenvector of S with
+    eigenvalue l by (n - N w) / l, which costs its square times l / 2. E|n - N w|^2 is
+    nu^2 (D + (D + 1) |w|^2 / 2). The eigenvalues add up to at most R^2, so at best all are R^2 / D:
+
+        D nu^2 (D + (D + 1) r^2 / 2) / (2 R^2)       with |w| = r = sqrt(D) / R.
+
+    None if even then they lie below the floor 2 nu sqrt(2 D): the estimate is then shrunk.
+    """
+    size, even = facts.dimension, facts.record_norm**2 / facts.dimension
+    if even <= statistics_floor(noise, facts):
+        return None
+    spread = noise**2 * (size + (size + 1) * radius_of(facts) ** 2 / 2)
+    return spread / (2 * even)
+
+
+def statistics_floor(noise: float, facts: Spec) -> float:
+    """Return the eigenvalue floor of `OneQuestion`, 2 nu sqrt(2 D)."""
+    return 2 * noise * math.sqrt(2 * facts.dimension)
+
+
+def _of_gradient(made: Plan, problem: Problem, noise: float) -> _Prediction:
+    algorithm, facts, rounds = made.program.algorithm, made.spec, made.rounds
+    if not isinstance(algorithm, NoisyGradient):
+        raise InputError("this forecast is for the noisy gradient only; forecast it by its name")
+    step, momentum = (float(made.schedules[k][0]) for k in ("step_size", "momentum"))
+    horizon = rounds * step / (1 - momentum)
+    rate = made.program.oracles[0].sampling_rate
+    variance = facts.dimension * noise**2 + batch_variance(facts, rate)
+    margin = facts.record_norm * horizon * noise / math.sqrt(rounds)
+    rule = radius_of(facts) ** 2 / (2 * horizon) + horizon * variance / (2 * rounds)
+    if momentum > 0:
+        return _Prediction(margin, None, rule, "steps 1/L with momentum: no proof, rule only")
+    if not _is_gradient(made, problem):
+        return _Prediction(margin, None, rule, "clipped vectors are no gradient: rule only")
+    share = algorithm.averaged
+    proven = gradient_bound(horizon, variance, rounds=rounds, facts=facts, averaged=share)
+    batches = ", variance of batches included" if rate < 1 else ""
+    return _Prediction(margin, proven, rule, f"proven for the loss as clipped{batches}")
+
+
+def _is_gradient(made: Plan, problem: Problem) -> bool:
+    """Whether the clipped gradient is the gradient of a convex function: so for a scalar margin."""
+    reached = made.spec.gradient_bound >= made.spec.record_norm * problem.loss.lipschitz
+    return problem.loss.outputs is None or reached
+
+
+def _of_admm(made: Plan, problem: Problem, noise: float) -> _Prediction:
+    r"""(37) of Huang et al. 2019 over A, with beta = c_1 and without a regulariser.
+
+    c_w sqrt(2 d) mean_i(s_i) / sqrt(T) + (c_w^2 (c_3 + rho) + c_1^2 / rho) / (2 T),  s_i the noise
+    of agent i's gradient: (34) and (35) name the same number. With beta = c_1 the left-hand side is
+    at least F - F* at the averaged public value. Not a proof here: (88) sums the distances of the
+    iterates from the solution as if none exceeded c_w, which no step enforces, and what is released
+    is the last public value.
+    """
+    del problem, noise
+    algorithm, facts = made.program.algorithm, made.spec
+    if not isinstance(algorithm, DPADMM):
+        raise InputError(
+            "the method called dp-admm is another one now; forecast it by its own rate"
+        )
+    size = algorithm.radius or math.sqrt(facts.agents * facts.dimension) / facts.record_norm
+    rho, slope = float(algorithm.rho), facts.gradient_bound
+    spread = size * math.sqrt(2 * facts.dimension) * float(np.mean(made.ledger.scale[:, 0, 0]))
+    rest = size**2 * (facts.smoothness + rho) + slope**2 / rho
+    rule = spread / math.sqrt(made.rounds) + rest / (2 * made.rounds)
+    basis = "(37) as published: average of all rounds, iterates within c_w"
+    return _Prediction(None, None, rule, basis)
+
+
+def _of_statistics(made: Plan, problem: Problem, noise: float) -> _Prediction:
+    del problem
+    least, rule = statistics_floor(noise, made.spec), statistics_risk(noise, made.spec)
+    even = made.spec.record_norm**2 / made.spec.dimension
+    meaning = (
+        "a least value to first order, not to be compared"
+        if rule is not None
+        else "the noise hides every direction"
+    )
+    text = f"{meaning}; eigenvalue floor {least:.3g}, mean eigenvalue <= {even:.3g}"
+    return _Prediction(None, None, rule, text)
+
+
+def _nothing(made: Plan, problem: Problem, noise: float) -> _Prediction:
+    del made, problem, noise
+    return _Prediction(None, None, None, "no prediction for this algorithm")
+
+
+_PREDICTIONS: Mapping[str, Callable[[Plan, Problem, float], _Prediction]] = MappingProxyType(
+    {
+        "noisy-gradient": _of_gradient,
+        "dp-sgd": _of_gradient,
+        "dp-admm": _of_admm,
+        "one-question": _of_statistics,
+    }
+)

@@ -1,0 +1,150 @@
+"""Cells as numbers between 0 and 1, from public facts alone."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float, Num
+
+from tacit.errors import InputError
+from tacit.tables.bounds import Bounds, Categories, Numeric
+from tacit.typing import HostArray
+
+INTERCEPT = "(intercept)"
+
+
+class Encoded(NamedTuple):
+    """Rows as numbers.
+
+    Attributes
+    ----------
+    features
+        Float64 (N, D), see `encode`.
+    targets
+        (N,), or None where they were not asked for.
+    clipped
+        How many cells lay outside the public bounds. A fact about the records: private.
+    """
+
+    features: Float[HostArray, "N D"]
+    targets: Num[HostArray, "N"] | None
+    clipped: int
+
+
+def encode(frame: pd.DataFrame, bounds: Bounds, *, with_target: bool) -> Encoded:
+    r"""Return the rows of a table as numbers in [0, 1], and its targets.
+
+    A number x of a column with public range [a, b] becomes (min(max(x, a), b) - a) / (b - a); a
+    category becomes as many zeros and ones as the public list has values; the last column is the
+    constant 1. Numeric targets become 2 (y - a) / (b - a) - 1 in [-1, 1]; two labels become -1 and
+    1 in the order of their list; K labels their numbers 0..K-1.
+
+    Raises
+    ------
+    InputError
+        If a column is missing or unknown; a cell is empty, not a number, infinite or not in the
+        public list; or all targets are the same label. The message names column and row (the first
+        row below the header is 1) and does not repeat the cell.
+
+    Notes
+    -----
+    **Guarantee.** Every row depends on one record and public facts only. With k used columns
+    every row has norm at most sqrt(k + 1): each numeric column adds at most 1 to the squared norm,
+    each category exactly 1, the constant 1. See `encoded_norm`.
+    """
+    _check_columns(frame, bounds, with_target=with_target)
+    blocks, clipped = [], 0
+    for name, fact in bounds.columns.items():
+        if isinstance(fact, Numeric):
+            column, outside = _scaled(_numbers(frame[name], name), fact)
+            blocks.append(column[:, None])
+            clipped += outside
+        else:
+            blocks.append(_one_hot(_codes(frame[name], name, fact), len(fact.values)))
+    blocks.append(np.ones((len(frame), 1)))
+    features = np.concatenate(blocks, axis=1)
+    if not with_target:
+        return Encoded(features, None, clipped)
+    targets, outside = _targets(frame[bounds.target_name], bounds)
+    return Encoded(features, targets, clipped + outside)
+
+
+def encoded_names(bounds: Bounds) -> tuple[str, ...]:
+    """Return the names of the encoded columns: `column`, `column=value`, `(intercept)`."""
+    names: list[str] = []
+    for name, fact in bounds.columns.items():
+        values = fact.values if isinstance(fact, Categories) else ()
+        names.extend([f"{name}={value}" for value in values] or [name])
+    return (*names, INTERCEPT)
+
+
+def encoded_norm(bounds: Bounds) -> float:
+    """Return sqrt(k + 1), the largest norm of an encoded row of k columns."""
+    return math.sqrt(len(bounds.columns) + 1)
+
+
+def _check_columns(frame: pd.DataFrame, bounds: Bounds, *, with_target: bool) -> None:
+    found = set(frame.columns)
+    needed = [*bounds.columns, *([bounds.target_name] if with_target else [])]
+    missing = [name for name in needed if name not in found]
+    if missing:
+        raise InputError(
+            f"the table has no column {missing[0]!r}; it needs {', '.join(map(repr, needed))}"
+        )
+    unknown = sorted(map(str, found - {bounds.target_name, *needed, *bounds.ignored}))
+    if unknown:
+        raise InputError(
+            f"nothing is known of the column {unknown[0]!r}; describe it in the bounds file as "
+            "[columns.NAME], list it under ignore, or take it out of the table"
+        )
+
+
+def _numbers(cells: pd.Series, name: str) -> HostArray:
+    values = pd.to_numeric(cells, errors="coerce").to_numpy(np.float64)
+    bad = np.flatnonzero(~np.isfinite(values))
+    if bad.size:
+        raise InputError(
+            f"column {name!r}, row {bad[0] + 1} is empty, infinite or not a number; drop such rows "
+            "or fill them in"
+        )
+    return values
+
+
+def _scaled(values: HostArray, fact: Numeric) -> tuple[HostArray, int]:
+    """Return values in [0, 1], and how many lay outside the bounds."""
+    inside = np.clip(values, fact.minimum, fact.maximum)
+    return (inside - fact.minimum) / fact.width, int(np.sum(inside != values))
+
+
+def _codes(cells: pd.Series, name: str, fact: Categories) -> HostArray:
+    codes = pd.Index(fact.values).get_indexer(pd.Index(cells.map(_text), dtype=object))
+    bad = np.flatnonzero(codes < 0)
+    if bad.size:
+        raise InputError(
+            f"column {name!r}, row {bad[0] + 1} is empty or not one of the {len(fact.values)} "
+            "values in the bounds file; add the value there if it is public, or drop the row"
+        )
+    return codes
+
+
+def _one_hot(codes: HostArray, count: int) -> HostArray:
+    # not rows of an identity matrix, whose size would be the square of a long list
+    rows = np.zeros((len(codes), count))
+    rows[np.arange(len(codes)), codes] = 1
+    return rows
+
+
+def _text(cell: object) -> str:
+    return str(cell).strip()
+
+
+def _targets(cells: pd.Series, bounds: Bounds) -> tuple[HostArray, int]:
+    name, target = bounds.target_name, bounds.target
+    if isinstance(target, Numeric):
+        values, outside = _scaled(_numbers(cells, name), target)
+        return 2 * values - 1, outside
+    codes = _codes(cells, name, target).astype(np.int64)
+    return (2.0 * codes - 1 if len(target.values) == 2 else codes), 0

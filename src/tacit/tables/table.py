@@ -1,0 +1,236 @@
+"""A user's table, ready for training."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float, Int, Num
+
+from tacit.datasets.dataset import Task
+from tacit.errors import InputError
+from tacit.problems import partition_by
+from tacit.tables.bounds import Bounds, Categories, Numeric, read_bounds
+from tacit.tables.encode import Encoded, encode, encoded_names, encoded_norm
+from tacit.tables.read import read_table, read_tables
+from tacit.typing import HostArray
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """Where a table and what is public about it are to be found.
+
+    Attributes
+    ----------
+    path
+        A CSV or Parquet file, or a folder with one such file per agent.
+    target
+        The column to be predicted.
+    bounds
+        The TOML file of the public facts; None if the user named none, which is refused.
+    agent_column
+        The column that says whose record a row is.
+    test
+        A file of test records, which are public by declaration.
+    """
+
+    path: Path
+    target: str
+    bounds: Path | None
+    agent_column: str | None = None
+    test: Path | None = None
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Table:
+    """Private records as numbers, with what is public about them; see `encode`.
+
+    Attributes
+    ----------
+    features, targets
+        (N, D) and (N,): the training rows, then the test rows.
+    train_rows
+        How many rows are for training; the rest, which may be none, are public test rows.
+    owners
+        The rows of each agent; None if they are to be dealt out.
+    clipped
+        How many cells of training rows lay outside the bounds: private.
+    record_norm
+        sqrt(k + 1) for k columns; no encoded row is longer.
+    conditions
+        Facts taken as public; a certificate holds under these.
+    """
+
+    name: str
+    title: str
+    source: str
+    bounds: Bounds
+    features: Float[HostArray, "N D"]
+    targets: Num[HostArray, "N"]
+    train_rows: int
+    owners: tuple[Int[HostArray, "m"], ...] | None
+    clipped: int
+    conditions: tuple[str, ...]
+
+    @property
+    def public(self) -> bool:
+        """False: un-noised metrics on the training records may not be shown."""
+        return False
+
+    @property
+    def licence(self) -> str:
+        """Nothing is known of it."""
+        return "not stated"
+
+    @property
+    def record_norm(self) -> float:
+        """The largest norm of an encoded row, a public number."""
+        return encoded_norm(self.bounds)
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """Names of the D encoded columns."""
+        return encoded_names(self.bounds)
+
+    @property
+    def task(self) -> Task:
+        """Regression for a numeric target; binary for two labels, multiclass for more."""
+        if isinstance(self.bounds.target, Numeric):
+            return "regression"
+        return "binary" if self.classes == 2 else "multiclass"
+
+    @property
+    def classes(self) -> int | None:
+        """How many labels the public list has; None for a regression."""
+        target = self.bounds.target
+        return len(target.values) if isinstance(target, Categories) else None
+
+
+def load_table(source: Source) -> Table:
+    """Return the table that `source` names, encoded with its public facts.
+
+    Raises
+    ------
+    InputError
+        If a file cannot be read, no bounds are given, file and bounds do not fit together, or the
+        test file is one that is trained on.
+    """
+    bounds = _bounds(source)
+    frames = read_tables(source.path)
+    owners = _owners(source, list(frames.values()))
+    coded = [_encoded(file, frame, source, bounds) for file, frame in frames.items()]
+    train_rows = sum(len(part.features) for part in coded)
+    clipped = sum(part.clipped for part in coded)
+    _check_classes(_stacked([part.targets for part in coded]), bounds)
+    if source.test is not None:
+        tests = read_table(source.test)
+        _check_apart(source.test, list(frames))
+        coded.append(_encoded(source.test, tests, source, bounds))
+    return Table(
+        name=str(source.path),
+        title=f"{source.path.name}: {source.target}",
+        source=str(source.path),
+        bounds=bounds,
+        features=_stacked([part.features for part in coded]),
+        targets=_stacked([part.targets for part in coded]),
+        train_rows=train_rows,
+        owners=owners,
+        clipped=clipped,
+        conditions=_conditions(source, bounds),
+    )
+
+
+def _bounds(source: Source) -> Bounds:
+    if source.bounds is None:
+        raise InputError(
+            "no bounds file is given: how much noise a record needs must follow from public ranges "
+            f"and lists, never from the records; tacit bounds {source.path} --target "
+            f"{source.target} > bounds.toml prints one to start from, then pass --bounds "
+            "bounds.toml"
+        )
+    bounds = read_bounds(source.bounds)
+    if bounds.target_name != source.target:
+        raise InputError(
+            f"the target is {source.target!r} and the bounds file {source.bounds} is for "
+            f"{bounds.target_name!r}; use one name in both"
+        )
+    if source.agent_column in {source.target, *bounds.columns}:
+        raise InputError(
+            f"the agent column {source.agent_column!r} is described in the bounds file as a "
+            "column to learn from; take it out there"
+        )
+    return bounds
+
+
+def _encoded(file: Path, frame: pd.DataFrame, source: Source, bounds: Bounds) -> Encoded:
+    used = frame.drop(columns=[name for name in frame if name == source.agent_column])
+    try:
+        return encode(used, bounds, with_target=True)
+    except InputError as error:
+        raise InputError(f"{file}: {error}") from error
+
+
+def _stacked(parts: Sequence[HostArray | None]) -> HostArray:
+    return np.concatenate([part for part in parts if part is not None])
+
+
+def _owners(source: Source, frames: list[pd.DataFrame]) -> tuple[HostArray, ...] | None:
+    folder = os.path.isdir(source.path)
+    if source.agent_column is None:
+        if not folder:
+            return None
+        ends = np.cumsum([len(one) for one in frames])
+        return tuple(np.split(np.arange(ends[-1]), ends[:-1]))
+    if folder:
+        raise InputError(
+            "a folder has one file per agent, so there is no agent column; leave --agent-column out"
+        )
+    if source.agent_column not in frames[0].columns:
+        raise InputError(
+            f"the table has no column {source.agent_column!r}; name one of its columns"
+        )
+    names = frames[0][source.agent_column].to_numpy(str)
+    if (names == "").any():
+        row = int(np.flatnonzero(names == "")[0]) + 1
+        raise InputError(
+            f"column {source.agent_column!r}, row {row} is empty; say whose record it is"
+        )
+    return tuple(partition_by(names))
+
+
+def _check_classes(targets: HostArray, bounds: Bounds) -> None:
+    if isinstance(bounds.target, Categories) and len(np.unique(targets)) == 1:
+        raise InputError(
+            f"every row of the target {bounds.target_name!r} has the same label; training needs at "
+            "least two classes"
+        )
+
+
+def _check_apart(test: Path, files: list[Path]) -> None:
+    if any(os.path.samefile(test, file) for file in files):
+        raise InputError(
+            f"{test} is trained on, and metrics on test records are shown without noise; name a "
+            "file of other records, or use --oracle-metrics"
+        )
+
+
+def _conditions(source: Source, bounds: Bounds) -> tuple[str, ...]:
+    if bounds.origin == "data":
+        ranges = (
+            "ranges, category lists and labels were filled in from the records themselves (source "
+            '= "data" in the bounds file): the certificate holds only if they would be the same '
+            "whatever one record says"
+        )
+    else:
+        ranges = (
+            "ranges, category lists and labels of the bounds file are public, as its author "
+            'declares (source = "public")'
+        )
+    conditions = (ranges, "the number of records of each agent is public")
+    if source.test is None:
+        return conditions
+    return (*conditions, f"the test records in {source.test.name} are public, by declaration")

@@ -1,0 +1,341 @@
+"""Relay and gossip: laws 3, 7, 9 and 10, and what is refused."""
+
+import dataclasses
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from conftest import make_shards, make_terms
+from tacit.algorithms import EXTRA, NIDS, RECAL, RWADMM, DIGing, NoisyGradient, Walkman
+from tacit.engine import behind_the_door, run, simulate, sweep
+from tacit.engine.door import Live, Record
+from tacit.engine.gossip import differences
+from tacit.engine.plan import plan
+from tacit.engine.program import agent_turns, stack
+from tacit.engine.transcript import KEPT, observed_ledger
+from tacit.engine.wiring import Gossip, beside
+from tacit.errors import InputError, PrivacyError
+from tacit.network import (
+    Walk,
+    complete,
+    cyclic_walk,
+    grid,
+    metropolis,
+    ring,
+    star,
+    uniform_walk,
+)
+from tacit.oracles import Gradient
+from tacit.privacy import Sum
+from tacit.problems import (
+    L2,
+    Ball,
+    ElasticNet,
+    Logistic,
+    NoRegulariser,
+    Problem,
+    Squared,
+    WholeSpace,
+    minimise,
+    public_facts,
+)
+
+RIDGE = Problem(Squared(), L2(0.1), WholeSpace())
+LASSO = Problem(Squared(), ElasticNet(0.02, 0.05), WholeSpace())
+LOGISTIC = Problem(Logistic(), L2(0.05), WholeSpace())
+GRAPHS = {"ring": ring(8), "grid": grid(2, 4), "complete": complete(8)}
+TOKENS, GOSSIPS = (RECAL, Walkman), (NIDS, EXTRA)
+
+
+def network_for(method, graph, rounds, cap=None):
+    if method not in GOSSIPS:
+        return dataclasses.replace(uniform_walk(graph, rounds, seed=0), cap=cap)
+    return metropolis(graph)
+
+
+def planned(algorithm, shards, network, *, rounds, problem=LOGISTIC, terms=None, clip=1.0, **more):
+    return plan(
+        public_facts(problem, shards, clip=clip),
+        algorithm,
+        (Gradient(problem.loss, clip),),
+        terms or make_terms(),
+        rounds=rounds,
+        precision=more.pop("precision", "float64"),
+        network=network,
+    )
+
+
+def exact(algorithm, problem, shards, network, rounds):
+    made = planned(
+        algorithm, shards, network,
+        rounds=rounds, problem=problem, terms=make_terms(math.inf), clip=math.inf,
+    )  # fmt: skip
+    return run(made, shards, runtime="simulate", keep=frozenset({"models"}))
+
+
+EIGHT = make_shards(agents=8, records=15, features=4, seed=2)
+TRUTH = {name: minimise(p, EIGHT, tol=1e-10) for name, p in
+         {"ridge": RIDGE, "lasso": LASSO, "logistic": LOGISTIC}.items()}  # fmt: skip
+PROBLEMS = {"ridge": RIDGE, "lasso": LASSO, "logistic": LOGISTIC}
+
+
+@pytest.mark.parametrize("graph", sorted(GRAPHS))
+@pytest.mark.parametrize("problem", ["lasso", "logistic"])
+@pytest.mark.parametrize("method", [*TOKENS, *GOSSIPS], ids=lambda m: m.__name__)
+def test_without_noise_relay_and_gossip_reach_the_certified_optimum(method, problem, graph):
+    rounds = 20_000 if method in TOKENS else 1500
+    network = network_for(method, GRAPHS[graph], rounds)
+    subject, truth = PROBLEMS[problem], TRUTH[problem]
+    done = exact(method(subject), subject, EIGHT, network, rounds)
+    gap = float(subject.objective(jnp.asarray(done.model), EIGHT)) - truth.value
+    assert abs(gap) <= 1e-8 * truth.value
+    assert np.linalg.norm(done.model - truth.w) <= 1e-8 * np.linalg.norm(truth.w)
+
+
+def test_the_random_walk_admm_reaches_the_optimum_where_degrees_differ():
+    walk = uniform_walk(grid(2, 4), 20_000, seed=0)
+    done = exact(RWADMM(LASSO), LASSO, EIGHT, walk, 20_000)
+    assert np.linalg.norm(done.model - TRUTH["lasso"].w) <= 1e-8 * np.linalg.norm(TRUTH["lasso"].w)
+    with pytest.raises(InputError, match=r"below .* = 1 / L"):
+        planned(RWADMM(LOGISTIC, step=9.0), EIGHT, walk, rounds=20_000)
+
+
+def test_a_cyclic_route_needs_less_noise_than_a_random_walk_of_as_many_hops():
+    """It has the least possible PLF, and the multiplier grows as its square root."""
+    walks = cyclic_walk(ring(4), 400), uniform_walk(ring(4), 400, seed=0)
+    made = [planned(RECAL(LOGISTIC), make_shards(), walk, rounds=400) for walk in walks]
+    assert walks[0].privacy_leakage_frequency == 100 < walks[1].privacy_leakage_frequency
+    by_hand = np.sqrt(100 / walks[1].privacy_leakage_frequency)
+    assert made[0].multiplier / made[1].multiplier == pytest.approx(by_hand, rel=1e-9)
+
+
+def test_gradient_tracking_reaches_the_optimum_of_smooth_problems():
+    smooth = Problem(Squared(), NoRegulariser(), WholeSpace())
+    done = exact(DIGing(smooth), smooth, EIGHT, metropolis(ring(8)).lazy, 3000)
+    truth = minimise(smooth, EIGHT, tol=1e-10)
+    assert np.linalg.norm(done.model - truth.w) <= 1e-8 * np.linalg.norm(truth.w)
+
+
+@pytest.mark.parametrize("method", [*TOKENS, *GOSSIPS], ids=lambda m: m.__name__)
+def test_constraints_are_met(method):
+    held = Problem(Logistic(), L2(0.01), Ball(0.3))
+    rounds = 16_000 if method in TOKENS else 800
+    done = exact(method(held), held, EIGHT, network_for(method, ring(8), rounds), rounds)
+    truth = minimise(held, EIGHT, tol=1e-10)
+    assert np.linalg.norm(done.model) <= 0.3 * (1 + 1e-9)
+    np.testing.assert_allclose(done.model, truth.w, atol=1e-7)
+
+
+class Forgetful(RECAL):
+    """Planted: the sum of duals is not updated."""
+
+    def send(self, state, inbox, turn):
+        state, token = super().send(state, inbox, turn)
+        return state, token._replace(duals=inbox.duals)
+
+
+class Stubborn(NIDS):
+    """Planted: the dual is never moved, which leaves plain mixing of gradient steps."""
+
+    def receive(self, state, inbox, turn):
+        return super().receive(state, inbox, turn)._replace(dual=state.dual)
+
+
+@pytest.mark.parametrize("method", [Forgetful, Stubborn])
+def test_a_method_without_its_correction_does_not_pass_as_converged(method):
+    """Law 7's fault."""
+    rounds = 5000
+    walk = uniform_walk(ring(8), rounds, seed=0)
+    network = walk if issubclass(method, RECAL) else metropolis(ring(8))
+    done = exact(method(RIDGE), RIDGE, EIGHT, network, rounds)
+    assert not np.linalg.norm(done.model - TRUTH["ridge"].w) < 1e-4
+
+
+SETTINGS = [
+    (RECAL, lambda: uniform_walk(ring(4), 24, seed=1)),
+    (RECAL, lambda: uniform_walk(star(4), 24, seed=0).capped(4)),
+    (Walkman, lambda: cyclic_walk(ring(4), 14)),
+    (NIDS, lambda: metropolis(ring(4))),
+    (EXTRA, lambda: metropolis(star(4)).lazy),
+]
+NAMES = ["recal", "recal-capped", "walkman", "nids", "extra"]
+
+
+def small(index, **more):
+    method, network = SETTINGS[index]
+    network = network()
+    rounds = len(network.holders) if isinstance(network, Walk) else 7
+    return planned(method(LOGISTIC), make_shards(), network, rounds=rounds, **more)
+
+
+@pytest.mark.parametrize("index", range(5), ids=NAMES)
+def test_both_runtimes_agree_to_1e_10_on_every_network(index):
+    made, shards = small(index), make_shards()
+    ours, theirs = (
+        run(made, shards, runtime=kind, seed=3, keep=frozenset(KEPT))
+        for kind in ("simulate", "serial")
+    )
+    for one, other in zip(*(jax.tree.leaves(r.trace) for r in (ours, theirs)), strict=True):
+        assert one.shape == other.shape
+        np.testing.assert_allclose(one, other, rtol=0, atol=1e-10)
+    np.testing.assert_allclose(ours.model, theirs.model, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("index", range(5), ids=NAMES)
+def test_a_float32_plan_stays_in_float32_on_every_network(index):
+    shards = make_shards(precision="float32")
+    method, network = SETTINGS[index]
+    network = network()
+    rounds = len(network.holders) if isinstance(network, Walk) else 7
+    made = planned(method(LOGISTIC), shards, network, rounds=rounds, precision="float32")
+    keys = jax.random.split(jax.random.key(0), 2)
+    doors = Live(made.program.oracles, made.program.mechanism, keys)
+    private = behind_the_door(made, shards)
+    models, trace = sweep(stack([made.program]), doors, private, keep=frozenset(KEPT))
+    floating = [
+        x for x in jax.tree.leaves((models, trace)) if jnp.issubdtype(x.dtype, jnp.floating)
+    ]
+    assert {x.dtype for x in floating} == {jnp.dtype("float32")}
+    assert np.all(np.isfinite(models))
+
+
+def test_a_relay_spends_by_participation_and_the_busiest_agent_spends_the_budget():
+    walk = uniform_walk(ring(4), 50, seed=1)
+    made = planned(RECAL(LOGISTIC), make_shards(), walk, rounds=50)
+    asked = made.ledger.asked.sum(axis=(1, 2))
+    assert asked.tolist() == walk.counts.tolist()
+    mus = np.array(made.certificate.per_agent_mu)
+    by_hand = np.sqrt(walk.counts) * 2 * 1.0 / 12 / made.ledger.scale[made.ledger.asked].max()
+    np.testing.assert_allclose(mus, by_hand, rtol=1e-12)
+    assert made.certificate.epsilon == pytest.approx(1.0, rel=1e-9)
+    assert np.argmax(mus) == np.argmax(walk.counts)
+    gossip = planned(NIDS(LOGISTIC), make_shards(), metropolis(ring(4)), rounds=50)
+    assert np.all(gossip.ledger.asked)
+
+
+@pytest.mark.parametrize("method", [RECAL, Walkman, RWADMM])
+def test_with_a_cap_the_last_half_of_the_models_that_were_made_is_averaged(method):
+    walk = uniform_walk(ring(4), 60, seed=0).capped(6)
+    made = planned(method(LOGISTIC), make_shards(), walk, rounds=60)
+    assert np.sum(walk.awake[30:]) < 6  # by hop, the last half holds few models
+    done = run(made, make_shards(), runtime="simulate", seed=0, keep=frozenset(KEPT))
+    token = done.trace.messages
+    models = np.asarray(token.models if method is RWADMM else token.model)[:, 0]
+    models = models.mean(axis=1) if method is RWADMM else models
+    awake = models[walk.awake]
+    np.testing.assert_allclose(done.model, awake[len(awake) // 2 :].mean(axis=0), rtol=1e-9)
+
+
+def test_a_capped_agent_passes_the_token_on_and_answers_nothing():
+    walk = uniform_walk(star(4), 40, seed=0).capped(5)
+    made = planned(RECAL(LOGISTIC), make_shards(), walk, rounds=40)
+    done = run(made, make_shards(), runtime="simulate", seed=0, keep=frozenset(KEPT))
+    assert not np.all(walk.awake)
+    tokens = np.asarray(done.trace.messages.model)[:, 0]
+    for hop in np.flatnonzero(~walk.awake):
+        assert np.array_equal(tokens[hop], tokens[hop - 1])
+        assert np.all(np.asarray(done.trace.records.kind)[hop] == -1)
+    assert done.ledger.asked.sum(axis=(1, 2)).tolist() == walk.counts.tolist()
+    assert max(walk.counts) == 5
+
+
+def test_the_noise_of_an_agent_follows_its_own_participations():
+    """Two walks that visit an agent equally often draw the same noise for it."""
+    turns = [
+        agent_turns(planned(RECAL(LOGISTIC), make_shards(), walk, rounds=8).program)
+        for walk in (Walk(ring(4), [0, 1, 2, 3, 0, 1, 2, 3]), Walk(ring(4), [3, 2, 1, 0] * 2))
+    ]
+    seen = [
+        {(int(a), int(p)) for a, p in zip(t.agent[:, 0, 0], t.participation[:, 0, 0], strict=True)}
+        for t in turns
+    ]
+    assert seen[0] == seen[1] == {(a, p) for a in range(4) for p in range(2)}
+
+
+def test_a_relay_that_asks_out_of_turn_releases_nothing():
+    """Law 3's fault on a relay: an answer of an agent who did not hold the token."""
+    made, shards = small(0), make_shards()
+    private = behind_the_door(made, shards)
+
+    class Eager(Live):
+        def __call__(self, private, query, turn):
+            answer, record = super().__call__(private, query, turn)
+            return answer, Record(jnp.where(turn.round == 3, -1, 0), record.scale, record.answer)
+
+    door = Eager(made.program.oracles, made.program.mechanism, jax.random.key(0))
+    _, trace = simulate(made.program, door, private, keep=frozenset())
+    observed = observed_ledger(made.ledger, trace.records.kind, trace.records.scale)
+    with pytest.raises(PrivacyError, match="round 3"):
+        made.ledger.same_as(observed)
+    awake = dataclasses.replace(made.program.wiring, holders=made.program.wiring.holders[::-1])
+    other = dataclasses.replace(made.program, wiring=awake)
+    with pytest.raises(PrivacyError):
+        run(dataclasses.replace(made, program=other), shards, runtime="simulate")
+
+
+@pytest.mark.parametrize("by_agent", [True, False])
+def test_messages_of_gossip_are_mixed_as_by_the_matrix(by_agent):
+    graph = grid(3, 4)
+    mixing = metropolis(graph)
+    lists = beside(mixing) if by_agent else None
+    wiring = Gossip(*(jnp.asarray(e) for e in graph.edges.T), jnp.asarray(mixing.weights), lists)
+    values = jnp.asarray(np.random.default_rng(0).standard_normal((12, 3, 2)))
+    flat = np.asarray(values).reshape(12, -1)
+    expected = (mixing.matrix() @ flat - flat).reshape(12, 3, 2)
+    np.testing.assert_allclose(differences(wiring, values), expected, atol=1e-14)
+    assert np.all(differences(wiring, jnp.ones((12, 2)) * 0.1) == 0)
+    assert beside(metropolis(star(12))) is None
+
+
+def test_gossip_does_not_drift_in_single_precision():
+    shards = make_shards(agents=8, records=15, features=4, seed=2, precision="float32")
+    made = planned(
+        NIDS(RIDGE), shards, metropolis(ring(8)),
+        rounds=20_000, problem=RIDGE, terms=make_terms(math.inf), clip=math.inf,
+        precision="float32",
+    )  # fmt: skip
+    model = run(made, shards, runtime="simulate").model
+    assert np.linalg.norm(model - TRUTH["ridge"].w) <= 1e-5 * np.linalg.norm(TRUTH["ridge"].w)
+
+
+def test_without_an_aggregator_nothing_is_credited_to_summation():
+    summed = small(3, terms=make_terms(observer=Sum()))
+    alone = small(3)
+    np.testing.assert_allclose(summed.ledger.scale, alone.ledger.scale)
+    assert summed.certificate.observer == "sum"
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda s: planned(RECAL(LOGISTIC), s, None, rounds=9), "RECAL needs a Walk.*given none"),
+        (lambda s: planned(NIDS(LOGISTIC), s, cyclic_walk(ring(4), 9), rounds=9), "a Mixing"),
+        (
+            lambda s: planned(NoisyGradient(LOGISTIC), s, metropolis(ring(4)), rounds=9),
+            "aggregator",
+        ),
+        (lambda s: planned(NIDS(LOGISTIC), s, metropolis(ring(5)), rounds=9), "5 agents, the data"),
+        (lambda s: planned(RECAL(LOGISTIC), s, cyclic_walk(ring(4), 8), rounds=9), "8 hops"),
+        (lambda s: planned(RECAL(LOGISTIC), s, cyclic_walk(ring(4), 3), rounds=3), "never asks"),
+        (lambda s: planned(NIDS(LOGISTIC, step=9.0), s, metropolis(ring(4)), rounds=2), "below 8"),
+        (
+            lambda s: planned(EXTRA(LOGISTIC, step=9.0), s, metropolis(star(4)), rounds=2),
+            "least eigenvalue of W",
+        ),
+        (
+            lambda s: planned(RECAL(LOGISTIC, step=8.0), s, cyclic_walk(ring(4), 8), rounds=8),
+            r"2 / \(L \+ 1/s\)",
+        ),
+        (
+            lambda s: planned(Walkman(LOGISTIC, step=4.0), s, cyclic_walk(ring(4), 8), rounds=8),
+            "below 4 = 1 / L",
+        ),
+        (lambda s: DIGing(LOGISTIC), "takes no regulariser"),
+    ],
+)
+def test_networks_and_steps_that_do_not_suit_are_refused_with_the_fix(make, words):
+    with pytest.raises(InputError, match=words):
+        make(make_shards())

@@ -1,0 +1,130 @@
+"""Several questions a round, several oracles, and turns that ask nothing."""
+
+import math
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from conftest import make_shards, make_terms
+from tacit.algorithms import NoisyGradient
+from tacit.engine import behind_the_door, run, simulate
+from tacit.engine.credit import credits_summation
+from tacit.engine.door import Recorded, Replay
+from tacit.engine.plan import plan
+from tacit.engine.transcript import KEPT
+from tacit.errors import InputError
+from tacit.oracles import Gradient
+from tacit.privacy import Messages, Sum
+from tacit.problems import L2, Logistic, Problem, WholeSpace, public_facts
+
+PROBLEM = Problem(Logistic(), L2(0.1), WholeSpace())
+KINDS = np.array([[0, 1], [-1, 0], [1, -1], [-1, -1]])
+
+
+class Asks(NoisyGradient):
+    """Asks by a table of kinds; its state is the sum of the answers it was told."""
+
+    kinds: tuple = ()
+
+    def questions(self, rounds):
+        return np.array(self.kinds)
+
+    def schedule(self, spec, rounds, noise):
+        return {name: np.ones(rounds) for name in ("step_size", "momentum", "averaging")}
+
+    def tell(self, state, inbox, turn, answer):
+        return state + answer
+
+
+def planned(kinds, *, observer=None, oracles=None):
+    shards = make_shards(agents=3)
+    oracles = oracles or (Gradient(PROBLEM.loss, 1.0), Gradient(PROBLEM.loss, 1.0))
+    made = plan(
+        public_facts(PROBLEM, shards, clip=1.0),
+        Asks(PROBLEM, kinds=tuple(map(tuple, kinds))),
+        oracles,
+        make_terms(observer=observer or Messages()),
+        rounds=len(kinds),
+        precision="float64",
+    )
+    return made, shards
+
+
+def test_the_budget_is_shared_by_the_questions_that_are_asked():
+    made, _ = planned(KINDS)
+    asked = int(np.sum(KINDS >= 0))
+    ratio = made.ledger.ratios()
+    np.testing.assert_array_equal(ratio > 0, np.broadcast_to(KINDS >= 0, ratio.shape))
+    assert made.certificate.mu == pytest.approx(math.sqrt(asked) / made.multiplier, rel=1e-9)
+
+
+def test_a_turn_without_a_question_tells_a_constant_whatever_the_data():
+    made, shards = planned(KINDS)
+    done = run(made, shards, runtime="simulate", keep=frozenset(KEPT))
+    answers = np.asarray(done.trace.records.answer)
+    assert np.all(answers[KINDS < 0] == 0)
+    assert np.all(answers[KINDS >= 0] != 0)
+
+
+@pytest.mark.parametrize("runtime", ["simulate", "serial"])
+def test_the_ledger_of_a_run_with_gaps_is_the_planned_one(runtime):
+    made, shards = planned(KINDS)
+    done = run(made, shards, runtime=runtime, seed=1)
+    np.testing.assert_array_equal(done.ledger.kind, made.ledger.kind)
+
+
+def test_both_runtimes_agree_on_several_questions_a_round():
+    made, shards = planned(KINDS)
+    models = [run(made, shards, runtime=r, seed=2).model for r in ("simulate", "serial")]
+    np.testing.assert_allclose(*models, rtol=0, atol=1e-10)
+
+
+def test_every_kind_is_answered_by_its_own_oracle():
+    """Oracle 1 clips at 1e-9: only where kind 0 is asked is the exact answer of any size."""
+    shards = make_shards(agents=3)
+    made, _ = planned(KINDS)
+    private = behind_the_door(made, shards)
+    oracles = (Gradient(PROBLEM.loss, 1.0), Gradient(PROBLEM.loss, 1e-9))
+    answers = jnp.zeros((3, 4, 2, 3))
+    _, trace = simulate(made.program, Replay(oracles), Recorded(private, answers), keep=frozenset())
+    large = np.all(np.abs(np.asarray(trace.records.exact)) > 1e-8, axis=(2, 3))
+    np.testing.assert_array_equal(large, KINDS == 0)
+
+
+def test_several_questions_a_round_are_not_credited_to_summation():
+    made, _ = planned([[0, 0]], observer=Sum())
+    assert not credits_summation(made.program)
+    assert "nothing is credited" in made.certificate.trust
+
+
+@pytest.mark.parametrize("kinds", [[[2]], [[-2]], [[0.5]], [[0], [0], [7]]])
+def test_a_kind_that_no_oracle_answers_is_refused(kinds):
+    """Such a question would otherwise be answered without noise and without a ledger entry."""
+    with pytest.raises(InputError, match="kind"):
+        planned(kinds)
+
+
+def test_a_single_oracle_answers_kind_zero_only():
+    with pytest.raises(InputError, match="from -1 to 0"):
+        planned([[0], [1]], oracles=(Gradient(PROBLEM.loss, 1.0),))
+
+
+def test_a_table_of_the_wrong_length_is_refused():
+    shards = make_shards(agents=3)
+    with pytest.raises(InputError, match="shape"):
+        plan(
+            public_facts(PROBLEM, shards, clip=1.0),
+            Asks(PROBLEM, kinds=((0,), (0,))),
+            (Gradient(PROBLEM.loss, 1.0),),
+            make_terms(),
+            rounds=3,
+            precision="float64",
+        )
+
+
+def test_nothing_asked_costs_nothing():
+    made, shards = planned([[-1], [-1]])
+    done = run(made, shards, runtime="simulate")
+    assert made.certificate.epsilon == 0
+    assert np.all(done.model == 0)

@@ -1,0 +1,155 @@
+"""Theorems 5.3 to 5.5 of Ryu & Kim: the numbers, and that they hold above measured means."""
+
+import math
+
+import jax
+import numpy as np
+import pytest
+
+from tacit.algorithms import (
+    LinearisedADMM,
+    PublishedSettings,
+    RateFacts,
+    nonsmooth_bound,
+    running_average,
+    smooth_bound,
+    strongly_convex_bound,
+)
+from tacit.engine import behind_the_door, simulate
+from tacit.engine.door import Live
+from tacit.engine.plan import Terms, plan
+from tacit.errors import InputError
+from tacit.oracles import Gradient
+from tacit.privacy import Adjacency, Messages, ReplaceOne
+from tacit.problems import Box, NoRegulariser, Problem, Squared, minimise, pack, public_facts
+from tacit_papers.claims.huang2019_thm2 import exact_epsilon
+
+AGENTS, RECORDS, WIDTH, UPDATES, ROUNDS, RUNS = 3, 30, 1.0, 4, 60, 60
+PER_UPDATE, DELTA = 1.0, 1e-2
+BOUNDS = {
+    "smooth": smooth_bound,
+    "nonsmooth": nonsmooth_bound,
+    "strongly-convex": strongly_convex_bound,
+}
+
+
+def instance():
+    """Regression in the plane whose optimum lies inside the box; the clip never acts there."""
+    draw = np.random.default_rng(0)
+    x = draw.uniform(-1, 1, (AGENTS * RECORDS, 2))
+    y = np.clip(x @ [0.5, -0.3] + 0.3 * draw.standard_normal(len(x)), -1, 1)
+    parts = np.split(np.arange(len(x)), AGENTS)
+    shards = pack(x, y, parts, record_norm=1.0, precision="float64", enforce="clip")
+    return shards, Problem(Squared(), NoRegulariser(), Box(-WIDTH, WIDTH))
+
+
+def measured(rule, per_update):
+    """The left-hand sides of (5.1b), (5.2b), (5.3b) in the paper's units, and the facts."""
+    shards, problem = instance()
+    x, y = np.asarray(shards.stacked.features), np.asarray(shards.stacked.targets)
+    hessians = np.einsum("ijk,ijl->ikl", x, x) / RECORDS / AGENTS  # of f_p = f_i / A
+    alpha, steep = np.linalg.eigvalsh(hessians).min(), np.linalg.eigvalsh(hessians).max()
+    slope = 1 + math.sqrt(2) * WIDTH  # |x| |x'z - y| within the box
+    settings = PublishedSettings(
+        0.5, 0.05, 50, per_update, rule, strong_convexity=float(AGENTS * alpha)
+    )
+    algorithm = LinearisedADMM(problem, UPDATES, settings=settings)
+    total = (
+        exact_epsilon(ROUNDS * UPDATES, per_update, DELTA) if per_update < math.inf else math.inf
+    )
+    made = plan(
+        public_facts(problem, shards, clip=slope),
+        algorithm,
+        (Gradient(problem.loss, slope),),
+        Terms(total, DELTA, Adjacency(ReplaceOne(), "record"), Messages()),
+        rounds=ROUNDS,
+        precision="float64",
+    )
+    best = minimise(problem, shards, tol=1e-10)
+    assert np.all(np.abs(best.w) < WIDTH)  # interior: the optimal dual is the gradient
+    optimal = np.array([
+        np.asarray(problem.local_gradient(best.w, shards.shard(i), RECORDS)) for i in range(AGENTS)
+    ]) / AGENTS  # fmt: skip
+    private = behind_the_door(made, shards)
+
+    def one(key):
+        door = Live(made.program.oracles, made.program.mechanism, key)
+        _, trace = simulate(made.program, door, private, keep=frozenset({"messages", "publics"}))
+        return trace.messages, trace.publics
+
+    messages, publics = jax.jit(jax.vmap(one))(jax.random.split(jax.random.key(0), RUNS))
+    local = messages.solution if messages.asked is None else messages.asked
+    used = np.asarray(publics.consensus_average)
+    weights = made.schedules["averaging"]
+    values = []
+    inbox = np.concatenate([np.zeros((RUNS, 1, 2)), np.asarray(publics.consensus)[:, :-1]], axis=1)
+    steps = made.schedules["rho"][:, None, None] * (
+        inbox[:, :, None] - np.asarray(messages.solution)
+    )
+    duals = np.cumsum(steps, axis=1) / AGENTS
+    gamma = max(2 * np.linalg.norm(optimal), np.linalg.norm(duals, axis=(2, 3)).max())
+    for run in range(RUNS):
+        z = running_average(np.asarray(local)[run], weights)
+        residual = np.einsum("ijk,tik->tij", x, z) - y
+        value = 0.5 * np.mean(residual**2, axis=(1, 2)) - best.value
+        values.append(value + gamma * np.linalg.norm(used[run][:, None] - z, axis=(1, 2)))
+    facts = RateFacts(
+        agents=AGENTS,
+        dimension=2,
+        local_updates=UPDATES,
+        slope=slope / AGENTS,
+        diameter=math.sqrt(AGENTS) * 2 * math.sqrt(2) * WIDTH,
+        variance=float((made.ledger.scale[0, 0, 0] / AGENTS) ** 2),
+        per_update=per_update,
+        rho_first=made.schedules["rho"][0] / AGENTS,
+        rho_last=made.schedules["rho"][-1] / AGENTS,
+        gamma=float(gamma),
+        smoothness=float(steep) if rule != "smooth" else 1.0 / AGENTS,
+        strong_convexity=float(alpha),
+    )
+    return np.array(values), facts
+
+
+@pytest.mark.parametrize("rule", sorted(BOUNDS))
+def test_the_bounds_hold_above_the_measured_means(rule):
+    values, facts = measured(rule, PER_UPDATE)
+    assert facts.variance == pytest.approx(
+        2 * math.log(1.25 / DELTA) * (2 * facts.slope / RECORDS / PER_UPDATE) ** 2
+    )
+    mean = np.mean(values, axis=0)
+    bound = np.array([BOUNDS[rule](facts, t) for t in range(1, ROUNDS + 1)])
+    assert np.all(mean <= bound)
+    assert mean[-1] < mean[0]
+
+
+def test_without_noise_the_smooth_bound_falls_as_one_over_t_and_holds():
+    values, facts = measured("smooth", math.inf)
+    bound = np.array([smooth_bound(facts, t) for t in range(1, ROUNDS + 1)])
+    np.testing.assert_allclose(bound * np.arange(1, ROUNDS + 1), bound[0])
+    assert np.all(values[0] <= bound)
+
+
+def test_the_numbers_are_those_of_the_formulas():
+    facts = RateFacts(
+        agents=2, dimension=3, local_updates=4, slope=0.5, diameter=6.0, variance=0.25,
+        per_update=0.5, rho_first=2.0, rho_last=3.0, gamma=1.5, smoothness=8.0,
+        strong_convexity=0.5,
+    )  # fmt: skip
+    u3 = 0.25 * 0.5**2
+    first = (3 * 2 * u3 + 36 / 8) / (0.5 * 10) + (36 * (3 + 8 / 4) + 1.5**2 / 2) / 200
+    second = (3 * 2 * 0.25 + 2 * 0.25 + 36 / 8) / 10 + (36 * 3 + 1.5**2 / 2 + 2 * 1.5 * 6) / 200
+    third = 2 * 6 * 1.5 + 36 * 3 + 4 * 1.5**2 / 2 + 0.5 * 36 / 8 + 4 * (0.25 + 3 * 0.25) / 0.5
+    assert smooth_bound(facts, 100) == pytest.approx(first)
+    assert nonsmooth_bound(facts, 100) == pytest.approx(second)
+    assert strongly_convex_bound(facts, 100) == pytest.approx(third / 101)
+
+
+def test_missing_hypotheses_are_named():
+    facts = RateFacts(
+        agents=2, dimension=3, local_updates=4, slope=0.5, diameter=6.0, variance=0.0,
+        per_update=math.inf, rho_first=2.0, rho_last=3.0, gamma=1.5,
+    )  # fmt: skip
+    with pytest.raises(InputError, match="smoothness"):
+        smooth_bound(facts, 10)
+    with pytest.raises(InputError, match="strong convexity"):
+        strongly_convex_bound(facts, 10)

@@ -1,0 +1,299 @@
+"""Laws 3, 9 and 10: one ledger, one set of bits, two runtimes that agree."""
+
+import dataclasses
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from conftest import make_plan, make_shards, make_terms
+from tacit.engine import behind_the_door, fresh_key, run, serial, simulate, sweep
+from tacit.engine.door import Live, Record, noise_key
+from tacit.engine.program import agent_turns, stack
+from tacit.engine.transcript import KEPT, observed_ledger
+from tacit.errors import InputError, PrivacyError
+from tacit.privacy import Ledger, Sum
+from tacit.problems import (
+    MultinomialLogistic,
+    NoRegulariser,
+    Problem,
+    Shards,
+    Squared,
+    WholeSpace,
+    pack,
+)
+
+NAMES = ["noisy-gradient", "dp-admm", "dp-admm-published"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_two_runtimes_agree_to_1e_10(name, shards):
+    made = make_plan(name, shards)
+    runs = [
+        run(made, shards, runtime=runtime, seed=3, keep=frozenset(KEPT))
+        for runtime in ("simulate", "serial")
+    ]
+    for ours, theirs in zip(
+        jax.tree.leaves(runs[0].trace), jax.tree.leaves(runs[1].trace), strict=True
+    ):
+        np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-10)
+    np.testing.assert_allclose(runs[0].model, runs[1].model, rtol=0, atol=1e-10)
+
+
+def test_the_two_runtimes_agree_on_ragged_shards_with_many_classes():
+    draw = np.random.default_rng(1)
+    x, y = draw.standard_normal((20, 4)), draw.integers(0, 3, 20)
+    parts = [np.arange(3), np.arange(3, 12), np.arange(12, 20)]
+    shards = pack(x, y, parts, record_norm=1.0, precision="float64", enforce="clip")
+    problem = Problem(MultinomialLogistic(3), NoRegulariser(), WholeSpace())
+    made = make_plan("dp-admm", shards, problem=problem)
+    models = [run(made, shards, runtime=r, seed=0).model for r in ("simulate", "serial")]
+    assert models[0].shape == (4, 3)
+    np.testing.assert_allclose(models[0], models[1], rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_same_plan_and_seed_give_the_same_bits(name, shards):
+    first, second = (
+        run(make_plan(name, shards), shards, runtime="simulate", seed=5).model for _ in range(2)
+    )
+    assert np.array_equal(first, second)
+
+
+def test_a_door_with_hidden_state_is_told_apart(shards):
+    """Law 9's fault: a door that draws its key afresh does not repeat its bits."""
+    made = make_plan("noisy-gradient", shards)
+    private = behind_the_door(made, shards)
+
+    runs = []
+    for _ in range(2):
+
+        class Hidden(Live):  # a new class each time, so that it is traced again
+            def __call__(self, private, query, turn):
+                return Live(self.oracles, self.mechanism, fresh_key())(private, query, turn)
+
+        door = Hidden(made.program.oracles, made.program.mechanism, jax.random.key(0))
+        runs.append(np.asarray(simulate(made.program, door, private, keep=frozenset())[0]))
+    assert not np.array_equal(*runs)
+
+
+def test_without_a_seed_no_two_runs_are_alike_and_none_is_stamped(shards):
+    made = make_plan("noisy-gradient", shards)
+    first, second = (run(made, shards, runtime="simulate") for _ in range(2))
+    assert not np.allclose(first.model, second.model)
+    assert not first.certificate.reproduction
+
+
+def test_a_seeded_run_is_stamped_as_a_reproduction(shards):
+    done = run(make_plan("noisy-gradient", shards), shards, runtime="simulate", seed=1)
+    assert done.certificate.reproduction
+    assert any("reproduction, not private" in line for line in done.certificate.lines())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_permuted_agents_give_the_permuted_run(name):
+    """Agents keep their identities, so their noise goes with them."""
+    shards = make_shards(agents=3)
+    made = make_plan(name, shards)
+    order = jnp.array([2, 0, 1])
+    door = Live(made.program.oracles, made.program.mechanism, jax.random.key(0))
+    private = behind_the_door(made, shards)
+    keep = frozenset({"answers"})
+    model, trace = simulate(made.program, door, private, keep=keep)
+
+    permuted = dataclasses.replace(made.program, algorithm=made.program.algorithm)
+    moved = jax.tree.map(lambda leaf: leaf[order], private)
+
+    class Renamed(type(door)):
+        def __call__(self, private, query, turn):
+            return super().__call__(private, query, turn._replace(agent=order[turn.agent]))
+
+    other_model, other = simulate(
+        permuted, Renamed(door.oracles, door.mechanism, door.key), moved, keep=keep
+    )
+    np.testing.assert_allclose(other.records.answer, trace.records.answer[:, :, order], atol=1e-12)
+    np.testing.assert_allclose(other_model, model, atol=1e-12)
+
+
+def test_a_runtime_with_other_noise_keys_is_told_apart(shards):
+    """Law 10's fault: keys that do not depend on the round agree in the first round only."""
+
+    class Forgets(Live):
+        def __call__(self, private, query, turn):
+            return super().__call__(
+                private, query, turn._replace(participation=turn.participation * 0)
+            )
+
+    made = make_plan("dp-admm", shards)
+    private, parts = behind_the_door(made, shards), (made.program.oracles, made.program.mechanism)
+    key, keep = jax.random.key(0), frozenset({"models"})
+    _, ours = simulate(made.program, Live(*parts, key), private, keep=keep)
+    _, theirs = serial(made.program, Forgets(*parts, key), private, keep=keep)
+    gap = np.max(np.abs(np.asarray(ours.models) - np.asarray(theirs.models)), axis=1)
+    assert gap[0] < 1e-10
+    assert gap[-1] > 1e-3
+
+
+def test_a_sweep_equals_its_single_runs(shards):
+    plans = [make_plan("dp-admm", shards, terms=make_terms(epsilon)) for epsilon in (0.5, 2.0)]
+    program = plans[0].program
+    keys = jax.random.split(jax.random.key(7), 3)
+    doors = Live(program.oracles, program.mechanism, keys)
+    private = behind_the_door(plans[0], shards)
+    models, _ = sweep(stack([p.program for p in plans]), doors, private, keep=frozenset())
+    assert models.shape == (2, 3, 3)
+    for b, made in enumerate(plans):
+        for s in range(3):
+            door = Live(program.oracles, program.mechanism, keys[s])
+            alone, _ = simulate(made.program, door, private, keep=frozenset())
+            np.testing.assert_allclose(models[b, s], alone, atol=1e-12)
+
+
+def test_sweeping_over_different_structures_is_refused(shards):
+    programs = [make_plan(name, shards).program for name in ("dp-admm", "noisy-gradient")]
+    with pytest.raises(InputError, match="differ in structure"):
+        stack(programs)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_float32_plan_stays_in_float32(name):
+    shards = make_shards(precision="float32")
+    made = make_plan(name, shards, precision="float32")
+    keys = jax.random.split(jax.random.key(0), 2)
+    doors = Live(made.program.oracles, made.program.mechanism, keys)
+    private = behind_the_door(made, shards)
+    models, trace = sweep(stack([made.program]), doors, private, keep=frozenset(KEPT))
+    floating = [
+        x for x in jax.tree.leaves((models, trace)) if jnp.issubdtype(x.dtype, jnp.floating)
+    ]
+    assert {x.dtype for x in floating} == {jnp.dtype("float32")}
+
+
+def test_noise_scales_are_never_rounded_down():
+    shards = make_shards(precision="float32")
+    made = make_plan("noisy-gradient", shards, precision="float32", terms=make_terms(0.37))
+    used = np.moveaxis(np.asarray(made.program.scales, np.float64), -1, 0)
+    assert np.all(used >= made.ledger.scale)
+    assert np.max(used / made.ledger.scale) < 1 + 2e-7
+
+
+def keys_of(program):
+    turns = jax.tree.map(jnp.ravel, agent_turns(program))
+    keys = jax.vmap(noise_key, in_axes=(None, 0))(jax.random.key(0), turns)
+    return np.asarray(jax.random.key_data(keys))
+
+
+def test_no_two_answers_share_a_noise_key(shards):
+    program = make_plan("noisy-gradient", shards, rounds=50).program
+    keys = keys_of(program)
+    assert len(keys) == 50 * 4
+    assert len(np.unique(keys, axis=0)) == len(keys)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "words"),
+    [
+        (lambda s: dataclasses.replace(s, features=s.features * 100), "norm"),
+        (lambda s: dataclasses.replace(s, features=s.features.at[0, 0, 0].set(jnp.nan)), "norm"),
+        (lambda s: dataclasses.replace(s, mask=s.mask * 50), "mask"),
+        (lambda s: dataclasses.replace(s, targets=s.targets.at[0, 0].set(jnp.inf)), "target"),
+        (lambda s: jax.tree.map(lambda x: x[:3], s), "blocks"),
+    ],
+)
+def test_records_that_break_their_promise_are_refused_at_the_door(spoil, words, shards):
+    broken = Shards(spoil(shards.stacked), shards.counts, shards.record_norm)
+    with pytest.raises(PrivacyError, match=words):
+        run(make_plan("noisy-gradient", shards), broken, runtime="simulate")
+
+
+def test_a_program_with_other_oracles_or_questions_is_refused(shards):
+    made = make_plan("noisy-gradient", shards)
+    program = made.program
+    for changed in (
+        dataclasses.replace(program, oracles=(*program.oracles, *program.oracles)),
+        dataclasses.replace(program, kinds=program.kinds - 1),
+    ):
+        with pytest.raises(PrivacyError, match="planned"):
+            run(dataclasses.replace(made, program=changed), shards, runtime="simulate")
+    loose = (dataclasses.replace(program.oracles[0], loss=Squared(), clip=math.inf),)
+    with pytest.raises(InputError, match="same clip"):
+        run(
+            dataclasses.replace(made, program=dataclasses.replace(program, oracles=loose)),
+            shards,
+            runtime="simulate",
+        )
+
+
+def test_a_door_that_forgets_an_answer_is_caught(shards):
+    made = make_plan("noisy-gradient", shards)
+    private = behind_the_door(made, shards)
+
+    class Forgetful(Live):
+        def __call__(self, private, query, turn):
+            answer, record = super().__call__(private, query, turn)
+            kind = jnp.where(turn.round == 2, -1, record.kind)
+            return answer, Record(kind, record.scale, record.answer)
+
+    door = Forgetful(made.program.oracles, made.program.mechanism, fresh_key())
+    _, trace = simulate(made.program, door, private, keep=frozenset())
+    observed = observed_ledger(made.ledger, trace.records.kind, trace.records.scale)
+    with pytest.raises(PrivacyError):
+        made.ledger.same_as(observed)
+
+
+def test_a_run_whose_program_was_given_less_noise_releases_nothing(shards):
+    made = make_plan("noisy-gradient", shards)
+    weaker = dataclasses.replace(made.program, scales=made.program.scales / 2)
+    with pytest.raises(PrivacyError):
+        run(dataclasses.replace(made, program=weaker), shards, runtime="simulate")
+
+
+@pytest.mark.parametrize(
+    ("other", "words"),
+    [
+        (make_shards(records=11), "record counts"),
+        (make_shards(features=4), "4 features"),
+        (make_shards(precision="float32"), "float32"),
+    ],
+)
+def test_shards_that_were_not_planned_for_are_refused(other, words, shards):
+    with pytest.raises(InputError, match=words):
+        run(make_plan("noisy-gradient", shards), other, runtime="simulate")
+
+
+def test_shards_with_another_record_norm_are_refused(shards):
+    other = Shards(shards.stacked, shards.counts, 2.0)
+    with pytest.raises(InputError, match="record norm"):
+        run(make_plan("noisy-gradient", shards), other, runtime="simulate")
+
+
+def test_what_cannot_be_kept_is_named(shards):
+    with pytest.raises(InputError, match="cannot keep"):
+        run(
+            make_plan("noisy-gradient", shards),
+            shards,
+            runtime="simulate",
+            keep=frozenset({"shards"}),
+        )
+
+
+@pytest.mark.parametrize("runtime", [simulate, serial])
+def test_progress_counts_every_round(runtime, shards):
+    made = make_plan("noisy-gradient", shards, rounds=4)
+    door = Live(made.program.oracles, made.program.mechanism, fresh_key())
+    seen = []
+    report = lambda done: seen.append(int(done))  # noqa: E731
+    runtime(made.program, door, behind_the_door(made, shards), keep=frozenset(), report=report)
+    jax.effects_barrier()
+    assert sorted(seen) == [1, 2, 3, 4]
+
+
+def test_the_observed_ledger_of_a_sum_run_is_the_planned_one(shards):
+    made = make_plan("noisy-gradient", shards, terms=make_terms(observer=Sum()))
+    done = run(made, shards, runtime="simulate")
+    assert isinstance(done.ledger, Ledger)
+    np.testing.assert_allclose(
+        done.ledger.mu_per_agent(Sum()), made.ledger.mu_per_agent(Sum()), rtol=1e-6
+    )

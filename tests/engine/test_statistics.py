@@ -1,0 +1,303 @@
+"""One question about linear regression: law 1 for its statistics, and the method built on them."""
+
+import math
+
+import cvxpy as cp
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from sklearn.linear_model import Ridge
+
+from conftest import make_terms
+from tacit.algorithms import Noise, OneQuestion
+from tacit.engine import run
+from tacit.engine.credit import credits_summation
+from tacit.engine.plan import plan
+from tacit.engine.transcript import KEPT
+from tacit.errors import InputError
+from tacit.oracles import Gradient, Point, Size, Statistics, statistics_size, unpacked
+from tacit.privacy import Adjacency, BoundedChange, Messages, ReplaceOne, Sum, ZeroOut
+from tacit.problems import (
+    L1,
+    L2,
+    Box,
+    ElasticNet,
+    Logistic,
+    NoRegulariser,
+    Problem,
+    Simplex,
+    Squared,
+    WholeSpace,
+    minimise,
+    pack,
+    public_facts,
+    replace_record,
+    zero_record,
+)
+
+R = 1.5
+PLAIN = Problem(Squared(), NoRegulariser(), WholeSpace())
+
+
+def shards_of(x, y, agents=1, precision="float64", record_norm=R):
+    parts = np.split(np.arange(len(x)), agents)
+    return pack(
+        np.asarray(x), np.asarray(y), parts,
+        record_norm=record_norm, precision=precision, enforce="clip",
+    )  # fmt: skip
+
+
+def regression(agents=4, records=30, features=3, seed=0, precision="float64"):
+    draw = np.random.default_rng(seed)
+    x = draw.standard_normal((agents * records, features))
+    x /= np.maximum(1, np.linalg.norm(x, axis=1, keepdims=True))
+    y = x @ draw.standard_normal(features) * 0.5 + 0.05 * draw.standard_normal(len(x))
+    return shards_of(x, np.clip(y, -1, 1), agents, precision, record_norm=1.0)
+
+
+def planned(problem, shards, terms, precision="float64", bound=1.0):
+    spec = public_facts(problem, shards, clip=math.inf)
+    return plan(
+        spec, OneQuestion(problem), (Statistics(bound),), terms, rounds=1, precision=precision
+    )
+
+
+@jax.jit
+def answer(oracle, shards):
+    return oracle.exact(shards.shard(0), float(shards.counts[0]), Point(jnp.zeros(2)))
+
+
+def moved(oracle, first, second, norm=2):
+    return float(np.linalg.norm(answer(oracle, first) - answer(oracle, second), norm))
+
+
+def limit(oracle, shards, relation, norm="l2", unit="record"):
+    spec = public_facts(PLAIN, shards, clip=math.inf)
+    made = oracle.bound(spec, Adjacency(relation, unit), norm=norm, size=Size(1, 1), values={})
+    return float(made.value[0, 0, 0])
+
+
+def neighbours(draw, relation, size):
+    """A data set of two records and a neighbour, rows long and targets at and beyond the bound."""
+    x = draw.standard_normal((2, 2)) * 10
+    first = shards_of(x, size * draw.choice([-1.0, 1.0], 2))
+    if isinstance(relation, ZeroOut):
+        return first, zero_record(first, 0, 0)
+    other = draw.standard_normal(2)
+    row = other / np.linalg.norm(other) * R * (1 - 1e-12)
+    return first, replace_record(first, 0, 0, row, size * draw.choice([-1.0, 1.0]))
+
+
+def worst(oracle, relation, size, rounds=120, norm=2):
+    draw = np.random.default_rng(0)
+    pairs = (neighbours(draw, relation, size) for _ in range(rounds))
+    return max(moved(oracle, *pair, norm=norm) for pair in pairs)
+
+
+@pytest.mark.parametrize("bound", [0.3, 1.0, R * math.sqrt(2), 4.0])
+@pytest.mark.parametrize("relation", [ReplaceOne(), ZeroOut()])
+def test_no_neighbour_moves_the_statistics_beyond_the_bound_and_some_reach_it(relation, bound):
+    """Law 1 with saturation, on both sides of Y = sqrt(2) R, with targets far beyond Y."""
+    oracle = Statistics(bound)
+    first, _ = neighbours(np.random.default_rng(0), relation, 1.0)
+    most = limit(oracle, first, relation)
+    reached = worst(oracle, relation, 100.0)
+    assert 0.9 * most <= reached <= most * (1 + 1e-9)
+    assert worst(oracle, relation, 100.0, rounds=20, norm=1) <= limit(
+        oracle, first, relation, norm="l1"
+    ) * (1 + 1e-9)
+
+
+def test_an_oracle_that_forgets_to_clip_targets_is_caught_by_the_same_search():
+    class Unclipped(Statistics):
+        def exact(self, shard, count, query):
+            return Statistics(1e9).exact(shard, count, query)
+
+    first, _ = neighbours(np.random.default_rng(0), ReplaceOne(), 1.0)
+    honest = limit(Statistics(1.0), first, ReplaceOne())
+    assert worst(Unclipped(1.0), ReplaceOne(), 100.0, rounds=10) > 10 * honest
+
+
+@pytest.mark.parametrize("bound", [0.2, 1.0, 2.0, 3.0])
+def test_the_closed_form_is_the_maximum_that_an_optimiser_finds(bound):
+    """Over both records, by a route that knows nothing of the derivation."""
+
+    def loss(v):
+        rows, targets = v[:4].reshape(2, 2), v[4:]
+        rows = rows * np.minimum(1, R / np.linalg.norm(rows, axis=1, keepdims=True))
+        targets = np.clip(targets, -bound, bound)
+        gram = np.outer(rows[0], rows[0]) - np.outer(rows[1], rows[1])
+        cross = rows[0] * targets[0] - rows[1] * targets[1]
+        return -math.sqrt(np.sum(gram**2) + np.sum(cross**2))
+
+    draw = np.random.default_rng(0)
+    found = max(
+        -minimize(loss, draw.standard_normal(6) * 3, method="Nelder-Mead",
+                  options={"maxiter": 4000, "xatol": 1e-9, "fatol": 1e-12}).fun
+        for _ in range(12)
+    )  # fmt: skip
+    one = shards_of([[1.0, 0.0]], [0.0])
+    assert limit(Statistics(bound), one, ReplaceOne()) == pytest.approx(found, rel=1e-6)
+
+
+def test_the_unit_agent_costs_as_many_times_as_there_are_records():
+    shards, oracle = regression(), Statistics(1.0)
+    for relation in (ReplaceOne(), ZeroOut()):
+        one = limit(oracle, shards, relation)
+        assert limit(oracle, shards, relation, unit="agent") == pytest.approx(30 * one)
+    change = limit(oracle, shards, BoundedChange(0.1))
+    assert change == limit(oracle, shards, ReplaceOne())
+
+
+def test_the_statistics_unpack_to_the_matrix_and_the_vector_and_keep_their_norm():
+    shards = regression(agents=1)
+    x, y = (np.asarray(v)[0] for v in (shards.stacked.features, shards.stacked.targets))
+    packed = answer(Statistics(1.0), shards)
+    matrix, vector = unpacked(packed, 3)
+    np.testing.assert_allclose(matrix, x.T @ x / 30, atol=1e-15)
+    np.testing.assert_allclose(vector, x.T @ y / 30, atol=1e-15)
+    norm = math.hypot(np.linalg.norm(x.T @ x / 30), np.linalg.norm(x.T @ y / 30))
+    assert float(jnp.linalg.norm(packed)) == pytest.approx(norm)
+    assert packed.shape == Statistics(1.0).answer_shape((3,)) == (statistics_size(3),)
+
+
+def test_without_noise_one_question_is_scikit_learns_ridge():
+    shards = regression()
+    problem = Problem(Squared(), L2(0.1), WholeSpace())
+    done = run(planned(problem, shards, make_terms(math.inf)), shards, runtime="simulate")
+    x, y = np.asarray(shards.stacked.features), np.asarray(shards.stacked.targets)
+    rows = x.reshape(-1, 3)
+    truth = Ridge(alpha=0.1 * len(rows), fit_intercept=False).fit(rows, y.ravel()).coef_
+    np.testing.assert_allclose(done.model, truth, atol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("regulariser", "constraint"),
+    [
+        (NoRegulariser(), WholeSpace()),
+        (L1(0.02), WholeSpace()),
+        (ElasticNet(0.01, 0.1), Box(-0.2, 0.2)),
+        (L2(0.1), Simplex(1.0)),
+    ],
+)
+def test_without_noise_one_question_reaches_the_certified_optimum(regulariser, constraint):
+    """Law 7."""
+    shards = regression()
+    problem = Problem(Squared(), regulariser, constraint)
+    done = run(planned(problem, shards, make_terms(math.inf)), shards, runtime="simulate")
+    truth = minimise(problem, shards, tol=1e-10)
+    gap = float(problem.objective(jnp.asarray(done.model), shards)) - truth.value
+    assert abs(gap) <= 1e-8 * truth.value
+    np.testing.assert_allclose(done.model, truth.w, atol=1e-5)
+
+
+def test_a_rank_deficient_problem_gets_the_solution_of_least_norm():
+    shards = shards_of([[1.0, 0.0], [0.5, 0.0]], [0.4, 0.2])
+    done = run(planned(PLAIN, shards, make_terms(math.inf)), shards, runtime="simulate")
+    np.testing.assert_allclose(done.model, [0.4, 0.0], atol=1e-12)
+
+
+def test_the_noised_solution_is_that_of_the_public_quadratic_by_another_solver():
+    shards = regression()
+    problem = Problem(Squared(), L1(0.01), Box(-0.5, 0.5))
+    made = planned(problem, shards, make_terms(3.0))
+    done = run(made, shards, runtime="simulate", keep=frozenset({"answers"}))
+    mean = jnp.mean(done.trace.records.answer[0, 0], axis=0)
+    matrix, vector = (np.asarray(v) for v in unpacked(mean, 3))
+    values, basis = np.linalg.eigh(matrix)
+    floor = made.schedules["floor"][0]
+    # the noise of one coordinate of the mean of four answers, and twice the edge of its spectrum
+    assert floor == pytest.approx(2 * made.ledger.scale[0, 0, 0] / 2 * math.sqrt(2 * 3))
+    quadratic = (basis * np.maximum(values, floor)) @ basis.T
+    w = cp.Variable(3)
+    goal = cp.quad_form(w, cp.psd_wrap(quadratic)) / 2 - vector @ w + 0.01 * cp.norm1(w)
+    cp.Problem(cp.Minimize(goal), [cp.abs(w) <= 0.5]).solve(solver=cp.CLARABEL)
+    np.testing.assert_allclose(done.model, w.value, atol=1e-6)
+
+
+def test_the_noise_of_the_matrix_stays_below_the_edge_on_average():
+    """E of the largest eigenvalue <= nu sqrt(2 D), near-sharp; nu is a coordinate's deviation."""
+    for features, share in ((3, 0.5), (40, 0.85)):
+        noise = np.random.default_rng(0).standard_normal((2000, statistics_size(features)))
+        grams = jax.vmap(lambda v, n=features: unpacked(v, n)[0])(noise[: 4000 // features])
+        largest = np.linalg.eigvalsh(np.asarray(grams))[:, -1]
+        edge = math.sqrt(2 * features)
+        assert share * edge < np.mean(largest) < edge
+
+
+def test_summation_is_credited_because_the_message_is_the_answer():
+    shards = regression()
+    alone = planned(PLAIN, shards, make_terms())
+    summed = planned(PLAIN, shards, make_terms(observer=Sum(colluders=1)))
+    assert credits_summation(alone.program)
+    np.testing.assert_allclose(alone.ledger.scale / summed.ledger.scale, math.sqrt(3))
+    assert summed.certificate.epsilon == pytest.approx(1.0, rel=1e-9)
+    floors = [made.schedules["floor"][0] for made in (alone, summed)]
+    assert floors[0] / floors[1] == pytest.approx(math.sqrt(3))
+
+
+def test_a_message_that_cuts_the_answer_is_not_credited():
+    """The planted fault of the credit, with an answer of another shape than the model's."""
+
+    class Cuts(OneQuestion):
+        def send(self, state, inbox, turn):
+            return state, jnp.clip(state, -1, 1)
+
+    made = planned(PLAIN, regression(), make_terms())
+    spec = made.spec
+    cut = plan(
+        spec, Cuts(PLAIN), (Statistics(1.0),), make_terms(observer=Sum()), rounds=1,
+        precision="float64",
+    )  # fmt: skip
+    assert "nothing is credited" in cut.certificate.trust
+    np.testing.assert_array_equal(cut.ledger.scale, made.ledger.scale)
+
+
+@pytest.mark.parametrize("regulariser", [L2(0.1), L1(0.01)])
+def test_the_two_runtimes_agree_to_1e_10_on_one_question(regulariser):
+    shards = regression()
+    problem = Problem(Squared(), regulariser, WholeSpace())
+    made = planned(problem, shards, make_terms())
+    runs = [
+        run(made, shards, runtime=runtime, seed=3, keep=frozenset(KEPT))
+        for runtime in ("simulate", "serial")
+    ]
+    for ours, theirs in zip(*(jax.tree.leaves(r.trace) for r in runs), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("regulariser", [L2(0.1), L1(0.01)])
+def test_one_question_in_float32_stays_in_float32(regulariser):
+    shards = regression(precision="float32")
+    problem = Problem(Squared(), regulariser, WholeSpace())
+    made = planned(problem, shards, make_terms(), precision="float32")
+    done = run(made, shards, runtime="simulate", keep=frozenset(KEPT))
+    floating = [x for x in jax.tree.leaves(done.trace) if jnp.issubdtype(x.dtype, jnp.floating)]
+    assert {x.dtype for x in floating} == {jnp.dtype("float32")}
+    assert done.model.dtype == np.float32
+
+
+def test_what_one_question_cannot_do_is_refused():
+    shards = regression()
+    with pytest.raises(InputError, match="squared"):
+        OneQuestion(Problem(Logistic(), NoRegulariser(), WholeSpace()))
+    spec = public_facts(PLAIN, shards, clip=math.inf)
+    one, questions = OneQuestion(PLAIN), (Statistics(1.0),)
+    with pytest.raises(InputError, match="asks once"):
+        plan(spec, one, questions, make_terms(), rounds=2, precision="float64")
+    with pytest.raises(InputError, match="target_bound"):
+        Statistics(math.inf)
+    with pytest.raises(InputError, match="vector"):
+        Statistics(1.0).answer_shape((3, 2))
+    mixed = (Statistics(1.0), Gradient(PLAIN.loss, 1.0))
+    with pytest.raises(InputError, match="one shape"):
+        plan(spec, one, mixed, make_terms(), rounds=1, precision="float64")
+
+
+def test_its_schedule_is_a_function_of_public_noise_alone():
+    spec = public_facts(PLAIN, regression(), clip=math.inf)
+    floor = OneQuestion(PLAIN).schedule(spec, 1, Noise(1.0, np.full(4, 0.3)))["floor"]
+    np.testing.assert_allclose(floor, [0.3 * math.sqrt(6)])
+    assert isinstance(planned(PLAIN, regression(), make_terms()).terms.observer, Messages)

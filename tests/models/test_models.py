@@ -1,0 +1,197 @@
+"""Models: coefficients in the user's units, files that come back equal, refusals."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tacit.errors import InputError
+from tacit.models import (
+    Model,
+    Term,
+    load_model,
+    model_text,
+    model_to_dict,
+    predict,
+    save_model,
+    table_terms,
+)
+from tacit.tables import Bounds, Categories, Numeric, encode
+
+COLUMNS = {
+    "age": Numeric(20.0, 70.0),
+    "town": Categories(("a", "b", "c")),
+    "pay": Numeric(-1e4, 3e4),
+}
+TARGETS = {
+    "binary": (Categories(("no", "yes")), "logistic"),
+    "multiclass": (Categories(("x", "y", "z")), "multinomial"),
+    "regression": (Numeric(100.0, 300.0), "squared"),
+}
+
+
+def bounds_for(task):
+    return Bounds("public", "goal", TARGETS[task][0], COLUMNS, ("id",))
+
+
+def weights_for(task):
+    shape = (6, 3) if task == "multiclass" else (6,)
+    return np.random.default_rng(3).normal(size=shape)
+
+
+def model_for(task, **changes):
+    bounds = bounds_for(task)
+    target, loss = TARGETS[task]
+    values = {
+        "data": "t.csv",
+        "task": task,
+        "loss": loss,
+        "target": "goal",
+        "labels": target.values if isinstance(target, Categories) else None,
+        "bounds": bounds,
+        "terms": table_terms(bounds, weights_for(task)),
+        "certificate": {"epsilon": 1.0},
+        "statement": ("epsilon = 1.0000",),
+        "tacit_version": "0",
+    }
+    return Model(**{**values, **changes})
+
+
+def rows(count=50):
+    draw = np.random.default_rng(1)
+    return pd.DataFrame(
+        {
+            "town": draw.choice(["a", "b", "c"], count),
+            "pay": [repr(float(v)) for v in draw.uniform(-2e4, 5e4, count)],
+            "age": [repr(float(v)) for v in draw.uniform(0, 100, count)],
+        },
+        dtype=object,
+    )
+
+
+def scores(model, frame):
+    """The score written out in the user's own columns and units."""
+    total = []
+    for _, row in frame.iterrows():
+        z = np.array(model.terms[0].coefficient)
+        for term in model.terms[1:]:
+            if term.value is None:
+                fact = COLUMNS[term.column]
+                x = min(max(float(row[term.column]), fact.minimum), fact.maximum)
+                z = z + x * np.array(term.coefficient)
+            elif row[term.column] == term.value:
+                z = z + np.array(term.coefficient)
+        total.append(z)
+    return np.array(total)
+
+
+@pytest.mark.parametrize("task", TARGETS)
+def test_coefficients_in_the_users_units_score_as_the_weights_do_on_encoded_rows(task):
+    model, frame = model_for(task), rows()
+    margins = encode(frame, bounds_for(task), with_target=False).features @ weights_for(task)
+    if task == "regression":
+        margins = 200 + 100 * margins  # the middle and half the width of 100 to 300
+    assert scores(model, frame) == pytest.approx(margins.reshape(50, -1), rel=1e-9, abs=1e-9)
+
+
+def test_a_binary_model_predicts_labels_with_probabilities():
+    model, frame = model_for("binary"), rows()
+    table, z = predict(model, frame), scores(model_for("binary"), frame)[:, 0]
+    assert list(table) == ["prediction", "probability of no", "probability of yes"]
+    assert table["prediction"].tolist() == ["yes" if v >= 0 else "no" for v in z]
+    assert table["probability of yes"].to_numpy() == pytest.approx(1 / (1 + np.exp(-z)))
+    assert table.iloc[:, 1:].sum(axis=1).to_numpy() == pytest.approx(1)
+    assert set(table["prediction"]) == {"no", "yes"}
+
+
+def test_a_model_of_many_classes_predicts_the_likeliest():
+    table = predict(model_for("multiclass"), rows())
+    z = scores(model_for("multiclass"), rows())
+    chances = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
+    assert table.iloc[:, 1:].to_numpy() == pytest.approx(chances)
+    assert table["prediction"].tolist() == [("x", "y", "z")[k] for k in z.argmax(axis=1)]
+
+
+def test_a_regression_predicts_numbers_and_a_hinge_no_probabilities():
+    numbers = predict(model_for("regression"), rows())
+    assert list(numbers) == ["prediction"]
+    assert numbers["prediction"].to_numpy() == pytest.approx(
+        scores(model_for("regression"), rows())[:, 0]
+    )
+    assert list(predict(model_for("binary", loss="hinge:0.5"), rows())) == ["prediction"]
+
+
+@pytest.mark.parametrize("task", TARGETS)
+def test_a_saved_model_comes_back_equal_and_predicts_the_same(task, tmp_path):
+    model = model_for(task)
+    save_model(model, tmp_path / "m.json")
+    again = load_model(tmp_path / "m.json")
+    assert again == model
+    assert predict(again, rows()).equals(predict(model, rows()))
+    assert [p.name for p in tmp_path.iterdir()] == ["m.json"]
+
+
+def test_other_columns_than_the_models_are_refused_and_the_target_is_not_read():
+    model, frame = model_for("binary"), rows()
+    with pytest.raises(InputError, match="no column 'age'"):
+        predict(model, frame.drop(columns="age"))
+    with pytest.raises(InputError, match="nothing is known of the column 'height'"):
+        predict(model, frame.assign(height="1"))
+    with pytest.raises(InputError, match="'town', row 1"):
+        predict(model, frame.assign(town="elsewhere"))
+    assert predict(model, frame.assign(goal="?", id="?")).equals(predict(model, frame))
+
+
+def test_a_model_of_a_bundled_data_set_is_not_for_tables():
+    bare = model_for("binary", bounds=None, terms=(Term("age", None, (1.0,)),))
+    with pytest.raises(InputError, match="bundled data set"):
+        predict(bare, rows())
+
+
+def test_a_model_file_that_cannot_be_written_leaves_nothing(tmp_path):
+    with pytest.raises(InputError, match="cannot be written"):
+        save_model(model_for("binary"), tmp_path / "no" / "m.json")
+    assert list(tmp_path.iterdir()) == []
+
+
+def broken(change):
+    values = json.loads(model_text(model_for("binary")))
+    change(values)
+    return json.dumps(values)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "not valid JSON"),
+        (model_text(model_for("binary"))[:-40], "not valid JSON"),
+        (model_text(model_for("binary")).replace("1.0", "NaN", 1), "not valid JSON"),
+        ("[]", "of the wrong kind"),
+        ("{}", "missing"),
+        (broken(lambda v: v.pop("certificate")), "missing"),
+        (broken(lambda v: v.update(certificate=None)), "certificate"),
+        (broken(lambda v: v.update(format=99)), "format 1"),
+        (broken(lambda v: v.update(task="poetry")), "format 1"),
+        (broken(lambda v: v["terms"].pop()), "do not belong"),
+        (broken(lambda v: v["terms"].reverse()), "do not belong"),
+        (broken(lambda v: v["terms"][0].update(coefficient=[1, 2])), "another number"),
+        (broken(lambda v: v["terms"][0].update(coefficient=["inf"])), "not finite"),
+        (broken(lambda v: v["terms"][0].update(coefficient="x")), "wrong kind"),
+        (broken(lambda v: v.update(labels=None)), "labels"),
+        (broken(lambda v: v.update(labels=["yes", "no"])), "labels"),
+        (broken(lambda v: v["preprocessing"].update(source="?")), "source must be"),
+        (broken(lambda v: v["preprocessing"]["columns"]["age"].update(min=99)), "min must be"),
+    ],
+)
+def test_a_damaged_model_is_refused_in_one_line_that_names_the_file(text, words, tmp_path):
+    (tmp_path / "m.json").write_text(text)
+    with pytest.raises(InputError, match=words) as caught:
+        load_model(tmp_path / "m.json")
+    assert "m.json" in str(caught.value)
+
+
+def test_a_model_is_plain_values():
+    values = model_to_dict(model_for("regression"))
+    assert json.loads(model_text(model_for("regression"))) == values
+    assert values["preprocessing"]["columns"]["age"] == {"min": 20.0, "max": 70.0}

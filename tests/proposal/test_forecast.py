@@ -1,0 +1,211 @@
+"""Forecasts against closed forms, against the plan itself, and against simulated runs."""
+
+import dataclasses
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from tacit.engine import behind_the_door, sweep
+from tacit.engine.door import Live
+from tacit.engine.program import stack
+from tacit.errors import InputError
+from tacit.oracles import Gradient, Point
+from tacit.privacy import mu_of
+from tacit.problems import (
+    Logistic,
+    MultinomialLogistic,
+    NoRegulariser,
+    Problem,
+    Squared,
+    WholeSpace,
+    facts_from,
+    minimise,
+    pack,
+    public_facts,
+)
+from tacit.proposal.forecast import (
+    batch_variance,
+    floor,
+    forecast,
+    gradient_bound,
+    noise_of_mean,
+    own_rounds,
+    radius_of,
+    recommended,
+    statistics_floor,
+    statistics_risk,
+)
+from tacit.proposal.planning import planned
+from tacit.training import Request
+
+LOGISTIC = Problem(Logistic(), NoRegulariser(), WholeSpace())
+LINEAR = Problem(Squared(), NoRegulariser(), WholeSpace())
+REQUEST = Request(
+    agents=4, epsilon=2.0, delta=1e-5, observer="messages", relation="replace_one",
+    algorithm="noisy-gradient", clip=1.0,
+)  # fmt: skip
+
+
+def facts(problem=LOGISTIC, records=100, features=3):
+    return facts_from(problem, [records] * 4, features=features, record_norm=1.0, clip=1.0)
+
+
+def asked(**changes):
+    return dataclasses.replace(REQUEST, **changes)
+
+
+@pytest.mark.parametrize(("observer", "honest"), [("messages", 1), ("sum", 3)])
+@pytest.mark.parametrize(("relation", "factor"), [("replace_one", 2), ("zero_out", 1)])
+def test_the_noise_is_that_of_the_closed_form(observer, honest, relation, factor):
+    """sqrt(T) / mu times the sensitivity, over sqrt(agents), shared by the honest under sums."""
+    found = forecast(LOGISTIC, facts(), asked(observer=observer, relation=relation), 50)
+    scale = math.sqrt(50) / mu_of(2.0, 1e-5) * factor / 100 / math.sqrt(honest)
+    assert found.noise == pytest.approx(scale / math.sqrt(4), rel=1e-9)
+    assert found.mu == pytest.approx(mu_of(2.0, 1e-5), rel=1e-9)
+
+
+@pytest.mark.parametrize("algorithm", ["noisy-gradient", "dp-admm"])
+def test_the_noise_is_that_of_the_plan_that_train_would_run(algorithm):
+    request = asked(algorithm=algorithm)
+    made = planned(LOGISTIC, facts(), dataclasses.replace(request, rounds=7))
+    found = forecast(LOGISTIC, facts(), request, 7)
+    assert found.noise == noise_of_mean(made)
+    by_hand = math.sqrt(np.sum(np.asarray(made.program.scales)[0, 0].astype(float) ** 2)) / 4
+    assert found.noise == pytest.approx(by_hand, rel=1e-6)  # the program is in float32
+
+
+def test_noise_and_bound_fall_with_epsilon_and_with_records():
+    by_epsilon = [forecast(LOGISTIC, facts(), asked(epsilon=e), 1000) for e in (0.5, 1.0, 2.0)]
+    by_records = [forecast(LOGISTIC, facts(records=m), REQUEST, 1000) for m in (50, 100, 200)]
+    for row in (by_epsilon, by_records):
+        for name in ("noise", "proven", "rule"):
+            values = [getattr(one, name) for one in row]
+            assert values[0] > values[1] > values[2] > 0
+
+
+def test_noise_per_round_grows_as_the_root_of_the_rounds_and_the_rule_does_not():
+    few, many = (forecast(LOGISTIC, facts(), REQUEST, t) for t in (400, 1600))
+    assert many.noise == pytest.approx(2 * few.noise, rel=1e-6)
+    assert many.rule == pytest.approx(few.rule, rel=1e-6)
+    assert many.margin_noise == pytest.approx(1.0, rel=1e-6)  # what the horizon rule says
+    assert recommended([few, many]).rounds == 400
+
+
+def data(seed=0, features=3, noise=0.2):
+    """Logistic labels of a model whose optimum has norm below sqrt(features): checked below."""
+    draw = np.random.default_rng(seed)
+    x = draw.standard_normal((400, features))
+    x /= np.maximum(1, np.linalg.norm(x, axis=1, keepdims=True))
+    y = np.where(draw.random(400) < 1 / (1 + np.exp(-x @ np.array([1.0, -0.5, 0.3]))), 1.0, -1.0)
+    parts = np.split(np.arange(400), 4)
+    return {
+        kind: pack(x, y, parts, record_norm=1.0, precision=kind, enforce="clip")
+        for kind in ("float32", "float64")
+    }
+
+
+def mean_excess(made, shards, best, runs=20):
+    program = made.program
+    keys = jax.random.split(jax.random.key(0), runs)
+    doors = Live(program.oracles, program.mechanism, keys)
+    behind = behind_the_door(made, shards["float32"])
+    models, _ = sweep(stack([program]), doors, behind, keep=frozenset())
+    values = [LOGISTIC.objective(jnp.asarray(w, jnp.float64), shards["float64"]) for w in models[0]]
+    return float(np.mean(values)) - best
+
+
+@pytest.mark.parametrize(("algorithm", "epsilon"), [("noisy-gradient", 1.0), ("dp-sgd", 3.0)])
+def test_the_proven_bound_lies_above_the_measured_excess_risk(algorithm, epsilon):
+    shards = data()
+    best = minimise(LOGISTIC, shards["float64"], tol=1e-9)
+    request = asked(algorithm=algorithm, epsilon=epsilon, rounds=300)
+    public = public_facts(LOGISTIC, shards["float32"], clip=1.0)
+    assert np.linalg.norm(best.w) < radius_of(public)  # the hypothesis of the bound
+    found = forecast(LOGISTIC, public, request, 300)
+    made = planned(LOGISTIC, public, request)
+    measured = mean_excess(made, shards, best.value)
+    assert 0 < measured < found.proven
+    # a run with ten times the noise is not covered: the check can fail
+    louder = dataclasses.replace(made.program, scales=made.program.scales * 10)
+    loud = mean_excess(dataclasses.replace(made, program=louder), shards, best.value)
+    assert loud > found.proven
+
+
+def test_the_bound_of_a_gradient_run_is_the_hand_computed_one():
+    public = facts()  # L = 1/4, radius^2 = 3
+    bound = gradient_bound(20.0, 0.6, rounds=100, facts=public, averaged=0.5)
+    slack = 1 / (2 * (1 - 20 / 100 / 4))
+    assert bound == pytest.approx(2 * (3 / 40 + slack * 20 * 0.6 / 100))
+
+
+def test_batch_gradients_vary_no_more_than_the_bound_and_some_as_much():
+    """All records alike and steep: the variance over every batch, by brute force over sizes."""
+    rows, rate = np.tile([1.0, 0.0], (4, 1)), 0.3
+    shards = pack(
+        rows, np.ones(4), [np.arange(4)], record_norm=1.0, precision="float64", enforce="clip"
+    )
+    one = Gradient(Logistic(), 1.0).exact(shards.shard(0), 4.0, Point(jnp.array([-50.0, 0.0])))
+    steep = float(jnp.linalg.norm(one))  # all coefficients are 1
+    sizes = np.arange(5)
+    chance = [math.comb(4, k) * rate**k * (1 - rate) ** (4 - k) for k in sizes]
+    variance = np.sum(chance * (steep * sizes / (rate * 4) - steep) ** 2)
+    bound = batch_variance(facts_from(LOGISTIC, [4], features=2, record_norm=1.0, clip=1.0), rate)
+    assert variance == pytest.approx(bound, rel=1e-9)
+    assert batch_variance(facts(), 1.0) == 0
+
+
+def test_dp_admm_is_predicted_by_the_published_rate():
+    found = forecast(LOGISTIC, facts(), asked(algorithm="dp-admm"), 30)
+    # (35) to (37) over n in the paper's own terms: 4 c_1 sqrt(d ln(1.25/delta)) / (m epsilon) is
+    # sqrt(2 d) times the noise of a gradient, beta = c_1 = 1, c_3 = 1/4, rho = 0.1
+    size, scale = math.sqrt(4 * 3), math.sqrt(30) / mu_of(2.0, 1e-5) * 2 / 100
+    third, fourth = size * math.sqrt(6) * scale, (size**2 * 0.35 + 10) / 2
+    assert found.rule == pytest.approx(third / math.sqrt(30) + fourth / 30, rel=1e-9)
+    assert found.proven is None
+
+
+def test_the_first_order_risk_of_one_question_is_what_draws_of_the_noise_cost():
+    """On even eigenvalues, by drawing the noise and solving: within 15 % at small noise."""
+    public, noise, draw = facts(LINEAR), 1e-4, np.random.default_rng(0)
+    even, w, costs = np.eye(3) / 3, np.full(3, math.sqrt(3) / math.sqrt(3)), []
+    for _ in range(4000):
+        raw = draw.standard_normal((3, 3)) * noise
+        gram = even + (raw + raw.T) / 2
+        moved = np.linalg.solve(gram, even @ w + noise * draw.standard_normal(3)) - w
+        costs.append(moved @ even @ moved / 2)
+    predicted = statistics_risk(noise, public)
+    assert np.mean(costs) == pytest.approx(predicted, rel=0.15)
+    assert statistics_risk(1.0, public) is None
+    assert statistics_floor(0.5, public) == pytest.approx(math.sqrt(6))
+
+
+def test_one_question_is_planned_once_and_its_noise_is_in_its_own_units():
+    assert own_rounds("one-question", [10, 20]) == (1,)
+    assert own_rounds("dp-admm", [10, 20]) == (10, 20)
+    found = forecast(LINEAR, facts(LINEAR), asked(algorithm="one-question"), 1)
+    scale = math.sqrt(2) * 1.5 / 100 / mu_of(2.0, 1e-5)
+    assert found.noise == pytest.approx(scale / 2, rel=1e-9)
+
+
+def test_no_bound_is_claimed_with_momentum_or_for_clipped_vectors():
+    quick = forecast(LOGISTIC, facts(records=10_000), REQUEST, 10)
+    assert quick.proven is None
+    classes = Problem(MultinomialLogistic(3), NoRegulariser(), WholeSpace())
+    for clip, known in ((0.5, False), (2.0, True)):
+        public = facts_from(classes, [100] * 4, features=3, record_norm=1.0, clip=clip)
+        found = forecast(classes, public, asked(clip=clip), 2000)
+        assert (found.proven is not None) == known
+
+
+def test_the_floor_is_lipschitz_times_radius_times_the_published_form():
+    public = facts(features=4)  # c_1 = 1, radius 2, 400 records
+    assert floor(public, 1.0) == pytest.approx(2 * 2 / 400)
+    assert floor(public, 1e-6) == 2.0
+
+
+def test_without_a_budget_there_is_nothing_to_forecast():
+    with pytest.raises(InputError, match="finite epsilon"):
+        forecast(LOGISTIC, facts(), asked(epsilon=math.inf), 10)
