@@ -11,9 +11,9 @@ from tacit.algorithms import DPADMM, Choice, method_named
 from tacit.datasets import load, split
 from tacit.engine import behind_the_door
 from tacit.engine.door import Live, Private
-from tacit.engine.plan import Plan, Terms, plan
+from tacit.engine.plan import Plan, plan
 from tacit.oracles import Gradient
-from tacit.privacy import Adjacency, Messages, ReplaceOne
+from tacit.privacy import Adjacency, Messages, ReplaceOne, Terms
 from tacit.problems import (
     L2,
     Logistic,

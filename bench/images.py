@@ -12,10 +12,10 @@ from bench.clock import alternating, matrix_rate, read_bandwidth
 from tacit.algorithms import LinearisedADMM
 from tacit.engine import behind_the_door, simulate, sweep
 from tacit.engine.door import Live
-from tacit.engine.plan import Plan, Terms, plan
+from tacit.engine.plan import Plan, plan
 from tacit.engine.program import stack
 from tacit.oracles import Gradient
-from tacit.privacy import Adjacency, Messages, ReplaceOne
+from tacit.privacy import Adjacency, Messages, ReplaceOne, Terms
 from tacit.problems import (
     Box,
     MultinomialLogistic,

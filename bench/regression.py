@@ -18,9 +18,9 @@ from sklearn.datasets import load_diabetes
 from tacit.algorithms import Choice, method_named
 from tacit.engine import behind_the_door, sweep
 from tacit.engine.door import Live
-from tacit.engine.plan import Plan, Terms, plan
+from tacit.engine.plan import Plan, plan
 from tacit.engine.program import stack
-from tacit.privacy import Adjacency, Messages, Observer, ReplaceOne, Sum
+from tacit.privacy import Adjacency, Messages, Observer, ReplaceOne, Sum, Terms
 from tacit.problems import L2, Problem, Shards, Squared, WholeSpace, minimise, pack, public_facts
 
 AGENTS, RECORDS, DRAWS, NOISES = 10, 400, 4, 10

@@ -17,10 +17,10 @@ from tacit.algorithms import SADMM
 from tacit.datasets import load, split
 from tacit.engine import behind_the_door, simulate, sweep
 from tacit.engine.door import Live, Private
-from tacit.engine.plan import Plan, Terms, plan
+from tacit.engine.plan import Plan, plan
 from tacit.engine.program import stack
 from tacit.oracles import MinibatchGradient
-from tacit.privacy import Adjacency, Messages, ReplaceOne
+from tacit.privacy import Adjacency, Messages, ReplaceOne, Terms
 from tacit.problems import (
     Logistic,
     NoRegulariser,

@@ -9,10 +9,10 @@ import pytest
 
 from tacit.algorithms import DPADMM, NoisyGradient
 from tacit.datasets import load
-from tacit.engine.plan import Terms, plan
+from tacit.engine.plan import plan
 from tacit.errors import DataError
 from tacit.oracles import Gradient
-from tacit.privacy import Adjacency, Messages, ReplaceOne
+from tacit.privacy import Adjacency, Messages, ReplaceOne, Terms
 from tacit.problems import (
     L2,
     Logistic,

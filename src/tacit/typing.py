@@ -15,3 +15,4 @@ HostArray: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 PyTree: TypeAlias = Any
 Key: TypeAlias = jax.Array
 Precision: TypeAlias = Literal["float32", "float64"]
+Task: TypeAlias = Literal["binary", "multiclass", "regression"]

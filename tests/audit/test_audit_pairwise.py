@@ -18,12 +18,12 @@ from tacit.audit.affine import row_space, unit_answers
 from tacit.audit.pairwise import rounds_that_reach
 from tacit.engine import simulate
 from tacit.engine.door import Door, Live
-from tacit.engine.plan import Terms, plan
+from tacit.engine.plan import plan
 from tacit.engine.run import behind_the_door
 from tacit.errors import InputError
 from tacit.network import Graph, Walk, cyclic_walk, metropolis, path, ring
 from tacit.oracles import Gradient, TargetGradient
-from tacit.privacy import Adjacency, BoundedChange, Messages
+from tacit.privacy import Adjacency, BoundedChange, Messages, Terms
 from tacit.problems import (
     L2,
     Logistic,

@@ -8,10 +8,10 @@ import pytest
 
 from tacit.algorithms import GeneralConsensus, everything_shared, lifts, shared_coordinates
 from tacit.engine import run
-from tacit.engine.plan import Terms, plan
+from tacit.engine.plan import plan
 from tacit.errors import InputError
 from tacit.oracles import Point, Residual, Size, TargetGradient, Targets
-from tacit.privacy import Adjacency, BoundedChange, Messages, ReplaceOne
+from tacit.privacy import Adjacency, BoundedChange, Messages, ReplaceOne, Terms
 from tacit.problems import AgentSets, Shard, Shards, polyhedron
 from tacit.spec import Spec
 

@@ -13,7 +13,7 @@ from tacit.algorithms import ADMM, at_agents
 from tacit.audit import audit_perturbed
 from tacit.engine import run
 from tacit.engine.credit import credits_summation
-from tacit.engine.plan import Terms, plan
+from tacit.engine.plan import plan
 from tacit.errors import InputError, PrivacyError
 from tacit.oracles import Centre, PerturbedStep, ProximalStep
 from tacit.privacy import (
@@ -26,6 +26,7 @@ from tacit.privacy import (
     PerturbedAnswer,
     ReplaceOne,
     Sum,
+    Terms,
     account,
 )
 from tacit.problems import L1, L2, Logistic, Problem, WholeSpace, public_facts

@@ -13,7 +13,7 @@ from typing_extensions import override
 from conftest import make_algorithm, make_plan, make_shards, make_terms
 from tacit.algorithms import DPADMM, NoisyGradient
 from tacit.engine.credit import credits_summation
-from tacit.engine.plan import Terms, plan
+from tacit.engine.plan import plan
 from tacit.errors import InputError
 from tacit.oracles import Gradient
 from tacit.privacy import (
@@ -22,6 +22,7 @@ from tacit.privacy import (
     Messages,
     ReplaceOne,
     Sum,
+    Terms,
     ZeroOut,
     account,
     mu_of,

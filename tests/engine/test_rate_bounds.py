@@ -17,10 +17,10 @@ from tacit.algorithms import (
 )
 from tacit.engine import behind_the_door, simulate
 from tacit.engine.door import Live
-from tacit.engine.plan import Terms, plan
+from tacit.engine.plan import plan
 from tacit.errors import InputError
 from tacit.oracles import Gradient
-from tacit.privacy import Adjacency, Messages, ReplaceOne
+from tacit.privacy import Adjacency, Messages, ReplaceOne, Terms
 from tacit.problems import Box, NoRegulariser, Problem, Squared, minimise, pack, public_facts
 from tacit_papers.claims.huang2019_thm2 import exact_epsilon
 

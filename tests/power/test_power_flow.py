@@ -9,7 +9,7 @@ import pytest
 from tacit.audit import replay
 from tacit.engine import behind_the_door, run
 from tacit.engine.door import Private
-from tacit.engine.plan import Terms, plan
+from tacit.engine.plan import plan
 from tacit.errors import InputError
 from tacit.oracles import TargetGradient
 from tacit.power import (
@@ -24,7 +24,7 @@ from tacit.power import (
     solve_privately,
 )
 from tacit.power.inference import infer_demand
-from tacit.privacy import Adjacency, BoundedChange, Messages
+from tacit.privacy import Adjacency, BoundedChange, Messages, Terms
 from tacit_papers.claims import claim_named
 
 NOISELESS = {"beta": 0.01, "epsilon": math.inf, "delta": 1e-2, "seed": None}

@@ -49,7 +49,9 @@ def fit(name: str) -> dict[str, Any]:
     kind, data, settings, agents = FITS[name]
     x, y, bounds = records_of(data)
     facts = (
-        {"y_range": (0.0, 350.0)} if data == "diabetes" else {"classes": sorted(set(y.tolist()))}
+        {"target_bounds": (0.0, 350.0)}
+        if data == "diabetes"
+        else {"classes": sorted(set(y.tolist()))}
     )
     model = _estimators(kind)(**settings, **facts, bounds=bounds).fit(x, y, agents=agents)
     return {

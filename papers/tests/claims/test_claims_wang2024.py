@@ -11,10 +11,10 @@ from scipy.optimize import brentq
 from conftest import published
 from tacit.algorithms import RECAL
 from tacit.engine import run
-from tacit.engine.plan import Terms, plan
+from tacit.engine.plan import plan
 from tacit.network import cyclic_walk, metropolis, ring
 from tacit.oracles import Gradient
-from tacit.privacy import Adjacency, Messages, ReplaceOne, epsilon_of
+from tacit.privacy import Adjacency, Messages, ReplaceOne, Terms, epsilon_of
 from tacit.problems import NoRegulariser, Problem, Squared, WholeSpace, pack, public_facts
 from tacit_papers.as_published import (
     Setting,

@@ -16,8 +16,19 @@ from tacit.algorithms.gossip import EXTRA, NIDS, DIGing
 from tacit.algorithms.gossip_admm import GossipADMM, LinearisedGossipADMM, RecycledADMM
 from tacit.algorithms.linearised_admm import LinearisedADMM, LocalMessage, LocalPublic
 from tacit.algorithms.local_settings import PublicSettings, PublishedSettings, Settings
+from tacit.algorithms.methods import (
+    METHODS,
+    Composition,
+    Method,
+    check_options,
+    method_named,
+    rounds_by_default,
+    settled,
+    those_with,
+)
 from tacit.algorithms.noisy_gradient import NoisyGradient
 from tacit.algorithms.one_question import OneQuestion
+from tacit.algorithms.options import Option, Setting, Value
 from tacit.algorithms.rate_bounds import (
     RateFacts,
     nonsmooth_bound,
@@ -26,15 +37,6 @@ from tacit.algorithms.rate_bounds import (
     strongly_convex_bound,
 )
 from tacit.algorithms.recal import RECAL
-from tacit.algorithms.registry import (
-    ALGORITHMS,
-    METHODS,
-    STAR_ALGORITHMS,
-    Choice,
-    Method,
-    fixed_batches,
-    method_named,
-)
 from tacit.algorithms.rwadmm import RWADMM
 from tacit.algorithms.sadmm import SADMM, RenyiADMM
 from tacit.algorithms.shared_coordinates import (
@@ -48,7 +50,6 @@ from tacit.algorithms.walkman import Walkman
 
 __all__ = [
     "ADMM",
-    "ALGORITHMS",
     "DPADMM",
     "EXTRA",
     "METHODS",
@@ -56,10 +57,9 @@ __all__ = [
     "RECAL",
     "RWADMM",
     "SADMM",
-    "STAR_ALGORITHMS",
     "VRADMM",
     "Algorithm",
-    "Choice",
+    "Composition",
     "ConsensusADMM",
     "DIGing",
     "DualMessage",
@@ -75,6 +75,7 @@ __all__ = [
     "Noise",
     "NoisyGradient",
     "OneQuestion",
+    "Option",
     "PublicSettings",
     "PublishedSettings",
     "RateFacts",
@@ -82,22 +83,27 @@ __all__ = [
     "RecycledADMM",
     "RelayAlgorithm",
     "RenyiADMM",
+    "Setting",
     "Settings",
     "SharedCoordinates",
     "SplittingADMM",
     "StarAlgorithm",
     "Turn",
+    "Value",
     "Walkman",
     "at_agents",
+    "check_options",
     "everything_shared",
-    "fixed_batches",
     "lifts",
     "method_named",
     "nonsmooth_bound",
+    "rounds_by_default",
     "running_average",
+    "settled",
     "shared_coordinates",
     "smooth_bound",
     "steady_rho",
     "strongly_convex_bound",
+    "those_with",
     "variance_reduction",
 ]

@@ -1,7 +1,7 @@
 """Attacks on our own runs. For the data custodian: what it returns is not a release."""
 
 from tacit.audit.affine import pairwise_mu_affine
-from tacit.audit.audit import AuditReport, Candidate, audit, null_attacks
+from tacit.audit.audit import AuditReport, audit, null_attacks
 from tacit.audit.canary import Canary, canary, opened
 from tacit.audit.faults import Fault, fault_named, plant
 from tacit.audit.likelihood import LowerBound, log_likelihood_ratio, lower_bound
@@ -14,7 +14,6 @@ from tacit.audit.sampled import EpsilonBound, audit_sampled, epsilon_lower_bound
 __all__ = [
     "AuditReport",
     "Canary",
-    "Candidate",
     "EpsilonBound",
     "Fault",
     "LowerBound",

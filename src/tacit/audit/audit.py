@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float
 
 from tacit import checks
-from tacit.algorithms import Algorithm, Choice, Method, method_named
+from tacit.algorithms import Algorithm, Composition, Value, method_named
 from tacit.audit.canary import Canary, canary, opened
 from tacit.audit.faults import BothAnswers, Fault, Subject, plant
 from tacit.audit.likelihood import LowerBound, log_likelihood_ratio, lower_bound
@@ -21,42 +21,28 @@ from tacit.audit.replay import ReplayReport, replay
 from tacit.audit.residuals import ResidualReport, residual_report
 from tacit.engine import simulate
 from tacit.engine.door import Live, Pair, Rival
-from tacit.engine.plan import Plan, Terms, plan
+from tacit.engine.plan import Plan, plan
 from tacit.engine.program import Program
 from tacit.engine.transcript import Trace
 from tacit.engine.wiring import Network
 from tacit.errors import InputError
-from tacit.network import Walk, metropolis, path, ring, uniform_walk
+from tacit.network import Walk
 from tacit.oracles import Oracle
-from tacit.privacy import Adjacency, Messages, Observer, ReplaceOne, epsilon_of
+from tacit.privacy import Adjacency, Messages, Observer, ReplaceOne, Terms, epsilon_of
 from tacit.problems import Problem, Shards
+from tacit.proposal import NONE, DataFacts, Proposal, Request, Wanted, propose
 from tacit.typing import Array, HostArray, Key
 
 LEVEL = 1e-3
 CONFIDENCE = 0.95
 ROUNDS = 10
-AGENTS = 3
+AGENTS, RECORDS, FEATURES = 3, 4, 5
+DELTA = 1e-5
 LEAST_MU, MOST_MU, MOST_RUNS = 1e-3, 100.0, 1_000_000
 Outcome = Literal["consistent", "violated"]
 
 
-@dataclass(frozen=True)
-class Candidate:
-    """An algorithm together with its question, None for the library's gradient.
-
-    Attributes
-    ----------
-    others
-        Further questions, of the kinds 1, 2 and so on. The problem saturates the first question for
-        which such a problem is known; all bounds are replayed.
-    """
-
-    algorithm: Algorithm
-    oracle: Oracle | None
-    others: tuple[Oracle, ...] = ()
-
-
-Maker = Callable[[Problem], Algorithm | Candidate]
+Maker = Callable[[Problem], Algorithm | Composition]
 
 
 @dataclass(frozen=True)
@@ -124,15 +110,17 @@ def audit(  # noqa: PLR0913 - who is attacked, by whom, with what
     fault: Fault | None = None,
     observer: Observer | None = None,
     network: Network = None,
+    options: Mapping[str, Value] | None = None,
 ) -> AuditReport:
     """Attack `algorithm`, planned to be mu-GDP, on a problem that saturates its bound.
 
     Parameters
     ----------
     algorithm
-        One of `tacit.algorithms.ALGORITHMS`, or a function from a problem to an algorithm of yours,
-        or to a `Candidate`: an algorithm and its question, whose bound is then audited too. Its
-        clip must be 1, which is what the problem saturates.
+        A name in `tacit.algorithms.METHODS`, or a function from a problem to an algorithm of yours,
+        which then asks the library's gradient, or to a `Composition`: an algorithm and its oracles,
+        whose bounds are then audited too. Their clip must be 1, which is what the problem
+        saturates; it saturates the first oracle for which such a problem is known.
     mu
         What the plan is made to spend; between 1 and 2 the attack is sharpest.
     runs
@@ -144,7 +132,9 @@ def audit(  # noqa: PLR0913 - who is attacked, by whom, with what
         Who attacks; every message, if not given.
     network
         Of `AGENTS` agents, for gossip and relay; a walk's hops are then the rounds. If none is
-        given for a method that needs one, a random walk on a ring or gossip on a path.
+        given for a named method that needs one, a random walk on a ring or gossip on a path.
+    options
+        Of a named method.
 
     Notes
     -----
@@ -155,7 +145,7 @@ def audit(  # noqa: PLR0913 - who is attacked, by whom, with what
         raise InputError(f"mu is {mu:g}; it must be between {LEAST_MU:g} and {MOST_MU:g}")
     if checks.at_least("runs", runs, 1) > MOST_RUNS:
         raise InputError(f"{runs} runs are more than memory holds; ask for at most {MOST_RUNS:,}")
-    pair, made = _prepared(algorithm, mu, seed, observer or Messages(), network)
+    pair, made = _prepared(algorithm, (mu, observer or Messages()), seed, network, options)
     if fault == "reused-noise" and made.rounds == 1:
         raise InputError(
             f"{algorithm} draws noise once, so none can be reused; choose another fault"
@@ -179,66 +169,98 @@ def null_attacks(
 
     The two sides then follow one law, so a bound above 0 is a false alarm of the attack itself.
     """
-    pair, made = _prepared(algorithm, mu, seed, Messages())
+    pair, made = _prepared(algorithm, (mu, Messages()), seed)
     keys = jax.random.split(jax.random.key(seed), 2 * attacks * runs)
     ratios = _ratios(made, pair, pair.first, keys, None).reshape(attacks, 2, runs)
     return [lower_bound(first, second, confidence=CONFIDENCE) for first, second in ratios]
 
 
 def _prepared(
-    algorithm: str | Maker, mu: float, seed: int, observer: Observer, network: Network = None
+    algorithm: str | Maker,
+    spending: tuple[float, Observer],
+    seed: int,
+    network: Network = None,
+    options: Mapping[str, Value] | None = None,
 ) -> tuple[Canary, Plan]:
     """Return the pair that saturates the algorithm's question, and the plan that is attacked."""
-    pair_for = partial(canary, agents=AGENTS, records=4, features=5, seed=seed)
-    if not isinstance(algorithm, str):
-        made = algorithm(pair_for().problem)
-        candidate = made if isinstance(made, Candidate) else Candidate(made, None)
-        if candidate.oracle is None:
-            return pair_for(), _plan(
-                candidate.algorithm, pair_for(), (mu, observer), ROUNDS, network
-            )
-        oracles = (candidate.oracle, *candidate.others)
-        pair = _saturated(oracles, pair_for)
-        return pair, _plan(candidate.algorithm, pair, (mu, observer), ROUNDS, network, oracles)
-    method = method_named(algorithm)
-    if method.sampled:
-        raise InputError(
-            f"{algorithm} answers on sampled batches, which have no mu to audit; use "
-            "tacit.audit.audit_sampled, which bounds epsilon"
-        )
-    if method.inside:
-        raise InputError(
-            f"{algorithm} puts its noise inside an objective, which has no mu to audit; use "
-            "tacit.audit.audit_perturbed, which bounds epsilon"
-        )
-    choice = Choice(problem=pair_for().problem, clip=1.0, record_norm=1.0)
-    pair = pair_for(oracle=method.oracle(choice))
-    rounds, network = min(ROUNDS, method.rounds), network or _usual_network(method)
-    return pair, _plan(method.algorithm(choice), pair, (mu, observer), rounds, network)
+    pair_for = partial(canary, agents=AGENTS, records=RECORDS, features=FEATURES, seed=seed)
+    if isinstance(algorithm, str):
+        proposal = _proposal(algorithm, spending, options or {})
+        composition, rounds = proposal.composition(), proposal.rounds
+        pair = pair_for(oracle=composition.oracles[0])
+        if network is None:
+            return pair, proposal.plan()
+        return pair, _plan(composition, pair, spending, rounds, network)
+    made = algorithm(pair_for().problem)
+    if not isinstance(made, Composition):
+        made = Composition(made, (pair_for().oracle,))
+    return (pair := _saturated(made.oracles, pair_for)), _plan(
+        made, pair, spending, ROUNDS, network
+    )
 
 
-def _usual_network(method: Method) -> Network:
-    """Return a network of `AGENTS` agents for methods that need one."""
-    if method.network == "relay":
-        return uniform_walk(ring(AGENTS), ROUNDS * AGENTS, seed=0)
-    return metropolis(path(AGENTS)) if method.network == "gossip" else None
+def _proposal(
+    name: str, spending: tuple[float, Observer], options: Mapping[str, Value]
+) -> Proposal:
+    """Return the proposal of a named method on records like the canary's.
+
+    A method without aggregator runs by gossip on a path, or on a random walk on a ring.
+    """
+    method = method_named(name)
+    for attribute, refusal in _NO_MU.items():
+        if getattr(method, attribute):
+            raise InputError(f"{name} {refusal}")
+    mu, observer = spending
+    relay = method.network == "relay"
+    wanted = Wanted()
+    if method.network is not None:
+        wanted = Wanted(network="ring" if relay else "path", walk="random" if relay else None)
+    request = Request(
+        epsilon=float(epsilon_of(DELTA, mu)),
+        delta=DELTA,
+        observer=observer,
+        algorithm=name,
+        regulariser=NONE,
+        clip=1.0,
+        rounds=ROUNDS * AGENTS if relay else min(ROUNDS, method.rounds),
+        options=options,
+        network=wanted,
+        precision="float64",
+    )
+    data = DataFacts(
+        name="canary", task="regression", classes=None, columns=FEATURES, record_norm=1.0,
+        table=None,
+    )  # fmt: skip
+    return propose(data, [RECORDS] * AGENTS, request)
+
+
+_NO_MU = {
+    "sampled": "answers on sampled batches, which have no mu to audit; use "
+    "tacit.audit.audit_sampled, which bounds epsilon",
+    "inside": "puts its noise inside an objective, which has no mu to audit; use "
+    "tacit.audit.audit_perturbed, which bounds epsilon",
+}
 
 
 def _plan(
-    algorithm: Algorithm,
+    composition: Composition,
     pair: Canary,
     spending: tuple[float, Observer],
     rounds: int,
     network: Network,
-    oracles: tuple[Oracle, ...] = (),
 ) -> Plan:
     hops = len(network.holders) if isinstance(network, Walk) else rounds
-    delta, (mu, observer) = 1e-5, spending
-    terms = Terms(float(epsilon_of(delta, mu)), delta, Adjacency(ReplaceOne(), "record"), observer)
+    mu, observer = spending
+    terms = Terms(float(epsilon_of(DELTA, mu)), DELTA, Adjacency(ReplaceOne(), "record"), observer)
     return plan(
-        pair.spec, algorithm, oracles or (pair.oracle,), terms,
-        rounds=hops, precision="float64", network=network,
-    )  # fmt: skip
+        pair.spec,
+        composition.algorithm,
+        composition.oracles,
+        terms,
+        rounds=hops,
+        precision="float64",
+        network=network,
+    )
 
 
 def _saturated(oracles: tuple[Oracle, ...], pair_for: Callable[..., Canary]) -> Canary:

@@ -15,9 +15,9 @@ from tacit.audit.likelihood import log_likelihood_ratio
 from tacit.audit.sampled import CONFIDENCE, EpsilonBound, epsilon_lower_bound
 from tacit.engine import simulate
 from tacit.engine.door import Live, Pair, Rival
-from tacit.engine.plan import Plan, Terms, plan
+from tacit.engine.plan import Plan, plan
 from tacit.oracles import PerturbedStep, ProximalStep
-from tacit.privacy import Adjacency, Messages, ReplaceOne, certify
+from tacit.privacy import Adjacency, Messages, ReplaceOne, Terms, certify
 from tacit.problems import Shards
 from tacit.typing import Array, HostArray, Key
 

@@ -14,27 +14,23 @@ from jaxtyping import Float
 from typing_extensions import override
 
 from tacit import checks
-from tacit.algorithms import NoisyGradient
 from tacit.audit.canary import FAR, opened
 from tacit.audit.likelihood import upper_rate
 from tacit.engine import simulate
 from tacit.engine.door import Live
-from tacit.engine.plan import Plan, Terms, plan
+from tacit.engine.plan import Plan
 from tacit.errors import InputError
 from tacit.oracles import MinibatchGradient
 from tacit.oracles.drawn import Drawn
-from tacit.privacy import Adjacency, Messages, ReplaceOne
+from tacit.privacy import Adjacency, ReplaceOne
 from tacit.problems import (
-    NoRegulariser,
-    Problem,
     Shards,
     Squared,
-    WholeSpace,
     pack,
-    public_facts,
     replace_record,
     zero_record,
 )
+from tacit.proposal import NONE, DataFacts, Request, propose
 from tacit.typing import Array, HostArray, Key
 
 CONFIDENCE = 0.95
@@ -145,7 +141,7 @@ def audit_sampled(
         raise InputError(f"{runs} runs are more than memory holds; ask for at most {MOST_RUNS:,}")
     checks.positive("epsilon", epsilon)
     first, second = _pair(adjacency)
-    made = _plan(first, adjacency, rate, epsilon)
+    made = _plan(adjacency, rate, epsilon)
     keys = jax.random.split(jax.random.key(seed), (2, runs))
     scores = [
         _score(_answers(made, data, key, fault), made, adjacency)
@@ -169,16 +165,23 @@ def _pair(adjacency: Adjacency) -> tuple[Shards, Shards]:
     return first, zero_record(first, 0, 0)
 
 
-def _plan(shards: Shards, adjacency: Adjacency, rate: float, epsilon: float) -> Plan:
-    problem = Problem(Squared(), NoRegulariser(), WholeSpace())
-    return plan(
-        public_facts(problem, shards, clip=1.0),
-        NoisyGradient(problem),
-        (MinibatchGradient(problem.loss, 1.0, rate),),
-        Terms(epsilon, 1e-5, adjacency, Messages()),
+def _plan(adjacency: Adjacency, rate: float, epsilon: float) -> Plan:
+    data = DataFacts(
+        name="canary", task="regression", classes=None, columns=FEATURES, record_norm=1.0,
+        table=None,
+    )  # fmt: skip
+    request = Request(
+        epsilon=epsilon,
+        delta=1e-5,
+        relation=adjacency.relation.name,
+        algorithm="dp-sgd",
+        regulariser=NONE,
+        clip=1.0,
         rounds=ROUNDS,
+        options={"sampling_rate": rate},
         precision="float64",
     )
+    return propose(data, [RECORDS], request).plan()
 
 
 def _answers(made: Plan, shards: Shards, keys: Key, fault: str | None) -> HostArray:

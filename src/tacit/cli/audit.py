@@ -3,25 +3,40 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from tacit.algorithms import METHODS, Value, method_named
+from tacit.audit import (
+    AuditReport,
+    EpsilonBound,
+    audit_perturbed,
+    audit_sampled,
+    fault_named,
+)
+from tacit.audit import audit as attacked
 from tacit.cli.interrupt import interruptible
+from tacit.cli.options import method_options, takes_method_options
 from tacit.cli.output import emit, one_of, table
-from tacit.cli.train import check_seed
+from tacit.cli.own import maker_named
 from tacit.errors import InputError
-
-if TYPE_CHECKING:
-    from tacit.audit import AuditReport, EpsilonBound
+from tacit.privacy import Adjacency, relation_named
+from tacit.proposal import check_seed
+from tacit.report import strict
 
 _RELATIONS = ("replace_one", "zero_out")
 _BATCH_FAULT = "full-batch"
 
 
-def audit(  # noqa: PLR0913, PLR0917 - one parameter per option
+_AUDITED = [name for name, method in METHODS.items() if method.structure != "required"]
+
+
+@takes_method_options
+def audit(  # noqa: PLR0913 - one parameter per option
+    *,
     algorithm: Annotated[
-        str, typer.Argument(help="dp-admm, noisy-gradient, one-question, pvp, dvp or dp-sgd.")
+        str, typer.Argument(help=f"{', '.join(_AUDITED)}; or one of your own: module:Class.")
     ],
     fault: Annotated[
         str | None,
@@ -37,9 +52,6 @@ def audit(  # noqa: PLR0913, PLR0917 - one parameter per option
         float | None,
         typer.Option(help="The same for dp-sgd (2 if not given) and dvp (4), at delta 1e-5."),
     ] = None,
-    sampling_rate: Annotated[
-        float | None, typer.Option(help="Of dp-sgd's batches; 0.2 if not given.")
-    ] = None,
     relation: Annotated[
         str | None, typer.Option(help="For dp-sgd: replace_one (if not given) or zero_out.")
     ] = None,
@@ -49,6 +61,7 @@ def audit(  # noqa: PLR0913, PLR0917 - one parameter per option
     ] = None,
     seed: Annotated[int, typer.Option(help="Of the noise and of the data.")] = 0,
     json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+    **given: Any,
 ) -> None:
     """Attack an algorithm, as planned or with a planted fault, on data that saturates its bound.
 
@@ -56,11 +69,10 @@ def audit(  # noqa: PLR0913, PLR0917 - one parameter per option
     answers on batches, and dvp has its noise inside an objective: neither has a mu, and outputs
     alone give a lower bound on epsilon.
     """
-    asked = _Asked(algorithm, fault, mu, epsilon, sampling_rate, relation, runs, seed)
+    options = {name: given[name] for name in method_options() if given[name] is not None}
+    asked = _Asked(algorithm, fault, mu, epsilon, options, relation, runs, seed)
     report = interruptible(lambda: _attacked(asked))
     if json:
-        from tacit.report import strict  # noqa: PLC0415 - start-up
-
         emit(strict(_values(report, asked)))
     else:
         typer.echo(_text(report, asked))
@@ -72,7 +84,7 @@ class _Asked:
     fault: str | None
     mu: float | None
     epsilon: float | None
-    sampling_rate: float | None
+    options: dict[str, Value]
     relation: str | None
     runs: int | None
     seed: int
@@ -80,21 +92,21 @@ class _Asked:
     def refuse(self, names: tuple[str, ...], why: str) -> None:
         """Raise `InputError` if an option of these names was given."""
         for name in names:
-            if getattr(self, name) is not None:
+            value = self.options.get(name) if name in method_options() else getattr(self, name)
+            if value is not None:
                 option = f"--{name.replace('_', '-')}"
                 raise InputError(f"{option} is given with {self.algorithm}; {why}")
 
 
 def _attacked(asked: _Asked) -> AuditReport | EpsilonBound:
-    from tacit.algorithms import ALGORITHMS, method_named  # noqa: PLC0415 - start-up
-
-    one_of("ALGORITHM", asked.algorithm, ALGORITHMS)
     check_seed("seed", asked.seed)
+    if ":" in asked.algorithm:
+        return _on_all_records(asked)
     method = method_named(asked.algorithm)
-    if method.structured:
+    if method.structure == "required":
         raise InputError(
             f"{asked.algorithm} needs a structure to be audited; use tacit.audit.audit with a "
-            "Candidate in Python"
+            "Composition in Python"
         )
     if method.inside:
         return _inside_objective(asked)
@@ -102,7 +114,6 @@ def _attacked(asked: _Asked) -> AuditReport | EpsilonBound:
 
 
 def _inside_objective(asked: _Asked) -> EpsilonBound:
-    from tacit.audit import audit_perturbed  # noqa: PLC0415 - start-up
 
     asked.refuse(
         ("mu", "sampling_rate", "relation"),
@@ -119,7 +130,6 @@ def _inside_objective(asked: _Asked) -> EpsilonBound:
 
 
 def _on_all_records(asked: _Asked) -> AuditReport:
-    import tacit.audit as layers  # noqa: PLC0415 - start-up
 
     asked.refuse(
         ("epsilon", "sampling_rate", "relation"),
@@ -127,19 +137,19 @@ def _on_all_records(asked: _Asked) -> AuditReport:
     )
     if asked.fault == _BATCH_FAULT:
         raise InputError(f"the fault {_BATCH_FAULT} is for batches; plant it in dp-sgd")
-    planted = None if asked.fault is None else layers.fault_named(asked.fault)
-    return layers.audit(
-        asked.algorithm,
+    planted = None if asked.fault is None else fault_named(asked.fault)
+    own = ":" in asked.algorithm
+    return attacked(
+        maker_named(asked.algorithm) if own else asked.algorithm,
         mu=1.5 if asked.mu is None else asked.mu,
         runs=1000 if asked.runs is None else asked.runs,
         seed=asked.seed,
         fault=planted,
+        options=asked.options,
     )
 
 
 def _on_batches(asked: _Asked) -> EpsilonBound:
-    from tacit.audit import audit_sampled  # noqa: PLC0415 - start-up
-    from tacit.privacy import Adjacency, relation_named  # noqa: PLC0415 - start-up
 
     asked.refuse(("mu",), "answers on batches have none, so give --epsilon")
     if asked.fault is not None:
@@ -155,7 +165,7 @@ def _on_batches(asked: _Asked) -> EpsilonBound:
 
 
 def _rate(asked: _Asked) -> float:
-    return 0.2 if asked.sampling_rate is None else asked.sampling_rate
+    return float(asked.options.get("sampling_rate", 0.2))
 
 
 def _relation(asked: _Asked) -> str:
@@ -163,7 +173,6 @@ def _relation(asked: _Asked) -> str:
 
 
 def _values(report: AuditReport | EpsilonBound, asked: _Asked) -> dict[str, Any]:
-    from tacit.audit import AuditReport  # noqa: PLC0415 - start-up
 
     if isinstance(report, AuditReport):
         return report.to_dict()
@@ -174,7 +183,6 @@ def _values(report: AuditReport | EpsilonBound, asked: _Asked) -> dict[str, Any]
 
 
 def _text(report: AuditReport | EpsilonBound, asked: _Asked) -> str:
-    from tacit.audit import AuditReport  # noqa: PLC0415 - start-up
 
     return (
         _sentences(report) if isinstance(report, AuditReport) else _batch_sentences(report, asked)

@@ -8,9 +8,11 @@ from typing import Annotated
 
 import typer
 
+from tacit import models
 from tacit.cli.output import emit
-from tacit.cli.paths import path
+from tacit.cli.paths import path, write_text
 from tacit.errors import InputError
+from tacit.tables import read_table
 
 
 def predict(
@@ -23,15 +25,12 @@ def predict(
     json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
     """Predict the target of every row, as CSV on standard output; logistic ones with odds."""
-    from tacit import models  # noqa: PLC0415 - start-up
-    from tacit.tables import read_table  # noqa: PLC0415 - start-up
-
     if out is not None and os.path.exists(out) and not (force and out.is_file()):
         raise InputError(f"{out} exists; name a new file, or pass --force to replace a file")
     predicted = models.predict(models.load_model(model), read_table(data))
     text = predicted.to_csv(index=False)
     if out is not None:
-        _write(text, out)
+        write_text(text, out)
     if json:
         emit(
             {
@@ -44,15 +43,3 @@ def predict(
         typer.echo(text, nl=False)
     else:
         typer.echo(f"Predictions of {len(predicted):,} rows: {out}")
-
-
-def _write(text: str, out: Path) -> None:
-    part = out.with_name(f".{out.name}.{os.getpid()}.part")
-    try:
-        part.write_text(text, encoding="utf-8")
-        part.replace(out)
-    except OSError as error:
-        reason = error.strerror or type(error).__name__
-        raise InputError(f"{out} cannot be written ({reason}); name another file") from error
-    finally:
-        part.unlink(missing_ok=True)

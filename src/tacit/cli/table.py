@@ -5,15 +5,11 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from tacit.datasets import Dataset, load, names
 from tacit.errors import InputError
-
-if TYPE_CHECKING:
-    from tacit.datasets import Dataset
-    from tacit.tables import Table
-
-DEFAULT_AGENTS = 10
+from tacit.tables import Bounds, Source, Table, load_table
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,31 +24,32 @@ class TableOptions:
 
 def is_table(data: str) -> bool:
     """Whether `data` names a file or folder; the name of a data set always wins."""
-    from tacit.datasets import names  # noqa: PLC0415 - start-up
-
     if data in names():
         return False
     path = Path(data)
     return len(path.parts) != 1 or path.suffix in {".csv", ".parquet"} or os.path.exists(path)
 
 
-def load_data(data: str, options: TableOptions) -> Dataset | Table:
+def load_data(data: str, options: TableOptions, known: Bounds | None = None) -> Dataset | Table:
     """Return the data set of that name, or the user's table.
+
+    Parameters
+    ----------
+    known
+        The bounds that a proposal states, in place of a bounds file.
 
     Raises
     ------
     InputError
         If there is neither, or options for tables are given with a data set.
     """
-    from tacit.datasets import load  # noqa: PLC0415 - start-up
-    from tacit.tables import Source, load_table  # noqa: PLC0415 - start-up
-
     if is_table(data):
-        if options.target is None:
+        target = options.target if known is None else known.target_name
+        if target is None:
             raise InputError(
                 f"no target is given; name the column to predict: --target COL, for {data}"
             )
-        return load_table(Source(path=Path(data), **{**vars(options), "target": options.target}))
+        return load_table(Source(path=Path(data), **{**vars(options), "target": target}), known)
     given = [name for name, value in vars(options).items() if value is not None]
     dataset = load(data)
     if given:
@@ -61,30 +58,6 @@ def load_data(data: str, options: TableOptions) -> Dataset | Table:
             "data set; leave the option out, or name a file"
         )
     return dataset
-
-
-def shares(dataset: Dataset | Table, agents: int | None, *, default: int = DEFAULT_AGENTS) -> int:
-    """Return among how many agents the records lie, after checking what was asked.
-
-    Raises
-    ------
-    InputError
-        If records that have owners are to be dealt out, or there are fewer records than agents.
-    """
-    owners = dataset.owners
-    if owners is not None:
-        if agents is not None:
-            raise InputError(
-                f"the records belong to {len(owners)} agents already; leave --agents out"
-            )
-        return len(owners)
-    count = default if agents is None else agents
-    if count > dataset.train_rows:
-        raise InputError(
-            f"{count} agents cannot share {dataset.train_rows} training records; "
-            f"ask for at most {dataset.train_rows}"
-        )
-    return count
 
 
 def check_oracle(

@@ -1,34 +1,30 @@
-"""`tacit train`: a private training on a data set, its certificate and its report."""
+"""`tacit train`: a private training on a data set or a table, its certificate and its report."""
 
 from __future__ import annotations
 
-import dataclasses
-import math
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from tacit import checks
+from tacit.algorithms import METHODS, Method
 from tacit.cli.interrupt import interruptible
-from tacit.cli.output import emit, error_line, one_of
-from tacit.cli.paths import path
+from tacit.cli.options import given_names, takes_run_options, wishes_of
+from tacit.cli.output import emit, error_line
+from tacit.cli.own import with_own
+from tacit.cli.paths import path, read_text
 from tacit.cli.progress import bar
-from tacit.cli.table import (
-    DEFAULT_AGENTS,
-    TableOptions,
-    check_oracle,
-    load_data,
-    shares,
-)
+from tacit.cli.table import TableOptions, check_oracle, load_data
+from tacit.datasets import Dataset, names
 from tacit.errors import InputError
-
-if TYPE_CHECKING:
-    from tacit.datasets import Dataset
-    from tacit.tables import Table
-    from tacit.training import Metrics, Request, Training
+from tacit.problems.graphs import DEFAULT_GRAPH_WEIGHT
+from tacit.proposal import Proposal, check_seed
+from tacit.report import ORACLE, check_out, error_name, results, save
+from tacit.tables import Table
+from tacit.training import Material, Metrics, Training, divided, proposal_for, training
 
 
 def _printable(text: str) -> str:
@@ -36,22 +32,24 @@ def _printable(text: str) -> str:
     return text
 
 
-_OBSERVERS = ("messages", "sum")
-_RELATIONS = ("replace_one", "zero_out")
 _REFERENCE_CELLS = 10_000_000
 
 
-def train(  # noqa: PLR0913, PLR0917 - one parameter per option
+@takes_run_options
+def train(  # noqa: PLR0913 - one parameter per option
+    *,
     data: Annotated[
         str,
         typer.Argument(
             callback=_printable,
-            help="adult, breast_cancer, digits, mnist, fashion_mnist, cifar10, femnist, w8a, "
-            "mushrooms, ijcnn1; or a CSV or Parquet file, or a folder with one file per agent.",
+            help=f"{', '.join(names())}; or a CSV or Parquet file, or a folder with one file per "
+            "agent.",
         ),
     ],
-    epsilon: Annotated[float, typer.Option(help="Total budget; inf for a run without noise.")],
-    delta: Annotated[float, typer.Option(help="Total budget; at most 1/(10 x records).")],
+    proposal: Annotated[
+        Path | None,
+        typer.Option(parser=path, help="A file from tacit plan --out, in place of its options."),
+    ] = None,
     target: Annotated[str | None, typer.Option(help="Tables: the column to predict.")] = None,
     bounds: Annotated[
         Path | None,
@@ -64,57 +62,7 @@ def train(  # noqa: PLR0913, PLR0917 - one parameter per option
         Path | None,
         typer.Option(parser=path, help="Tables: a file of test records, which are public."),
     ] = None,
-    agents: Annotated[
-        int | None,
-        typer.Option(help="Among how many the records are dealt; 10, or 1 with --structure."),
-    ] = None,
-    loss: Annotated[
-        str | None,
-        typer.Option(help="logistic, hinge:H, multinomial or squared; by the target if not given."),
-    ] = None,
-    regulariser: Annotated[
-        str, typer.Option(help="none, l1:W, l2:W or elastic:W1,W2.")
-    ] = "l2:1e-6",
-    constraint: Annotated[str, typer.Option(help="none, box:B, ball:R or simplex.")] = "none",
-    clip: Annotated[
-        float | None,
-        typer.Option(help="Bound on a record's coefficient; by the loss if not given."),
-    ] = None,
-    observer: Annotated[
-        str, typer.Option(help="messages: every link is read; sum: secure aggregation.")
-    ] = "messages",
-    relation: Annotated[str, typer.Option(help="replace_one or zero_out.")] = "replace_one",
-    algorithm: Annotated[
-        str,
-        typer.Option(
-            help="With an aggregator: noisy-gradient (if not given), dp-admm, linearised-admm, "
-            "pvp, dvp, dp-sgd or (squared loss) one-question. On a network: recal, walkman, nids, "
-            "extra, ic-admm. With --structure: noisy-gradient, dp-sgd, sadmm, vradmm, renyi-admm."
-        ),
-    ] = "noisy-gradient",
     rounds: Annotated[int | None, typer.Option(help="The algorithm's own if not given.")] = None,
-    sampling_rate: Annotated[
-        float | None, typer.Option(help="Of batches, where there are any: 0.1 if not given.")
-    ] = None,
-    batches: Annotated[
-        str,
-        typer.Option(help="poisson, or fixed: of one size, without replacement (replace_one)."),
-    ] = "poisson",
-    local_updates: Annotated[
-        int, typer.Option(help="Of linearised-admm: updates, each a question, in one round.")
-    ] = 1,
-    rho: Annotated[
-        float | None, typer.Option(help="The ADMM parameter, of dp-admm, pvp and dvp.")
-    ] = None,
-    structure: Annotated[
-        str | None, typer.Option(help="lasso, fused-lasso or generalized-lasso.")
-    ] = None,
-    graph: Annotated[
-        Path | None,
-        typer.Option(
-            parser=path, help="CSV, public: edges of fused-lasso, A of generalized-lasso."
-        ),
-    ] = None,
     graph_from: Annotated[
         str | None,
         typer.Option(
@@ -124,27 +72,10 @@ def train(  # noqa: PLR0913, PLR0917 - one parameter per option
     ] = None,
     graph_weight: Annotated[
         float, typer.Option(help="Of --graph-from: the larger, the fewer edges.")
-    ] = 0.2,
-    smoothing: Annotated[
-        float, typer.Option(help="Of sadmm and vradmm: strength of Laplacian smoothing.")
-    ] = 0.0,
-    network: Annotated[
-        str | None,
-        typer.Option(
-            help="Without aggregator: ring (if not given), path, star, complete, grid, grid:RxC, "
-            "erdos-renyi:P, regular:D, or a file of edges (.txt, .csv, .edges, .graphml)."
-        ),
-    ] = None,
-    walk: Annotated[
-        str | None, typer.Option(help="On a relay: cyclic (if not given) or random.")
-    ] = None,
-    cap: Annotated[
-        int | None, typer.Option(help="On a relay: the most answers that an agent gives.")
-    ] = None,
+    ] = DEFAULT_GRAPH_WEIGHT,
     seed: Annotated[
         int | None, typer.Option(help="Of the noise: then the run is a reproduction, not private.")
     ] = None,
-    split_seed: Annotated[int, typer.Option(help="Of the split and of the dealing out.")] = 0,
     out: Annotated[
         Path | None, typer.Option(parser=path, help="A new folder for the report.")
     ] = None,
@@ -158,29 +89,19 @@ def train(  # noqa: PLR0913, PLR0917 - one parameter per option
     ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.")] = False,
     json: Annotated[bool, typer.Option("--json", help="One JSON object, nothing else.")] = False,
+    **given: Any,
 ) -> None:
     """Train on a data set or on a table of your own under a total privacy budget."""
-    asked = {
-        "agents": agents, "epsilon": epsilon, "delta": delta, "observer": observer,
-        "relation": relation, "algorithm": algorithm, "rounds": rounds, "seed": seed,
-        "split_seed": split_seed, "loss": loss, "regulariser": regulariser,
-        "constraint": constraint, "clip": clip, "sampling_rate": sampling_rate, "rho": rho,
-        "batches": batches,
-        "local_updates": local_updates, "structure": structure, "smoothing": smoothing,
-        "graph": None if graph is None else str(graph),
-        "graph_from": graph_from, "graph_weight": graph_weight,
-        "network": network, "walk": walk, "cap": cap,
-    }  # fmt: skip
-    options = TableOptions(target=target, bounds=bounds, agent_column=agent_column, test=test)
-    delivery = Delivery(out, force, oracle_metrics, json)
-    dataset, request = interruptible(
-        lambda: _prepared(data, options, asked, delivery, reference=reference)
-    )
+    tables = TableOptions(target=target, bounds=bounds, agent_column=agent_column, test=test)
+    delivery = Delivery(out, force, reference, oracle_metrics, json)
+    given = {**given, "graph_from": graph_from, "graph_weight": graph_weight, "rounds": rounds}
+    if seed is not None:
+        check_seed("seed", seed)
+    prepared = interruptible(lambda: _prepared(data, tables, given, delivery, proposal))
     if not json:
-        typer.echo(_heading(dataset, request))
+        typer.echo(_heading(prepared))
     shown = sys.stderr.isatty() and not (json or quiet)
-    training = _trained(dataset, request, reference=reference, shown=shown)
-    _deliver(training, delivery)
+    _deliver(_trained(prepared, delivery, seed=seed, shown=shown), delivery)
 
 
 @dataclass(frozen=True)
@@ -189,112 +110,95 @@ class Delivery:
 
     out: Path | None
     force: bool
+    reference: bool
     oracle_metrics: bool
     json: bool
 
 
-def check_request(request: Request) -> None:
-    """Raise unless everything in the request that needs no data is in order.
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """Records and what is to be done with them, checked; nothing is spent yet."""
 
-    Raises
-    ------
-    InputError
-        With the fix.
-    """
-    from tacit.engine.plan import check_size  # noqa: PLC0415 - start-up
-    from tacit.proposal.request import (  # noqa: PLC0415 - start-up
-        check_structure,
-        fixed_batches,
-        local_updates,
-        sampling_rate,
-        terms_for,
-    )
-    from tacit.training import ALGORITHMS  # noqa: PLC0415 - start-up
-
-    one_of("--algorithm", request.algorithm, ALGORITHMS)
-    one_of("--observer", request.observer, _OBSERVERS)
-    one_of("--relation", request.relation, _RELATIONS)
-    checks.at_least("agents", request.agents, 1)
-    if request.rounds is not None:
-        checks.at_least("rounds", request.rounds, 1)
-        check_size(request.rounds * request.local_updates, request.agents)
-    sampling_rate(request)
-    fixed_batches(request)
-    local_updates(request)
-    check_structure(request)
-    terms_for(request)
-    check_seed("split-seed", request.split_seed)
-    if request.clip is not None:
-        checks.positive("clip", request.clip)
-    if request.seed is not None:
-        check_seed("seed", request.seed)
-
-
-def check_seed(name: str, seed: int) -> None:
-    """Raise `InputError` unless the seed fits the generators: 0 to 2^63 - 1."""
-    if not 0 <= seed < 2**63:
-        raise InputError(f"{name} is {seed}; it must be a whole number from 0 to 2^63 - 1")
+    material: Material
+    proposal: Proposal
+    methods: Mapping[str, Method]
 
 
 def _prepared(
     data: str,
-    options: TableOptions,
-    asked: dict[str, Any],
+    tables: TableOptions,
+    given: dict[str, Any],
     delivery: Delivery,
-    *,
-    reference: bool,
-) -> tuple[Dataset | Table, Request]:
-    """Return the data and the request, after every check that comes before training."""
-    from tacit.report import check_out  # noqa: PLC0415 - start-up
-    from tacit.training import Request  # noqa: PLC0415 - start-up
-
-    wanted = asked["agents"]
-    default = DEFAULT_AGENTS if asked["structure"] is None else 1
-    request = Request(**{**asked, "agents": default if wanted is None else wanted})
-    check_request(request)
+    proposal: Path | None,
+) -> Prepared:
+    """Return records and proposal, after every check that comes before training."""
     if delivery.out is not None:
         check_out(delivery.out, force=delivery.force)
-    dataset = load_data(data, options)
-    check_oracle(
-        dataset, oracle_metrics=delivery.oracle_metrics, reference=reference, out=delivery.out
+    if proposal is not None:
+        return _from_file(data, tables, given, delivery, proposal)
+    wishes = wishes_of(given, rounds=given["rounds"])
+    dataset = _loaded(data, tables, delivery)
+    material = divided(
+        dataset,
+        wishes.agents,
+        split_seed=wishes.request.split_seed,
+        default=wishes.default_agents,
     )
-    request = dataclasses.replace(request, agents=shares(dataset, wanted, default=default))
-    _check_problem(dataset, request)
-    return dataset, request
+    proposed = proposal_for(material, wishes.request, wishes.structure)
+    return Prepared(material, proposed, wishes.request.methods)
 
 
-def _check_problem(dataset: Dataset | Table, request: Request) -> None:
-    """Raise unless there is such a problem, and the algorithm solves it in so many rounds."""
-    from tacit.algorithms import Choice, method_named  # noqa: PLC0415 - start-up
-    from tacit.proposal.connection import network_for  # noqa: PLC0415 - start-up
-    from tacit.proposal.request import sampling_rate  # noqa: PLC0415 - start-up
-    from tacit.training.material import problem_for  # noqa: PLC0415 - start-up
-
-    problem = problem_for(dataset, request)
-    method = method_named(request.algorithm)
-    rate = sampling_rate(request) or 1.0
-    choice = Choice(problem=problem, clip=math.inf, record_norm=1.0, rate=rate)
-    method.algorithm(choice).questions(_rounds(request))
-    network_for(request)
-
-
-def _trained(
-    dataset: Dataset | Table, request: Request, *, reference: bool, shown: bool
-) -> Training:
-    from tacit.training import training  # noqa: PLC0415 - start-up
-
-    wanted = reference or (dataset.public and small(dataset))
-    # the bar stays on this thread: when Ctrl-C ends it, it gives the terminal's cursor back
-    with bar(_rounds(request), shown=shown) as report:
-        return interruptible(
-            lambda: training.train(dataset, request, reference=wanted, report=report)
+def _from_file(
+    data: str,
+    tables: TableOptions,
+    given: dict[str, Any],
+    delivery: Delivery,
+    file: Path,
+) -> Prepared:
+    also = given_names(given)
+    also += [f"--{name}" for name in ("target", "bounds") if getattr(tables, name) is not None]
+    if also:
+        raise InputError(
+            f"{also[0]} is given with a proposal, which says everything public about the run; "
+            "leave it out, or propose again"
         )
+    proposal = Proposal.from_json(read_text(file))
+    methods = with_own(proposal.method.name) if ":" in proposal.method.name else METHODS
+    known = None if proposal.data.table is None else proposal.data.table.bounds
+    dataset = _loaded(data, tables, delivery, known)
+    agents = None if dataset.owners is not None else len(proposal.counts)
+    material = divided(dataset, agents, split_seed=proposal.split_seed)
+    return Prepared(material, proposal, methods)
 
 
-def _rounds(request: Request) -> int:
-    from tacit.proposal.request import rounds_of  # noqa: PLC0415 - start-up
+def _loaded(
+    data: str, tables: TableOptions, delivery: Delivery, known: Any = None
+) -> Dataset | Table:
+    dataset = load_data(data, tables, known)
+    check_oracle(
+        dataset,
+        oracle_metrics=delivery.oracle_metrics,
+        reference=delivery.reference,
+        out=delivery.out,
+    )
+    return dataset
 
-    return rounds_of(request)
+
+def _trained(prepared: Prepared, delivery: Delivery, *, seed: int | None, shown: bool) -> Training:
+    dataset = prepared.material.dataset
+    wanted = delivery.reference or (dataset.public and small(dataset))
+    # the bar stays on this thread: when Ctrl-C ends it, it gives the terminal's cursor back
+    with bar(prepared.proposal.rounds, shown=shown) as report:
+        return interruptible(
+            lambda: training.train(
+                prepared.material,
+                prepared.proposal,
+                reference=wanted,
+                seed=seed,
+                report=report,
+                methods=prepared.methods,
+            )
+        )
 
 
 def small(dataset: Dataset | Table) -> bool:
@@ -303,17 +207,16 @@ def small(dataset: Dataset | Table) -> bool:
     return dataset.train_rows * columns <= _REFERENCE_CELLS
 
 
-def _heading(dataset: Dataset | Table, request: Request) -> str:
-    from tacit.algorithms import method_named  # noqa: PLC0415 - start-up
-    from tacit.proposal.connection import DEFAULT_NETWORK  # noqa: PLC0415 - start-up
-
-    agents, rounds = _count(request.agents, "agent"), _count(_rounds(request), "round")
-    if method_named(request.algorithm).network is not None:
-        rounds += f" on {request.network or DEFAULT_NETWORK}"
+def _heading(prepared: Prepared) -> str:
+    proposal, dataset = prepared.proposal, prepared.material.dataset
+    agents = _count(len(proposal.counts), "agent")
+    rounds = _count(proposal.rounds, "round")
+    if proposal.network is not None:
+        rounds += f" on {proposal.network.name}"
     return (
         f"Training on {dataset.title}: {dataset.train_rows:,} records, {agents}\n"
-        f"{request.algorithm}, {rounds}; observer {request.observer}, relation "
-        f"{request.relation}, split seed {request.split_seed}"
+        f"{proposal.method.name}, {rounds}; observer {proposal.budget.observer}, relation "
+        f"{proposal.budget.relation}, split seed {proposal.split_seed}"
     )
 
 
@@ -322,8 +225,6 @@ def _count(number: int, what: str) -> str:
 
 
 def _deliver(training: Training, delivery: Delivery) -> None:
-    from tacit.report import ORACLE, results, save  # noqa: PLC0415 - start-up
-
     out, oracle = delivery.out, delivery.oracle_metrics
     for warning in training.warnings:
         error_line(warning, kind="warning: ")
@@ -348,8 +249,6 @@ def _sentences(training: Training, out: Path | None) -> str:
 
 
 def _measured(training: Training) -> list[str]:
-    from tacit.report import error_name  # noqa: PLC0415 - start-up
-
     if not training.shows_test:
         return ["Test error not shown: the records are private; --test FILE names public ones"]
     error = f"Test {error_name(training)} {_error(training, training.metrics)}"

@@ -1,6 +1,7 @@
 """Data room: published data sets, verified against pinned digests, scaled by public constants."""
 
-from tacit.datasets.dataset import Dataset, Split, Task, split
+from tacit.datasets.dataset import Dataset, Split, split
+from tacit.datasets.facts import FACTS, PublicFacts
 from tacit.datasets.registry import load, names
 
-__all__ = ["Dataset", "Split", "Task", "load", "names", "split"]
+__all__ = ["FACTS", "Dataset", "PublicFacts", "Split", "load", "names", "split"]

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int, Num
 
 from tacit import checks
 from tacit.errors import InputError
-from tacit.typing import HostArray
-
-Task: TypeAlias = Literal["binary", "multiclass", "regression"]
+from tacit.typing import HostArray, Task
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

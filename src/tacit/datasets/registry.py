@@ -9,6 +9,7 @@ from types import MappingProxyType
 from tacit.datasets.adult import adult
 from tacit.datasets.cifar import cifar10
 from tacit.datasets.dataset import Dataset
+from tacit.datasets.facts import check_facts
 from tacit.datasets.femnist import femnist
 from tacit.datasets.idx import fashion_mnist, mnist
 from tacit.datasets.libsvm import ijcnn1, mushrooms, w8a
@@ -62,4 +63,6 @@ def load(name: str) -> Dataset:
         close = get_close_matches(name, names(), n=1)
         hint = f"did you mean {close[0]!r}? " if close else ""
         raise InputError(f"no data set is called {name!r}; {hint}there are: {', '.join(names())}")
-    return _LOADERS[name]()
+    dataset = _LOADERS[name]()
+    check_facts(dataset)
+    return dataset

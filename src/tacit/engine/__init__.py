@@ -1,7 +1,7 @@
 """The engine: from public facts to a plan, and from a plan behind doors to a run."""
 
 from tacit.engine.door import Door, Live, Private, Record, Replay, Rival
-from tacit.engine.plan import Plan, Terms, plan
+from tacit.engine.plan import Plan, plan
 from tacit.engine.program import Program, stack
 from tacit.engine.run import Run, Runtime, behind_the_door, fresh_key, run
 from tacit.engine.serial import serial
@@ -21,7 +21,6 @@ __all__ = [
     "Rival",
     "Run",
     "Runtime",
-    "Terms",
     "Trace",
     "behind_the_door",
     "fresh_key",

@@ -39,6 +39,7 @@ from tacit.privacy import (
     Observer,
     SensitivityBound,
     Sum,
+    Terms,
     certify,
     gaussian_multiplier,
     multiplier_for_all,
@@ -47,28 +48,6 @@ from tacit.spec import Spec
 from tacit.typing import HostArray, Precision
 
 MOST_ANSWERS = 10**8
-MOST_EPSILON = 1e6
-
-
-@dataclass(frozen=True)
-class Terms:
-    """The privacy that is wanted: a total budget, what neighbouring means, who is watching.
-
-    `epsilon` may be infinite: the run is then without noise and says "no privacy".
-    """
-
-    epsilon: float
-    delta: float
-    adjacency: Adjacency
-    observer: Observer
-
-    def __post_init__(self) -> None:
-        checks.positive("epsilon", self.epsilon, allow_infinity=True)
-        if MOST_EPSILON < self.epsilon < np.inf:
-            raise InputError(
-                f"epsilon {self.epsilon:g} protects nothing; give inf for a run without noise"
-            )
-        checks.delta(self.delta)
 
 
 @dataclass(frozen=True)

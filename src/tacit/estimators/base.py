@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-import math
 import warnings
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from jaxtyping import Float
@@ -16,15 +15,14 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tacit import checks
-from tacit.algorithms import Choice, fixed_batches, method_named
-from tacit.engine import Run, run
-from tacit.engine.plan import Plan, Terms, plan
+from tacit.engine import Plan, Run, run
 from tacit.errors import InputError, PrivacyWarning, PublicFactsWarning
 from tacit.estimators.owners import owned_rows
 from tacit.estimators.ranges import Ranges, ranges_for
 from tacit.estimators.targets import Targets
-from tacit.privacy import Adjacency, delta_warning, observer_named, relation_named
-from tacit.problems import L2, Problem, Shards, WholeSpace, default_clip, pack, public_facts
+from tacit.privacy import delta_warning
+from tacit.problems import Shards, pack
+from tacit.proposal import Named, Request, Structure, propose
 from tacit.typing import HostArray
 
 
@@ -56,10 +54,12 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
     observer
         Who looks on: "messages" (every link may be read) or "sum" (secure aggregation is taken on
         trust). What holds for the default holds for the other.
-    algorithm, rounds, sampling_rate, batches
-        How the problem is solved, see `tacit.algorithms.registry`. The sampling rate is for the
-        algorithms that draw batches, and must be given there. Batches are "poisson", or "fixed":
-        of one size, without replacement, under replace_one only, with two to three times the noise.
+    algorithm, rounds
+        How the problem is solved, see `tacit.algorithms.METHODS`.
+    sampling_rate, batches, rho, local_updates
+        Options of the algorithms that have them; None for the default. Batches are "poisson", or
+        "fixed": of one size, without replacement, under replace_one only, with two to three times
+        the noise.
     l2
         Weight of the regulariser.
     clip
@@ -110,7 +110,9 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
     algorithm: str = "noisy-gradient"
     rounds: int = 200
     sampling_rate: float | None = None
-    batches: str = "poisson"
+    batches: str | None = None
+    rho: float | None = None
+    local_updates: int | None = None
     l2: float = 1e-6
     clip: float | None = None
     split_seed: int = 0
@@ -139,11 +141,11 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         PrivacyWarning
             If delta is above 1 / (10 N).
         """
-        terms = self._terms()
+        delta = self._budget()[1]
         rows, answers = validate_data(self, X, y, dtype=np.float64)
         ranges, targets = ranges_for(self.bounds, rows), self._targets(answers)
         parts = owned_rows(agents, len(rows), seed=self.split_seed)
-        for category, text in self._warnings(ranges, targets, terms.delta, len(rows)):
+        for category, text in self._warnings(ranges, targets, delta, len(rows)):
             warnings.warn(text, category, stacklevel=2)
         shards = pack(
             ranges.encoded(rows),
@@ -153,8 +155,8 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
             precision="float64",
             enforce="clip",
         )
-        made = self._planned(targets, shards, terms)
-        self._keep(run(made, shards, runtime="simulate", seed=self._seed()), ranges, targets)
+        plan = self._plan(targets, shards)
+        self._keep(run(plan, shards, runtime="simulate", seed=self._seed()), ranges, targets)
         return self
 
     @abc.abstractmethod
@@ -178,59 +180,51 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         scores: HostArray = inside @ np.transpose(self.coef_) + self.intercept_
         return scores
 
-    def _terms(self) -> Terms:
-        if self.epsilon is None or self.delta is None:
-            raise InputError(
-                "epsilon and delta are not both set; a privacy budget has no default, so pass "
-                'both, for example epsilon=1.0, delta=1e-6 (epsilon=float("inf") for no privacy)'
-            )
-        adjacency = Adjacency(relation_named(self.relation), "record")
-        observer = observer_named(self.observer)
-        return Terms(
-            checks.positive("epsilon", self.epsilon, allow_infinity=True),
-            checks.delta(self.delta),
-            adjacency,
-            observer,
-        )
-
     def _seed(self) -> int | None:
         if self.random_state is None:
             return None
         return checks.at_least("random_state", self.random_state, 0)
 
-    def _planned(self, targets: Targets, shards: Shards, terms: Terms) -> Plan:
-        clip = self._coefficient_clip(targets, terms.epsilon)
-        method = method_named(self.algorithm)
-        if method.sampled != (self.sampling_rate is not None):
+    def _plan(self, targets: Targets, shards: Shards) -> Plan:
+        data = targets.facts(columns=shards.dimension, record_norm=shards.record_norm)
+        structure = self._structure(shards)
+        return propose(data, shards.counts, self._request(targets), structure).plan()
+
+    def _budget(self) -> tuple[float, float]:
+        if self.epsilon is None or self.delta is None:
             raise InputError(
-                f"{self.algorithm} was given sampling rate {self.sampling_rate}; the algorithms "
-                "that draw batches need one, and no other takes one"
+                "epsilon and delta are not both set; a privacy budget has no default, so pass "
+                'both, for example epsilon=1.0, delta=1e-6 (epsilon=float("inf") for no privacy)'
             )
-        choice = self._choice(targets, shards, clip)
-        return plan(
-            public_facts(choice.problem, shards, clip=clip),
-            method.algorithm(choice),
-            (method.oracle(choice), *method.others(choice)),
-            terms,
+        epsilon = checks.positive("epsilon", self.epsilon, allow_infinity=True)
+        return epsilon, checks.delta(self.delta)
+
+    def _request(self, targets: Targets) -> Request:
+        epsilon, delta = self._budget()
+        return Request(
+            epsilon=epsilon,
+            delta=delta,
+            observer=self.observer,
+            relation=self.relation,
+            algorithm=self.algorithm,
+            loss=targets.loss,
+            regulariser=Named(name="l2", numbers=(checks.not_negative("l2", self.l2),)),
+            clip=self.clip,
             rounds=checks.at_least("rounds", self.rounds, 1),
+            options={k: v for k, v in self._options().items() if v is not None},
+            split_seed=self.split_seed,
             precision="float64",
         )
 
-    def _choice(self, targets: Targets, shards: Shards, clip: float) -> Choice:
-        """Return the problem, and what a method is made from."""
-        fixed = fixed_batches(self.batches, self.algorithm, self.relation)
-        return Choice(
-            problem=Problem(targets.loss, L2(self.l2), WholeSpace()),
-            clip=clip,
-            record_norm=shards.record_norm,
-            rate=self.sampling_rate or 1.0,
-            records=min(shards.counts) if fixed else None,
-        )
+    def _options(self) -> dict[str, Any]:
+        """Return the options of the method; None where not given."""
+        names = ("sampling_rate", "batches", "rho", "local_updates")
+        return {name: getattr(self, name) for name in names}
 
-    def _coefficient_clip(self, targets: Targets, epsilon: float) -> float:
-        if self.clip is not None:
-            return checks.positive("clip", self.clip)
-        return math.inf if math.isinf(epsilon) else default_clip(targets.loss)
+    def _structure(self, shards: Shards) -> Structure | None:
+        """Return the structure of the weights; here there is none."""
+        del shards
+        return None
 
     def _facts(self, ranges: Ranges, targets: Targets) -> tuple[tuple[str, str, bool], ...]:
         """Return what is taken for public: the words, the setting, whether it was given."""

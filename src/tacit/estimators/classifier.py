@@ -15,7 +15,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from tacit.errors import InputError
 from tacit.estimators.base import PrivateLinearModel
 from tacit.estimators.targets import Targets
-from tacit.problems import Loss
+from tacit.proposal import Named
 from tacit.typing import HostArray
 
 
@@ -40,8 +40,8 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
     classes: ArrayLike | None = None
 
     @abc.abstractmethod
-    def _loss(self, classes: int) -> Loss:
-        """Return the loss for that many classes."""
+    def _loss(self, classes: int) -> Named:
+        """Return the loss for that many classes, by name."""
 
     def decision_function(self, X: ArrayLike) -> Float[HostArray, "N *K"]:
         """Return the score of each row: (N,) for two classes, (N, K) for K."""
@@ -67,7 +67,7 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
         codes = np.array([number.get(label, -1) for label in answers.tolist()])
         if np.any(codes < 0):
             raise InputError("a label of y is not in classes; list every public label there")
-        values = 2.0 * codes - 1 if loss.outputs is None else codes
+        values = 2.0 * codes - 1 if len(labels) == 2 else codes
         return Targets(values, loss, 1.0, 0.0, labels, self.classes is not None)
 
     def _store(

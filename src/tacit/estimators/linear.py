@@ -14,7 +14,7 @@ from typing_extensions import override
 from tacit.estimators.base import PrivateLinearModel
 from tacit.estimators.ranges import ranges_for
 from tacit.estimators.targets import Targets
-from tacit.problems import Squared
+from tacit.proposal import Named
 from tacit.typing import HostArray
 
 
@@ -64,7 +64,7 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
         half = float(ranges.width[0]) / 2
         values = 2 * ranges.encoded(column)[:, 0] - 1
         middle = float(ranges.minimum[0]) + half
-        return Targets(values, Squared(), half, middle, None, ranges.public)
+        return Targets(values, Named(name="squared", numbers=()), half, middle, None, ranges.public)
 
     @override
     def _store(

@@ -11,7 +11,7 @@ from scipy.special import expit, softmax
 from typing_extensions import override
 
 from tacit.estimators.classifier import PrivateClassifier
-from tacit.problems import Logistic, Loss, MultinomialLogistic
+from tacit.proposal import Named
 from tacit.typing import HostArray
 
 
@@ -49,5 +49,5 @@ class PrivateLogisticRegression(PrivateClassifier):
         return probabilities
 
     @override
-    def _loss(self, classes: int) -> Loss:
-        return Logistic() if classes == 2 else MultinomialLogistic(classes)
+    def _loss(self, classes: int) -> Named:
+        return Named(name="logistic" if classes == 2 else "multinomial", numbers=())

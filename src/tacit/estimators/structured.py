@@ -2,35 +2,26 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from jaxtyping import Float, Int
 from numpy.typing import ArrayLike
 from typing_extensions import override
 
-from tacit.algorithms import Choice
+from tacit import checks
 from tacit.errors import InputError
 from tacit.estimators.logistic import PrivateLogisticRegression
 from tacit.estimators.ranges import Ranges
 from tacit.estimators.targets import Targets
-from tacit.problems import (
-    Logistic,
-    Loss,
-    Shards,
-    Structured,
-    fused_lasso,
-    generalised_lasso,
-    lasso,
-    sparse_rows,
-)
+from tacit.problems import Shards
 from tacit.problems.graphs import DEFAULT_GRAPH_WEIGHT, learned_edges
+from tacit.proposal import Named, Structure, chain_of
+from tacit.proposal.parts import GraphSource, StructureName
 from tacit.typing import HostArray
 
 CHAIN = "chain"
-STRUCTURES = ("lasso", "fused-lasso", "generalized-lasso")
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -89,35 +80,49 @@ class PrivateStructuredClassifier(PrivateLogisticRegression):
     smoothing: float = 0.0
 
     @override
-    def _loss(self, classes: int) -> Loss:
+    def _loss(self, classes: int) -> Named:
         if classes > 2:
             raise InputError(
                 "Only binary classification is supported. The type of the target is multiclass; "
                 "use PrivateLogisticRegression for more than two classes"
             )
-        return Logistic()
+        return Named(name="logistic", numbers=())
 
     @override
-    def _choice(self, targets: Targets, shards: Shards, clip: float) -> Choice:
-        problem = self._structured(targets.loss, shards).composed
-        plain = super()._choice(targets, shards, clip)
-        return dataclasses.replace(plain, problem=problem, smoothing=self.smoothing)
+    def _options(self) -> dict[str, Any]:
+        given = {"smoothing": self.smoothing} if self.smoothing else {}
+        return super()._options() | given
 
-    def _structured(self, loss: Loss, shards: Shards) -> Structured:
-        """Return the structured problem; the constant's weight is in no edge and no row of A."""
-        size = shards.dimension
-        if self.structure == "fused-lasso":
-            edges = self._edges(shards)
-            if len(edges):
-                return fused_lasso(loss, edges, size, weight=self.l1, ridge=self.l2)
-        elif self.structure == "generalized-lasso":
-            rows = np.pad(self._rows(size - 1), ((0, 0), (0, 1)))
-            return generalised_lasso(loss, sparse_rows(rows), weight=self.l1, ridge=self.l2)
-        elif self.structure != "lasso":
+    @override
+    def _structure(self, shards: Shards) -> Structure:
+        """Return the structure; the constant's weight is in no edge and no row of A."""
+        edges: tuple[tuple[int, int], ...] = ()
+        rows: tuple[tuple[float, ...], ...] = ()
+        name = self.structure
+        if name == "fused-lasso":
+            pairs = self._edges(shards).tolist()
+            edges = tuple((int(one), int(other)) for one, other in pairs)
+            name = name if edges else "lasso"
+        elif name == "generalized-lasso":
+            matrix = np.pad(self._rows(shards.dimension - 1), ((0, 0), (0, 1)))
+            rows = tuple(map(tuple, matrix.tolist()))
+        elif name != "lasso":
             raise InputError(
-                f"structure is {self.structure!r}; choose from {', '.join(STRUCTURES)}"
+                f"structure is {self.structure!r}; choose from {', '.join(get_args(StructureName))}"
             )
-        return lasso(loss, size, weight=self.l1, ridge=self.l2)
+        return Structure(
+            name=name,
+            weight=checks.not_negative("l1", self.l1),
+            ridge=checks.not_negative("l2", self.l2),
+            edges=edges,
+            rows=rows,
+            source=self._source(),
+        )
+
+    def _source(self) -> GraphSource:
+        if self.structure == "lasso" or (isinstance(self.graph, str) and self.graph == CHAIN):
+            return "chain"
+        return "private" if self.graph is None else "given"
 
     def _edges(self, shards: Shards) -> Int[HostArray, "e 2"]:
         columns = shards.dimension - 1
@@ -125,8 +130,7 @@ class PrivateStructuredClassifier(PrivateLogisticRegression):
             rows = np.asarray(shards.stacked.features)[np.asarray(shards.stacked.mask) > 0]
             return learned_edges(rows[:, :columns], weight=self.graph_weight)
         if isinstance(self.graph, str) and self.graph == CHAIN:
-            nodes = np.arange(columns)
-            return np.stack([nodes[:-1], nodes[1:]], axis=1)
+            return chain_of(columns)
         edges = np.asarray(self.graph)
         if edges.ndim != 2 or edges.shape[1] != 2 or edges.dtype.kind not in "iu":
             raise InputError(
@@ -150,7 +154,7 @@ class PrivateStructuredClassifier(PrivateLogisticRegression):
     @override
     def _facts(self, ranges: Ranges, targets: Targets) -> tuple[tuple[str, str, bool], ...]:
         facts = super()._facts(ranges, targets)
-        if self.structure == "lasso" or (isinstance(self.graph, str) and self.graph == CHAIN):
+        if self._source() == "chain":
             return facts
         return (*facts, ("edges or rows of the structure", "graph", self.graph is not None))
 

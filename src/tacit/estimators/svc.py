@@ -7,9 +7,10 @@ from typing import Any
 
 from typing_extensions import override
 
+from tacit import checks
 from tacit.errors import InputError
 from tacit.estimators.classifier import PrivateClassifier
-from tacit.problems import HuberHinge, Loss
+from tacit.proposal import Named
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -43,13 +44,14 @@ class PrivateSVC(PrivateClassifier):
     smoothing: float = 0.5
 
     @override
-    def _loss(self, classes: int) -> Loss:
+    def _loss(self, classes: int) -> Named:
         if classes > 2:
             raise InputError(
                 "Only binary classification is supported. The type of the target is multiclass; "
                 "use PrivateLogisticRegression for more than two classes"
             )
-        return HuberHinge(self.smoothing)
+        width = checks.positive("smoothing", self.smoothing)
+        return Named(name="hinge", numbers=(width,))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from jaxtyping import Num
 
-from tacit.problems import Loss
-from tacit.typing import HostArray
+from tacit.proposal import DataFacts, Named
+from tacit.typing import HostArray, Task
 
 
 class Targets(NamedTuple):
@@ -28,8 +28,23 @@ class Targets(NamedTuple):
     """
 
     values: Num[HostArray, "N"]
-    loss: Loss
+    loss: Named
     scale: float
     offset: float
     labels: HostArray | None
     public: bool
+
+    def facts(self, *, columns: int, record_norm: float) -> DataFacts:
+        """Return what is public of records of so many encoded columns."""
+        classes = None if self.labels is None else len(self.labels)
+        task: Task = "regression"
+        if classes is not None:
+            task = "binary" if classes == 2 else "multiclass"
+        return DataFacts(
+            name="records",
+            task=task,
+            classes=classes,
+            columns=columns,
+            record_norm=record_norm,
+            table=None,
+        )

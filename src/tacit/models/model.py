@@ -8,10 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from tacit.datasets import Task
 from tacit.errors import InputError
 from tacit.tables import Bounds, Categories, Numeric, encoded_names
-from tacit.typing import HostArray
+from tacit.typing import HostArray, Task
 
 
 class Term(NamedTuple):

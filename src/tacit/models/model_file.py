@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn, get_args
 
-from tacit.datasets import Task
 from tacit.errors import InputError
 from tacit.models.model import Model, Term
 from tacit.tables.bounds import bounds_from_dict, bounds_to_dict
+from tacit.typing import Task
 
 FORMAT = 1
 

@@ -10,9 +10,9 @@ import typer
 from tacit import checks, power
 from tacit.cli.interrupt import interruptible
 from tacit.cli.output import emit, error_line, one_of
-from tacit.cli.train import check_seed
 from tacit.power.page import save_grid
 from tacit.power.results import GridStudy, grid_results
+from tacit.proposal import check_seed
 from tacit.report import check_out
 
 

@@ -33,6 +33,7 @@ from tacit.privacy.relations import (
     ZeroOut,
     relation_named,
 )
+from tacit.privacy.terms import Terms
 
 __all__ = [
     "NO_QUESTION",
@@ -60,6 +61,7 @@ __all__ = [
     "SensitivityBound",
     "Spending",
     "Sum",
+    "Terms",
     "Unit",
     "ZeroOut",
     "account",

@@ -7,6 +7,16 @@ from tacit.problems.conic import ConicSet, polyhedron
 from tacit.problems.facts import facts_from, public_facts
 from tacit.problems.losses import HuberHinge, Logistic, Loss, Squared
 from tacit.problems.multinomial import MultinomialLogistic
+from tacit.problems.named import (
+    CONSTRAINTS,
+    LOSSES,
+    REGULARISERS,
+    constraint_named,
+    default_loss,
+    loss_named,
+    regulariser_named,
+    usage,
+)
 from tacit.problems.neighbours import replace_record, zero_record
 from tacit.problems.norms import row_norms, within_norm
 from tacit.problems.operators import (
@@ -40,8 +50,11 @@ from tacit.problems.structured import (
 )
 
 __all__ = [
+    "CONSTRAINTS",
     "L1",
     "L2",
+    "LOSSES",
+    "REGULARISERS",
     "AgentSets",
     "Ball",
     "Box",
@@ -72,8 +85,10 @@ __all__ = [
     "chain",
     "check_norms",
     "clip_coefficient",
+    "constraint_named",
     "contiguous_partition",
     "default_clip",
+    "default_loss",
     "differences",
     "dirichlet_partition",
     "facts_from",
@@ -81,17 +96,20 @@ __all__ = [
     "generalised_lasso",
     "laplacian_smooth",
     "lasso",
+    "loss_named",
     "minimise",
     "pack",
     "partition_by",
     "polyhedron",
     "public_facts",
     "random_partition",
+    "regulariser_named",
     "replace_record",
     "row_norms",
     "soft_threshold",
     "sparse_rows",
     "structured_from",
+    "usage",
     "within_norm",
     "zero_record",
 ]

@@ -1,82 +1,100 @@
-"""The network of a request: by name or from a file, with its walk or its mixing matrix."""
+"""The network of a request: by name or from a file, with the walk of its token, as content."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
-from tacit.algorithms import METHODS, method_named
-from tacit.engine.wiring import Network
+from tacit import checks
+from tacit.algorithms import METHODS, Method
 from tacit.errors import InputError
 from tacit.network import (
     SUFFIXES,
     Graph,
-    Walk,
     cyclic_walk,
-    metropolis,
     network_named,
     read_network,
     uniform_walk,
 )
-from tacit.proposal.request import Request, rounds_of
+from tacit.proposal.parts import Connection
 
 DEFAULT_NETWORK, DEFAULT_WALK = "ring", "cyclic"
 WALKS = ("cyclic", "random")
 
 
-def network_for(request: Request) -> Network:
-    """Return how the agents of a request are connected; None if there is an aggregator.
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """What is asked of the network of a method without aggregator; None for the default.
 
-    On a relay the token takes `request.walk`: "cyclic" (a short closed route, if not given) or
-    "random" (a neighbour drawn uniformly; the seed is `split_seed`, which is public). An agent that
-    has answered `request.cap` times passes the token on and answers nothing. Gossip mixes with
-    Metropolis weights.
+    Attributes
+    ----------
+    network
+        A name (`tacit.network.network_named`) or a file of edges.
+    walk
+        On a relay: "cyclic", a short closed route, or "random", to a neighbour drawn uniformly.
+    cap
+        On a relay: an agent who has answered that often passes the token on and answers nothing.
+    """
+
+    network: str | None = None
+    walk: str | None = None
+    cap: int | None = None
+
+    def check(self, name: str, method: Method) -> None:
+        """Raise `InputError` unless the method called `name` can be asked for these."""
+        if method.network is None:
+            self._refuse(name, ("network", "walk", "cap"), "has an aggregator", "relay", "gossip")
+        if method.network == "gossip":
+            self._refuse(name, ("walk", "cap"), "asks all agents in every round", "relay")
+        if self.walk is not None and self.walk not in WALKS:
+            raise InputError(f"walk is {self.walk!r}; choose from {', '.join(WALKS)}")
+        if self.cap is not None:
+            checks.at_least("cap", self.cap, 1)
+
+    def _refuse(self, name: str, options: tuple[str, ...], why: str, *kinds: str) -> None:
+        given = [option for option in options if getattr(self, option) is not None]
+        if given:
+            suited = ", ".join(other for other, one in METHODS.items() if one.network in kinds)
+            raise InputError(
+                f"{name} {why}, so leave the {given[0]} out; those who take one are {suited}"
+            )
+
+
+def connected(
+    wanted: Wanted, method: Method, agents: int, rounds: int, *, seed: int
+) -> Connection | None:
+    """Return how so many agents are connected in so many rounds; None if there is an aggregator.
+
+    Parameters
+    ----------
+    seed
+        Public; of a random walk.
 
     Raises
     ------
     InputError
-        If the algorithm has an aggregator and a network, walk or cap is given, or it gossips and a
-        walk or cap is given, or the network is none (`tacit.network.network_named`).
+        If the network is none (`tacit.network.network_named`), or has another number of agents.
     """
-    kind = method_named(request.algorithm).network
-    if kind is None:
-        _refuse(request, ("network", "walk", "cap"), "has an aggregator", ("relay", "gossip"))
+    if method.network is None:
         return None
-    graph = _graph(request)
-    if kind == "gossip":
-        _refuse(request, ("walk", "cap"), "asks all agents in every round", ("relay",))
-        return metropolis(graph)
-    return _walk(request, graph)
+    name = wanted.network or DEFAULT_NETWORK
+    graph = _graph(name, agents)
+    holders, walk = None, None
+    if method.network == "relay":
+        walk = wanted.walk or DEFAULT_WALK
+        cyclic = walk == "cyclic"
+        route = cyclic_walk(graph, rounds) if cyclic else uniform_walk(graph, rounds, seed=seed)
+        holders = tuple(route.holders.tolist())
+    edges = tuple((int(one), int(other)) for one, other in graph.edges.tolist())
+    return Connection(name=name, edges=edges, walk=walk, holders=holders, cap=wanted.cap)
 
 
-def _walk(request: Request, graph: Graph) -> Walk:
-    name, hops = request.walk or DEFAULT_WALK, rounds_of(request)
-    if name not in WALKS:
-        raise InputError(f"walk is {name!r}; choose from {', '.join(WALKS)}")
-    if name == "cyclic":
-        walk = cyclic_walk(graph, hops)
-    else:
-        walk = uniform_walk(graph, hops, seed=request.split_seed)
-    return walk if request.cap is None else walk.capped(request.cap)
-
-
-def _graph(request: Request) -> Graph:
-    text = request.network or DEFAULT_NETWORK
+def _graph(text: str, agents: int) -> Graph:
     if not text.lower().endswith(SUFFIXES):
-        return network_named(text, request.agents)
+        return network_named(text, agents)
     graph = read_network(Path(text))
-    if graph.agents != request.agents:
+    if graph.agents != agents:
         raise InputError(
-            f"the network in {text} has {graph.agents} agents, the data {request.agents}; make "
-            "them equal"
+            f"the network in {text} has {graph.agents} agents, the data {agents}; make them equal"
         )
     return graph
-
-
-def _refuse(request: Request, names: tuple[str, ...], why: str, kinds: tuple[str, ...]) -> None:
-    given = [name for name in names if getattr(request, name) is not None]
-    if given:
-        suited = ", ".join(name for name, method in METHODS.items() if method.network in kinds)
-        raise InputError(
-            f"{request.algorithm} {why}, so leave the {given[0]} out; those who take one are "
-            f"{suited}"
-        )

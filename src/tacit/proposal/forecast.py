@@ -11,7 +11,6 @@ and more rounds serve only to make steps small enough.
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -19,12 +18,11 @@ from types import MappingProxyType
 
 import numpy as np
 
-from tacit.algorithms import DPADMM, NoisyGradient, method_named
-from tacit.engine.plan import Plan
+from tacit.algorithms import DPADMM, METHODS, Method, NoisyGradient
+from tacit.engine import Plan
 from tacit.errors import InputError
 from tacit.problems import Problem
-from tacit.proposal.planning import planned
-from tacit.proposal.request import Request
+from tacit.proposal.proposal import Proposal
 from tacit.spec import Spec
 
 ENOUGH = 1.05
@@ -72,8 +70,8 @@ class _Prediction:
     basis: str
 
 
-def forecast(problem: Problem, facts: Spec, request: Request, rounds: int) -> Forecast:
-    """Return the forecast of the method that `request` names, planned for that many rounds.
+def forecast(proposal: Proposal, methods: Mapping[str, Method] = METHODS) -> Forecast:
+    """Return what is predicted of a proposal; a regulariser in it is left out of account.
 
     Raises
     ------
@@ -82,35 +80,37 @@ def forecast(problem: Problem, facts: Spec, request: Request, rounds: int) -> Fo
 
     Examples
     --------
-    >>> from tacit.problems import Logistic, NoRegulariser, WholeSpace, facts_from
-    >>> problem = Problem(Logistic(), NoRegulariser(), WholeSpace())
-    >>> facts = facts_from(problem, [400] * 10, features=10, record_norm=1.0, clip=0.5)
-    >>> request = Request(agents=10, epsilon=1.0, delta=1e-5, observer="sum",
-    ...                   relation="replace_one", algorithm="noisy-gradient")
-    >>> f"{forecast(problem, facts, request, 200).noise:.4f}"
+    >>> from tacit.proposal import DataFacts, Request, propose
+    >>> facts = DataFacts(
+    ...     name="mine", task="binary", classes=2, columns=10, record_norm=1.0, table=None
+    ... )
+    >>> request = Request(epsilon=1.0, delta=1e-5, observer="sum", rounds=200)
+    >>> f"{forecast(propose(facts, [400] * 10, request)).noise:.4f}"
     '0.0139'
     """
-    if math.isinf(request.epsilon):
+    if math.isinf(proposal.budget.epsilon):
         raise InputError("without a budget there is no noise to forecast; give a finite epsilon")
-    made = planned(problem, facts, dataclasses.replace(request, rounds=rounds))
-    noise = noise_of_mean(made)
-    predict = _PREDICTIONS.get(request.algorithm, _nothing)
-    known = predict(made, problem, noise)
+    plan, name = proposal.plan(methods), proposal.method.name
+    noise = noise_of_mean(plan)
+    predict = _PREDICTIONS.get(name, _nothing)
+    known = predict(plan, proposal.problem, noise)
     return Forecast(
-        request.algorithm, rounds, made.multiplier, made.certificate.mu, noise,
-        known.margin_noise, known.proven, known.rule, known.basis,
-    )  # fmt: skip
+        algorithm=name,
+        rounds=proposal.rounds,
+        multiplier=plan.multiplier,
+        mu=plan.certificate.mu,
+        noise=noise,
+        margin_noise=known.margin_noise,
+        proven=known.proven,
+        rule=known.rule,
+        basis=known.basis,
+    )
 
 
-def noise_of_mean(made: Plan) -> float:
-    """Return nu, the noise per coordinate of the mean of the agents' answers in the first round."""
-    scale = made.ledger.scale[:, 0, 0]
+def noise_of_mean(plan: Plan) -> float:
+    """Return nu, the noise per coordinate of the mean of the answers in the first round."""
+    scale = plan.ledger.scale[:, 0, 0][plan.ledger.asked[:, 0, 0]]
     return float(np.sqrt(np.sum(scale**2)) / len(scale))
-
-
-def own_rounds(algorithm: str, rounds: Iterable[int]) -> tuple[int, ...]:
-    """Return the numbers of rounds to look at: those given, or 1 for a method that asks once."""
-    return (1,) if method_named(algorithm).rounds == 1 else tuple(rounds)
 
 
 def radius_of(facts: Spec) -> float:

@@ -1,81 +1,157 @@
-"""Structures by name, and the graphs they come from."""
+"""Structures of the weights by name, with the graphs that files state."""
 
 from __future__ import annotations
 
 import csv
+from dataclasses import dataclass
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 from jaxtyping import Float, Int
 
-from tacit.datasets import Split
+from tacit import checks
+from tacit.algorithms import METHODS, Method
 from tacit.errors import InputError
-from tacit.problems import (
-    L1,
-    ElasticNet,
-    Loss,
-    Structured,
-    fused_lasso,
-    generalised_lasso,
-    lasso,
-    sparse_rows,
-)
-from tacit.problems.graphs import learned_edges
-from tacit.proposal.options import regulariser_named
-from tacit.proposal.request import DEFAULT_REGULARISER, Request
+from tacit.problems.graphs import DEFAULT_GRAPH_WEIGHT, learned_edges
+from tacit.proposal.parts import GraphSource, Named, Structure, StructureName
 from tacit.typing import HostArray
 
-STRUCTURES = ("lasso", "fused-lasso", "generalized-lasso")
-DEFAULT_WEIGHT = "l1:1e-4"
+DEFAULT_WEIGHT = Named(name="l1", numbers=(1e-4,))
+GRAPH_SOURCES = ("test", "private")
 
 
-def structure_named(
-    loss: Loss, request: Request, features: tuple[str, ...], parts: Split
-) -> Structured:
-    """Return the structured problem that a request describes, on the encoded columns `features`.
+@dataclass(frozen=True, kw_only=True)
+class StructureWanted:
+    """What is asked of the structure of the weights.
 
-    - "lasso": weight |x|_1;
-    - "fused-lasso": weight (sum over edges |x_i - x_j| + |x|_1); the graph comes from a file, or
-      is learned from the test or the training records in `parts`; without, neighbouring columns
-      are joined in a chain;
-    - "generalized-lasso": weight |A x|_1, A from the graph file.
-
-    The weight is that of the regulariser, "l1:W", or "elastic:W1,W2" for a ridge W2 besides;
-    "l1:1e-4" if none is asked for.
-
-    Raises
-    ------
-    InputError
-        If the name, the regulariser or the file is not understood, or no graph can be learned.
+    Attributes
+    ----------
+    name
+        "lasso": weight |x|_1. "fused-lasso": weight (sum over edges |x_i - x_j| + |x|_1).
+        "generalized-lasso": weight |A x|_1. None for no structure.
+    weights
+        "l1:W", or "elastic:W1,W2" for a ridge W2 besides; None for "l1:1e-4".
+    graph
+        A CSV file, which is public: edges, or the rows of A. Without, neighbouring columns are
+        joined in a chain.
+    graph_from
+        "test" or "private": learn the edges from these records instead
+        (`tacit.problems.graphs.learned_edges`).
+    graph_weight
+        Of that: the larger, the fewer edges.
     """
-    weight, ridge = _weights(request.regulariser)
-    size = len(features)
-    if request.structure == "lasso":
-        return lasso(loss, size, weight=weight, ridge=ridge)
-    if request.structure == "fused-lasso":
-        edges = _edges(request, features, parts)
-        return fused_lasso(loss, edges, size, weight=weight, ridge=ridge)
-    if request.structure == "generalized-lasso":
-        if request.graph is None:
+
+    name: str | None = None
+    weights: Named | None = None
+    graph: str | None = None
+    graph_from: str | None = None
+    graph_weight: float = DEFAULT_GRAPH_WEIGHT
+
+    def check(self, algorithm: str, method: Method) -> None:
+        """Raise `InputError` unless structure, graph and the method called `algorithm` agree."""
+        if self.name is None and method.structure == "required":
+            raise InputError(
+                f"{algorithm} solves problems with a structure; name one with --structure"
+            )
+        if self.name is not None and method.structure is None:
+            suited = ", ".join(name for name, one in METHODS.items() if one.structure is not None)
+            raise InputError(f"{algorithm} knows no structure; use {suited}")
+        if self.name is not None and self.name not in get_args(StructureName):
+            choices = ", ".join(get_args(StructureName))
+            raise InputError(f"structure is {self.name!r}; choose from {choices}")
+        if self.graph is not None and self.name in {None, "lasso"}:
+            raise InputError("a graph is for the structures fused-lasso and generalized-lasso")
+        self._check_source()
+        self._shares()
+
+    def _check_source(self) -> None:
+        if self.graph_from is None:
+            return
+        if self.graph_from not in GRAPH_SOURCES:
+            raise InputError(
+                f"graph-from is {self.graph_from!r}; choose from {', '.join(GRAPH_SOURCES)}"
+            )
+        if self.name != "fused-lasso" or self.graph is not None:
+            raise InputError(
+                "a graph is learned for the structure fused-lasso where no file gives one; leave "
+                "graph-from or the file out"
+            )
+        checks.positive("graph-weight", self.graph_weight)
+
+    def _shares(self) -> tuple[float, float]:
+        """Return the weight of the structure and that of the ridge."""
+        weights = self.weights or DEFAULT_WEIGHT
+        if weights.name == "l1" and len(weights.numbers) == 1:
+            return weights.numbers[0], 0.0
+        if weights.name == "elastic" and len(weights.numbers) == 2:
+            return weights.numbers[0], weights.numbers[1]
+        raise InputError(
+            f"a structure needs the weight of its l1 norm, not {str(weights)!r}; use l1:W, or "
+            "elastic:W1,W2 with a ridge W2"
+        )
+
+    def structure(
+        self, columns: tuple[str, ...], rows: Float[HostArray, "M D"] | None
+    ) -> Structure | None:
+        """Return the structure as content.
+
+        Parameters
+        ----------
+        columns
+            The encoded columns.
+        rows
+            The records that `graph_from` names, encoded; None if it names none.
+
+        Raises
+        ------
+        InputError
+            If the file is not understood, or no graph can be learned.
+        """
+        if self.name is None:
+            return None
+        weight, ridge = self._shares()
+        edges: tuple[tuple[int, int], ...] = ()
+        matrix: tuple[tuple[float, ...], ...] = ()
+        if self.name == "fused-lasso":
+            pairs = self._edges(columns, rows).tolist()
+            edges = tuple((int(one), int(other)) for one, other in pairs)
+        if self.name == "generalized-lasso":
+            matrix = self._matrix(len(columns))
+        return Structure(
+            name=self.name, weight=weight, ridge=ridge, edges=edges, rows=matrix,
+            source=self._source(),
+        )  # fmt: skip
+
+    def _source(self) -> GraphSource:
+        if self.graph is not None:
+            return "given"
+        return self.graph_from or "chain"  # type: ignore[return-value]
+
+    def _edges(
+        self, columns: tuple[str, ...], rows: Float[HostArray, "M D"] | None
+    ) -> Int[HostArray, "e 2"]:
+        if self.graph is not None:
+            return read_edges(self.graph, columns)
+        if self.graph_from is None:
+            return chain_of(len(columns))
+        if rows is None or len(rows) < 2:
+            raise InputError("there are no test records to learn a graph from; give --test FILE")
+        return learned_edges(rows, weight=self.graph_weight)
+
+    def _matrix(self, columns: int) -> tuple[tuple[float, ...], ...]:
+        if self.graph is None:
             raise InputError("generalized-lasso needs a file with the rows of A; give --graph FILE")
-        rows = sparse_rows(read_matrix(request.graph, size))
-        return generalised_lasso(loss, rows, weight=weight, ridge=ridge)
-    raise InputError(f"structure is {request.structure!r}; choose from {', '.join(STRUCTURES)}")
+        return tuple(map(tuple, read_matrix(self.graph, columns).tolist()))
 
 
-def _edges(request: Request, features: tuple[str, ...], parts: Split) -> Int[HostArray, "e 2"]:
-    if request.graph is not None:
-        return read_edges(request.graph, features)
-    if request.graph_from is None:
-        nodes = np.arange(len(features))
-        return np.stack([nodes[:-1], nodes[1:]], axis=1)
-    rows = parts.test_features if request.graph_from == "test" else parts.train_features
-    if len(rows) < 2:
-        raise InputError("there are no test records to learn a graph from; give --test FILE")
-    return learned_edges(rows, weight=request.graph_weight)
+def chain_of(columns: int) -> Int[HostArray, "e 2"]:
+    """Return the edges that join neighbouring columns."""
+    nodes = np.arange(columns)
+    return np.stack([nodes[:-1], nodes[1:]], axis=1)
 
 
-def read_edges(path: str, features: tuple[str, ...]) -> Int[HostArray, "e 2"]:
+def read_edges(path: str, columns: tuple[str, ...]) -> Int[HostArray, "e 2"]:
     """Return the edges in a CSV file: two columns a line, by name or by number from 0.
 
     Raises
@@ -83,15 +159,15 @@ def read_edges(path: str, features: tuple[str, ...]) -> Int[HostArray, "e 2"]:
     InputError
         If the file cannot be read, or a line names no two columns.
     """
-    number = {name: place for place, name in enumerate(features)}
-    number |= {str(place): place for place in range(len(features)) if str(place) not in number}
+    number = {name: place for place, name in enumerate(columns)}
+    number |= {str(place): place for place in range(len(columns)) if str(place) not in number}
     edges = []
     for line, cells in enumerate(_lines(path), start=1):
         places = [number.get(cell.strip()) for cell in cells]
         if len(places) != 2 or None in places:
             raise InputError(
                 f"{path}, line {line}: {','.join(cells)!r} does not join two of the "
-                f"{len(features)} columns; write two names, or numbers from 0"
+                f"{len(columns)} columns; write two names, or numbers from 0"
             )
         edges.append(places)
     return np.array(edges, dtype=int).reshape(-1, 2)
@@ -117,40 +193,28 @@ def read_matrix(path: str, columns: int) -> Float[HostArray, "m n"]:
     return np.array(rows, dtype=float).reshape(-1, columns)
 
 
-def graph_conditions(request: Request) -> tuple[str, ...]:
+def graph_conditions(structure: Structure | None) -> tuple[str, ...]:
     """Return what a certificate must say of the structure."""
-    if request.graph is not None:
+    if structure is None or structure.source == "chain":
+        return ()
+    if structure.source == "given":
         return ("the graph or matrix of the structure is taken as public, however it was found",)
-    if request.graph_from == "test":
+    if structure.source == "test":
         return ("the graph of the structure was learned from the test records, which are public",)
-    if request.graph_from == "private":
-        return (
-            "the graph of the structure was learned from the training records themselves, without "
-            "noise, and the plan depends on it: the certificate holds only if the graph would be "
-            "the same whatever one record says",
-        )
-    return ()
+    return (
+        "the graph of the structure was learned from the training records themselves, without "
+        "noise, and the plan depends on it: the certificate holds only if the graph would be "
+        "the same whatever one record says",
+    )
 
 
-def graph_warning(request: Request) -> tuple[str, ...]:
+def graph_warning(structure: Structure | None) -> tuple[str, ...]:
     """Return a warning if the graph was learned from private records, else nothing."""
-    if request.graph_from != "private":
+    if structure is None or structure.source != "private":
         return ()
     return (
         "the certificate is conditional: the graph was learned from the training records; learn it "
         "from public ones (--graph-from test) or give a public file (--graph)",
-    )
-
-
-def _weights(text: str) -> tuple[float, float]:
-    regulariser = regulariser_named(DEFAULT_WEIGHT if text == DEFAULT_REGULARISER else text)
-    if isinstance(regulariser, L1):
-        return regulariser.weight, 0.0
-    if isinstance(regulariser, ElasticNet):
-        return regulariser.l1, regulariser.l2
-    raise InputError(
-        f"a structure needs the weight of its l1 norm, not {text!r}; use l1:W, or elastic:W1,W2 "
-        "with a ridge W2"
     )
 
 

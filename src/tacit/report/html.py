@@ -45,13 +45,14 @@ def page(training: Training) -> str:
 
 
 def _story(training: Training) -> str:
-    request, dataset, best = training.request, training.dataset, training.nonprivate
+    proposal, dataset, best = training.proposal, training.dataset, training.nonprivate
     noise = "without noise" if math.isinf(training.certificate.epsilon) else "with noise"
-    agents = "1 agent" if request.agents == 1 else f"{request.agents} agents"
+    count = len(proposal.counts)
+    agents = "1 agent" if count == 1 else f"{count} agents"
     rounds = "1 round" if training.plan.rounds == 1 else f"{training.plan.rounds} rounds"
     text = (
         f"{agents} trained one {_kind(training)} together on {dataset.train_rows:,} records, in "
-        f"{rounds} of {request.algorithm}: no agent showed its records, each "
+        f"{rounds} of {proposal.method.name}: no agent showed its records, each "
         f"answered questions about them {noise}."
     )
     if not training.shows_test:

@@ -33,9 +33,9 @@ def results(training: Training, out: Path | None) -> dict[str, Any]:
     certificate, dataset = training.certificate, training.dataset
     between = between_agents(training)
     values = {
-        "algorithm": training.request.algorithm,
+        "algorithm": training.proposal.method.name,
         "data": dataset.name,
-        "agents": training.request.agents,
+        "agents": len(training.proposal.counts),
         "records": dataset.train_rows,
         "rounds": training.plan.rounds,
         **{name: getattr(certificate, name) for name in _CERTIFIED},
@@ -45,8 +45,9 @@ def results(training: Training, out: Path | None) -> dict[str, Any]:
         **_metrics(training),
         "seconds": training.seconds,
         "out": None if out is None else str(out),
-        "split_seed": training.request.split_seed,
+        "split_seed": training.proposal.split_seed,
         "warnings": training.warnings,
+        "proposal": training.proposal.digest,
         "plan": training.plan.digest,
         "version": tacit.__version__,
     }

@@ -8,8 +8,7 @@ import numpy as np
 
 from tacit.algorithms import Algorithm
 from tacit.engine.describe import describe
-from tacit.proposal.connection import DEFAULT_NETWORK
-from tacit.proposal.options import DEFAULT_LOSS
+from tacit.proposal import Named, Proposal
 from tacit.training import Training
 
 _NAMES = {
@@ -24,13 +23,13 @@ _NAMES = {
 
 def settings(training: Training) -> list[tuple[str, str]]:
     """Return (name, value) of everything the run was made with; all of it is public."""
-    plan, request = training.plan, training.request
+    plan, proposal = training.plan, training.proposal
     counts = plan.spec.counts
     rows = [
-        ("algorithm", request.algorithm),
-        ("loss", request.loss or DEFAULT_LOSS[training.dataset.task]),
-        ("regulariser", request.regulariser),
-        ("constraint", request.constraint),
+        ("algorithm", proposal.method.name),
+        ("loss", str(proposal.loss)),
+        ("regulariser", _weights(proposal)),
+        ("constraint", str(proposal.constraint)),
         ("agents", f"{len(counts)}, with {spread(counts)} records each"),
         ("rounds", str(plan.rounds)),
         ("model coordinates", str(plan.spec.dimension)),
@@ -45,17 +44,26 @@ def settings(training: Training) -> list[tuple[str, str]]:
         rows += [("sampling rate of the batches", spread(plan.ledger.rates))]
     rows += [(_NAMES.get(k, k), _over_time(v)) for k, v in plan.schedules.items()]
     rows += [(name, f"{value:g}") for name, value in _numbers(plan.program.algorithm)]
-    return [*rows, ("precision", plan.precision), ("split seed", str(request.split_seed))]
+    return [*rows, ("precision", plan.precision), ("split seed", str(proposal.split_seed))]
+
+
+def _weights(proposal: Proposal) -> str:
+    """Return the regulariser as text, or the weights of the structure."""
+    structure = proposal.structure
+    if structure is None:
+        return str(proposal.regulariser)
+    weights = (structure.weight, structure.ridge) if structure.ridge else (structure.weight,)
+    return str(Named(name="elastic" if structure.ridge else "l1", numbers=weights))
 
 
 def _network(training: Training) -> list[tuple[str, str]]:
     """Return how the agents are connected, and how often each was asked."""
-    request, answers = training.request, np.sum(training.plan.ledger.asked, axis=(1, 2))
-    named = ("walk", "cap")
-    given = [(name, str(getattr(request, name))) for name in named if getattr(request, name)]
+    network, answers = training.proposal.network, np.sum(training.plan.ledger.asked, axis=(1, 2))
+    assert network is not None
+    given = [("walk", network.walk), ("cap", network.cap)]
     return [
-        ("network", request.network or DEFAULT_NETWORK),
-        *given,
+        ("network", network.name),
+        *((name, str(value)) for name, value in given if value),
         ("answers of an agent", spread(answers)),
         ("epsilon of an agent", spread(training.certificate.per_agent_epsilon)),
     ]

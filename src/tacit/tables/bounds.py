@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias, cast, get_args
 
 from tacit.errors import InputError
+from tacit.typing import Task
 
 Origin: TypeAlias = Literal["public", "data"]
 
@@ -119,6 +120,18 @@ class Bounds:
             raise InputError(
                 f"the target {self.target_name!r} has one class; there must be at least two"
             )
+
+    @property
+    def labels(self) -> tuple[str, ...] | None:
+        """The labels of the target; None for a regression."""
+        return self.target.values if isinstance(self.target, Categories) else None
+
+    @property
+    def task(self) -> Task:
+        """Regression for a numeric target; binary for two labels, multiclass for more."""
+        if self.labels is None:
+            return "regression"
+        return "binary" if len(self.labels) == 2 else "multiclass"
 
     @property
     def half_range(self) -> float:

@@ -11,13 +11,12 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float, Int, Num
 
-from tacit.datasets.dataset import Task
 from tacit.errors import InputError
 from tacit.problems import partition_by
-from tacit.tables.bounds import Bounds, Categories, Numeric, read_bounds
+from tacit.tables.bounds import Bounds, Categories, read_bounds
 from tacit.tables.encode import Encoded, encode, encoded_names, encoded_norm
 from tacit.tables.read import read_table, read_tables
-from tacit.typing import HostArray
+from tacit.typing import HostArray, Task
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,20 +97,22 @@ class Table:
 
     @property
     def task(self) -> Task:
-        """Regression for a numeric target; binary for two labels, multiclass for more."""
-        if isinstance(self.bounds.target, Numeric):
-            return "regression"
-        return "binary" if self.classes == 2 else "multiclass"
+        """The kind of the target."""
+        return self.bounds.task
 
     @property
     def classes(self) -> int | None:
         """How many labels the public list has; None for a regression."""
-        target = self.bounds.target
-        return len(target.values) if isinstance(target, Categories) else None
+        return None if self.bounds.labels is None else len(self.bounds.labels)
 
 
-def load_table(source: Source) -> Table:
+def load_table(source: Source, known: Bounds | None = None) -> Table:
     """Return the table that `source` names, encoded with its public facts.
+
+    Parameters
+    ----------
+    known
+        The public facts, where no file states them.
 
     Raises
     ------
@@ -119,7 +120,8 @@ def load_table(source: Source) -> Table:
         If a file cannot be read, no bounds are given, file and bounds do not fit together, or the
         test file is one that is trained on.
     """
-    bounds = _bounds(source)
+    bounds = known or _bounds(source)
+    _check_columns(source, bounds)
     frames = read_tables(source.path)
     owners = _owners(source, list(frames.values()))
     coded = [_encoded(file, frame, source, bounds) for file, frame in frames.items()]
@@ -152,7 +154,10 @@ def _bounds(source: Source) -> Bounds:
             f"{source.target} > bounds.toml prints one to start from, then pass --bounds "
             "bounds.toml"
         )
-    bounds = read_bounds(source.bounds)
+    return read_bounds(source.bounds)
+
+
+def _check_columns(source: Source, bounds: Bounds) -> None:
     if bounds.target_name != source.target:
         raise InputError(
             f"the target is {source.target!r} and the bounds file {source.bounds} is for "
@@ -163,7 +168,6 @@ def _bounds(source: Source) -> Bounds:
             f"the agent column {source.agent_column!r} is described in the bounds file as a "
             "column to learn from; take it out there"
         )
-    return bounds
 
 
 def _encoded(file: Path, frame: pd.DataFrame, source: Source, bounds: Bounds) -> Encoded:

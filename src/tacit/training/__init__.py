@@ -1,9 +1,27 @@
-"""A training from end to end: records meet a plan; the model and what is measured of it."""
+"""A training from end to end: records meet a proposal; the model and what is measured of it."""
 
-from tacit.algorithms import ALGORITHMS
-from tacit.proposal.request import Request
+from tacit.training.material import (
+    DEFAULT_AGENTS,
+    Material,
+    check_material,
+    data_facts,
+    divided,
+    proposal_for,
+)
 from tacit.training.metrics import Metrics
 from tacit.training.release import released
-from tacit.training.training import Training, train
+from tacit.training.training import Training, train, warnings_of
 
-__all__ = ["ALGORITHMS", "Metrics", "Request", "Training", "released", "train"]
+__all__ = [
+    "DEFAULT_AGENTS",
+    "Material",
+    "Metrics",
+    "Training",
+    "check_material",
+    "data_facts",
+    "divided",
+    "proposal_for",
+    "released",
+    "train",
+    "warnings_of",
+]

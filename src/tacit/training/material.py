@@ -1,29 +1,33 @@
-"""What a training works on, whether it comes from a data set or from a user's table."""
+"""The records of a training, whether they come from a data set or from a user's table."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from jaxtyping import Int
 
 from tacit.datasets import Dataset, Split, split
-from tacit.problems import Problem, Shards, pack, random_partition
-from tacit.proposal.options import (
-    DEFAULT_LOSS,
-    constraint_named,
-    loss_named,
-    regulariser_named,
+from tacit.errors import InputError
+from tacit.problems import Shards, pack, random_partition
+from tacit.proposal import (
+    DataFacts,
+    Proposal,
+    Request,
+    StructureWanted,
+    TableFacts,
+    propose,
 )
-from tacit.proposal.request import Request, check_structure
-from tacit.proposal.structures import structure_named
 from tacit.tables import Table
 from tacit.typing import HostArray, Precision
+
+DEFAULT_AGENTS = 10
 
 
 @dataclass(frozen=True, eq=False)
 class Material:
-    """A problem, the records it is solved on, and whose they are.
+    """Records, divided into training and test, and whose they are.
 
     Attributes
     ----------
@@ -31,83 +35,138 @@ class Material:
         Training and test records; the test part of a table may be empty.
     owners
         The training rows of each agent.
+    split_seed
+        By which the records were divided and dealt out.
     """
 
     dataset: Dataset | Table
-    problem: Problem
     parts: Split
     owners: tuple[Int[HostArray, "m"], ...]
+    split_seed: int
 
     @property
     def has_test(self) -> bool:
         """Whether there are test records."""
         return len(self.parts.test_targets) > 0
 
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """How many records each agent has."""
+        return tuple(len(rows) for rows in self.owners)
 
-def material(dataset: Dataset | Table, request: Request) -> Material:
-    """Return what a request is carried out on.
+    @cached_property
+    def test(self) -> Shards:
+        """The test rows as those of one agent, clipped like training rows."""
+        return pack(
+            self.parts.test_features,
+            self.parts.test_targets,
+            [np.arange(len(self.parts.test_targets))],
+            record_norm=self.dataset.record_norm,
+            precision="float64",
+            enforce="clip",
+        )
+
+    def shards(self, precision: Precision) -> Shards:
+        """Return the agents' training rows, clipped to the record norm."""
+        return pack(
+            self.parts.train_features,
+            self.parts.train_targets,
+            self.owners,
+            record_norm=self.dataset.record_norm,
+            precision=precision,
+            enforce="clip",
+        )
+
+
+def divided(
+    dataset: Dataset | Table, agents: int | None, *, split_seed: int, default: int = DEFAULT_AGENTS
+) -> Material:
+    """Return the records, divided and shared out.
 
     A data set is split by the split seed; a table comes divided, and so do records with owners.
     Rows without owners are dealt out at random by the same seed.
 
+    Parameters
+    ----------
+    agents
+        Among how many the records are dealt; None for `default`, and for records that have owners.
+
     Raises
     ------
     InputError
-        If the loss does not suit the targets, or there are fewer rows than agents.
+        If records that have owners are to be dealt out, or there are fewer records than agents.
     """
-    problem, parts = problem_for(dataset, request), _parts(dataset, request)
-    owners = dataset.owners
-    if owners is None:
-        count = len(parts.train_targets)
-        owners = tuple(random_partition(count, request.agents, seed=request.split_seed))
-    return Material(dataset, problem, parts, owners)
-
-
-def problem_for(dataset: Dataset | Table, request: Request) -> Problem:
-    """Return the problem of a request; the loss is the one that suits the targets by default."""
-    check_structure(request)
-    name = request.loss or DEFAULT_LOSS[dataset.task]
-    loss = loss_named(name, dataset.task, dataset.classes)
-    if request.structure is not None:
-        parts = _parts(dataset, request)
-        return structure_named(loss, request, dataset.feature_names, parts).composed
-    return Problem(
-        loss,
-        regulariser_named(request.regulariser),
-        constraint_named(request.constraint),
+    parts = _parts(dataset, split_seed)
+    if dataset.owners is not None:
+        if agents is not None:
+            raise InputError(
+                f"the records belong to {len(dataset.owners)} agents already; leave --agents out"
+            )
+        return Material(dataset, parts, dataset.owners, split_seed)
+    count, rows = default if agents is None else agents, len(parts.train_targets)
+    if count > rows:
+        raise InputError(
+            f"{count} agents cannot share {rows} training records; ask for at most {rows}"
+        )
+    return Material(
+        dataset, parts, tuple(random_partition(rows, count, seed=split_seed)), split_seed
     )
 
 
-def share_out(material: Material, *, precision: Precision = "float32") -> Shards:
-    """Return the agents' training rows, clipped to the record norm."""
-    return pack(
-        material.parts.train_features,
-        material.parts.train_targets,
-        material.owners,
-        record_norm=material.dataset.record_norm,
-        precision=precision,
-        enforce="clip",
+def proposal_for(material: Material, request: Request, structure: StructureWanted) -> Proposal:
+    """Return the proposal of a request on these records.
+
+    Raises
+    ------
+    InputError
+        If the request cannot be met; the message names the fix.
+
+    Notes
+    -----
+    **Guarantee.** Columns, counts and bounds are read, and a record only if the structure's graph
+    is asked to be learned from records; the certificate then says so.
+    """
+    rows = {
+        "test": material.parts.test_features,
+        "private": material.parts.train_features,
+    }.get(structure.graph_from or "")
+    names = material.dataset.feature_names
+    content = structure.structure(names, rows)
+    return propose(data_facts(material.dataset), material.counts, request, content)
+
+
+def data_facts(dataset: Dataset | Table) -> DataFacts:
+    """Return what is public of a data set or a table, its counts apart."""
+    table = TableFacts.of(dataset.bounds) if isinstance(dataset, Table) else None
+    return DataFacts(
+        name=dataset.name if table is None else table.target.name,
+        task=dataset.task,
+        classes=dataset.classes,
+        columns=len(dataset.feature_names),
+        record_norm=dataset.record_norm,
+        table=table,
     )
 
 
-def pack_test(material: Material) -> Shards:
-    """Return the test rows as those of one agent, clipped like training rows."""
-    return pack(
-        material.parts.test_features,
-        material.parts.test_targets,
-        [np.arange(len(material.parts.test_targets))],
-        record_norm=material.dataset.record_norm,
-        precision="float64",
-        enforce="clip",
-    )
+def check_material(material: Material, proposal: Proposal) -> None:
+    """Raise `InputError` unless a proposal was made for records like these."""
+    facts = data_facts(material.dataset)
+    if facts != proposal.data:
+        raise InputError(
+            f"the proposal is for {proposal.data.name!r} with {proposal.data.columns} encoded "
+            f"columns, and its facts differ from those of {facts.name!r} with {facts.columns}; "
+            "name the data it was made for"
+        )
+    if material.counts != proposal.counts:
+        raise InputError(
+            f"the proposal is for {len(proposal.counts)} agents with {sum(proposal.counts)} "
+            f"records in all, the data have {len(material.counts)} with {sum(material.counts)}, or "
+            "share them otherwise; propose again"
+        )
 
 
-def _parts(dataset: Dataset | Table, request: Request) -> Split:
+def _parts(dataset: Dataset | Table, seed: int) -> Split:
     if isinstance(dataset, Dataset) and dataset.owners is None:
-        return split(dataset, seed=request.split_seed)
-    return _divided(dataset)
-
-
-def _divided(dataset: Dataset | Table) -> Split:
+        return split(dataset, seed=seed)
     x, y, cut = dataset.features, dataset.targets, dataset.train_rows
     return Split(x[:cut], y[:cut], x[cut:], y[cut:])

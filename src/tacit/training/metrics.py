@@ -11,7 +11,7 @@ import numpy as np
 
 from tacit.problems import Problem, Shards, minimise
 from tacit.tables import Table
-from tacit.training.material import Material, pack_test, share_out
+from tacit.training.material import Material
 from tacit.typing import Array, HostArray
 
 
@@ -36,20 +36,20 @@ class Metrics:
     train_error: float
 
 
-def measure(material: Material, shards: Shards, model: HostArray) -> Metrics:
+def measure(problem: Problem, material: Material, shards: Shards, model: HostArray) -> Metrics:
     """Return the metrics of one model; test rows are clipped like training rows."""
-    curves = curves_on_test(material, model[None])
+    curves = curves_on_test(problem, material, model[None])
     error, loss = (float(v[0]) for v in curves.values()) if curves else (math.nan, math.nan)
     weights = jnp.asarray(model, shards.stacked.features.dtype)
-    objective = float(material.problem.objective(weights, shards))
-    return Metrics(error, loss, objective, _train_error(material, shards, model))
+    objective = float(problem.objective(weights, shards))
+    return Metrics(error, loss, objective, _train_error(problem, material, shards, model))
 
 
-def curves_on_test(material: Material, models: HostArray) -> dict[str, HostArray]:
+def curves_on_test(problem: Problem, material: Material, models: HostArray) -> dict[str, HostArray]:
     """Return `test_error` and `test_loss` of each of T models, `(T,)` each; empty without tests."""
     if not material.has_test:
         return {}
-    rows, problem = pack_test(material).shard(0), material.problem
+    rows = material.test.shard(0)
     stacked = jnp.asarray(models, jnp.float64)
 
     def one(model: Array) -> tuple[Array, Array]:
@@ -61,16 +61,16 @@ def curves_on_test(material: Material, models: HostArray) -> dict[str, HostArray
     return {"test_error": _in_units(material, np.asarray(errors)), "test_loss": np.asarray(losses)}
 
 
-def optimum(material: Material) -> Metrics:
+def optimum(problem: Problem, material: Material) -> Metrics:
     """Return the metrics of the non-private optimum on the same records and the same shares."""
-    shards = share_out(material, precision="float64")
-    solution = minimise(material.problem, shards, tol=1e-6)
-    return measure(material, shards, np.asarray(solution.w))
+    shards = material.shards("float64")
+    solution = minimise(problem, shards, tol=1e-6)
+    return measure(problem, material, shards, np.asarray(solution.w))
 
 
-def _train_error(material: Material, shards: Shards, model: HostArray) -> float:
+def _train_error(problem: Problem, material: Material, shards: Shards, model: HostArray) -> float:
     mask = np.asarray(shards.stacked.mask)
-    errors = _errors(material.problem, shards, model)
+    errors = _errors(problem, shards, model)
     return float(_in_units(material, np.sum(mask * errors) / np.sum(mask)))
 
 

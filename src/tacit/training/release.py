@@ -5,8 +5,7 @@ from __future__ import annotations
 import tacit
 from tacit.datasets import Dataset
 from tacit.models import Model, Term, table_terms
-from tacit.proposal.options import DEFAULT_LOSS
-from tacit.tables import Categories, Table
+from tacit.tables import Table
 from tacit.training.training import Training
 
 
@@ -22,7 +21,7 @@ def released(training: Training) -> Model:
     return Model(
         data=dataset.name,
         task=dataset.task,
-        loss=training.request.loss or DEFAULT_LOSS[dataset.task],
+        loss=str(training.proposal.loss),
         target="label" if bounds is None else bounds.target_name,
         labels=_labels(dataset),
         bounds=bounds,
@@ -35,8 +34,7 @@ def released(training: Training) -> Model:
 
 def _labels(dataset: Dataset | Table) -> tuple[str, ...] | None:
     if isinstance(dataset, Table):
-        target = dataset.bounds.target
-        return target.values if isinstance(target, Categories) else None
+        return dataset.bounds.labels
     if dataset.classes is None:
         return None
     if dataset.task == "binary":

@@ -1,26 +1,23 @@
-"""One private training run, end to end: share out, plan, run, measure."""
+"""One private training run, end to end: a proposal meets its records; what comes of it."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from tacit.algorithms import METHODS, Method
 from tacit.datasets import Dataset
-from tacit.engine import run
-from tacit.engine.plan import Plan
+from tacit.engine import Plan, run
 from tacit.privacy import Certificate, delta_warning
-from tacit.problems import public_facts
-from tacit.proposal.planning import coefficient_clip, planned
-from tacit.proposal.request import Request
-from tacit.proposal.structures import graph_conditions, graph_warning
+from tacit.proposal import Proposal, graph_conditions, graph_warning
 from tacit.tables import Table
-from tacit.training.material import material, share_out
+from tacit.training.material import Material, check_material
 from tacit.training.metrics import Metrics, curves_on_test, measure, optimum
 from tacit.typing import HostArray
 
@@ -40,7 +37,7 @@ class Training:
         Wall time of planning, running and measuring; the non-private optimum is not counted.
     """
 
-    request: Request
+    proposal: Proposal
     dataset: Dataset | Table
     plan: Plan
     certificate: Certificate
@@ -54,7 +51,7 @@ class Training:
     @property
     def conditional(self) -> bool:
         """Whether the certificate rests on ranges, lists or a graph taken from the records."""
-        return bool(bounds_warning(self.dataset) or graph_warning(self.request))
+        return self.proposal.conditional
 
     @property
     def shows_test(self) -> bool:
@@ -64,60 +61,71 @@ class Training:
 
 
 def train(
-    dataset: Dataset | Table,
-    request: Request,
+    material: Material,
+    proposal: Proposal,
     *,
     reference: bool,
+    seed: int | None = None,
     report: Callable[[Any], None] | None = None,
+    methods: Mapping[str, Method] = METHODS,
 ) -> Training:
-    """Return the training that `request` describes, on a data set or a user's table.
+    """Return the training that `proposal` describes, on the records that it was made for.
 
     Parameters
     ----------
     reference
         Whether to compute the non-private optimum of the same records too.
+    seed
+        Of the noise; None for the operating system's entropy. With a seed the certificate says
+        "reproduction, not private".
     report
         Called with the number of finished rounds.
+    methods
+        The table that the method's name is looked up in.
 
     Raises
     ------
     InputError
-        If the request cannot be met; the message names the fix.
+        If the proposal was made for other records, or no such plan exists.
     """
-    warnings = (
-        *delta_warning(request.delta, dataset.train_rows),
-        *bounds_warning(dataset),
-        *graph_warning(request),
-    )
-    subject = material(dataset, request)
+    check_material(material, proposal)
     began = time.perf_counter()
-    shards = share_out(subject)
-    clip = coefficient_clip(subject.problem.loss, request)
-    facts = public_facts(subject.problem, shards, clip=clip)
-    made = planned(subject.problem, facts, request)
-    done = run(
-        made,
-        shards,
-        runtime="simulate",
-        seed=request.seed,
-        keep=frozenset({"models"}),
-        report=report,
-    )
-    metrics = measure(subject, shards, done.model)
-    curves = curves_on_test(subject, np.asarray(done.trace.models))
+    plan = proposal.plan(methods)
+    shards = material.shards(proposal.precision)
+    keep = frozenset({"models"})
+    done = run(plan, shards, runtime="simulate", seed=seed, keep=keep, report=report)
+    problem = proposal.problem
+    metrics = measure(problem, material, shards, done.model)
+    curves = curves_on_test(problem, material, np.asarray(done.trace.models))
     seconds = time.perf_counter() - began
-    nonprivate = optimum(subject) if reference else None
-    conditions = (*dataset.conditions, *graph_conditions(request))
-    certificate = dataclasses.replace(done.certificate, conditions=conditions)
+    nonprivate = optimum(problem, material) if reference else None
+    conditions = (*material.dataset.conditions, *graph_conditions(proposal.structure))
     return Training(
-        request, dataset, made, certificate, done.model, metrics, curves, nonprivate, seconds,
-        warnings,
-    )  # fmt: skip
+        proposal=proposal,
+        dataset=material.dataset,
+        plan=plan,
+        certificate=dataclasses.replace(done.certificate, conditions=conditions),
+        model=done.model,
+        metrics=metrics,
+        curves=curves,
+        nonprivate=nonprivate,
+        seconds=seconds,
+        warnings=warnings_of(proposal),
+    )
 
 
-def bounds_warning(dataset: Dataset | Table) -> tuple[str, ...]:
+def warnings_of(proposal: Proposal) -> tuple[str, ...]:
+    """Return what a user must be told before anything else."""
+    return (
+        *delta_warning(proposal.budget.delta, sum(proposal.counts)),
+        *_bounds_warning(proposal),
+        *graph_warning(proposal.structure),
+    )
+
+
+def _bounds_warning(proposal: Proposal) -> tuple[str, ...]:
     """Return a warning if the bounds of a table were filled in from its records, else nothing."""
-    if isinstance(dataset, Dataset) or dataset.bounds.origin == "public":
+    if proposal.data.table is None or proposal.data.table.source == "public":
         return ()
     return (
         "the certificate is conditional: the bounds file was filled in from the records; put "

@@ -15,10 +15,10 @@ from tacit.algorithms import SADMM
 from tacit.datasets import load
 from tacit.engine import behind_the_door, sweep
 from tacit.engine.door import Live
-from tacit.engine.plan import Plan, Terms, plan
+from tacit.engine.plan import Plan, plan
 from tacit.engine.program import stack
 from tacit.oracles import Gradient
-from tacit.privacy import Adjacency, Messages, ReplaceOne
+from tacit.privacy import Adjacency, Messages, ReplaceOne, Terms
 from tacit.problems import (
     Logistic,
     NoRegulariser,

@@ -10,8 +10,8 @@ import numpy as np
 
 from tacit.algorithms import VRADMM, RateWarning, variance_reduction
 from tacit.engine import run
-from tacit.engine.plan import Terms, plan
-from tacit.privacy import Adjacency, Messages, ReplaceOne
+from tacit.engine.plan import plan
+from tacit.privacy import Adjacency, Messages, ReplaceOne, Terms
 from tacit.problems import (
     Logistic,
     NoRegulariser,

@@ -13,10 +13,10 @@ from tacit.algorithms import LinearisedADMM, PublicSettings, PublishedSettings, 
 from tacit.algorithms.linearised_admm import Arm
 from tacit.engine import sweep
 from tacit.engine.door import Live, Private
-from tacit.engine.plan import Plan, Terms, plan
+from tacit.engine.plan import Plan, plan
 from tacit.engine.program import stack
 from tacit.oracles import Gradient, Oracle, ProjectedStep
-from tacit.privacy import Adjacency, Messages, ReplaceOne
+from tacit.privacy import Adjacency, Messages, ReplaceOne, Terms
 from tacit.problems import (
     Box,
     Logistic,

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tacit.engine.plan import Plan, Terms, plan
-from tacit.privacy import Adjacency, Messages, ReplaceOne
+from tacit.engine.plan import Plan, plan
+from tacit.privacy import Adjacency, Messages, ReplaceOne, Terms
 from tacit.problems import NoRegulariser, Problem, WholeSpace, public_facts
 from tacit_papers.reproductions.arms import repeated
 from tacit_papers.reproductions.figure import Measured

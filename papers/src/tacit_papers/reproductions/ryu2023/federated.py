@@ -13,10 +13,19 @@ from jaxtyping import Float
 from tacit import checks
 from tacit.algorithms import LinearisedADMM, PublishedSettings
 from tacit.algorithms.linearised_admm import Arm
-from tacit.engine.plan import Plan, Terms, plan
+from tacit.engine.plan import Plan, plan
 from tacit.errors import InputError
 from tacit.oracles import Gradient, Oracle, ProjectedStep
-from tacit.privacy import Adjacency, Gaussian, Laplace, Mechanism, Messages, ReplaceOne, account
+from tacit.privacy import (
+    Adjacency,
+    Gaussian,
+    Laplace,
+    Mechanism,
+    Messages,
+    ReplaceOne,
+    Terms,
+    account,
+)
 from tacit.problems import Problem
 from tacit.spec import Spec
 from tacit.typing import HostArray

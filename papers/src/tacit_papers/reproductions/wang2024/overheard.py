@@ -12,10 +12,10 @@ import numpy as np
 from tacit.algorithms import RECAL
 from tacit.datasets import Dataset
 from tacit.engine import run
-from tacit.engine.plan import Terms, plan
+from tacit.engine.plan import plan
 from tacit.network import Walk, cyclic_walk, ring
 from tacit.oracles import Gradient, Point
-from tacit.privacy import Adjacency, Messages, ReplaceOne
+from tacit.privacy import Adjacency, Messages, ReplaceOne, Terms
 from tacit.problems import (
     MultinomialLogistic,
     NoRegulariser,

@@ -1,0 +1,350 @@
+"""Methods by name: what the command line, estimators, audits and papers can run.
+
+A name stands for an algorithm together with the questions it asks: DP-SGD is the noisy gradient
+algorithm on Poisson batches. A new method is its own file and an entry in `METHODS`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple
+
+from tacit.algorithms.admm import ADMM
+from tacit.algorithms.algorithm import Algorithm
+from tacit.algorithms.consensus_admm import at_agents
+from tacit.algorithms.dp_admm import DPADMM
+from tacit.algorithms.gossip import EXTRA, NIDS
+from tacit.algorithms.gossip_admm import LinearisedGossipADMM
+from tacit.algorithms.linearised_admm import LinearisedADMM
+from tacit.algorithms.noisy_gradient import NoisyGradient
+from tacit.algorithms.one_question import OneQuestion
+from tacit.algorithms.options import (
+    BATCH_SIZES,
+    LOCAL_UPDATES,
+    RHO,
+    SAMPLING_RATE,
+    SMOOTHING,
+    STEADY_RHO,
+    Option,
+    Setting,
+    Value,
+)
+from tacit.algorithms.recal import RECAL
+from tacit.algorithms.sadmm import SADMM, RenyiADMM
+from tacit.algorithms.vradmm import VRADMM, variance_reduction
+from tacit.algorithms.walkman import Walkman
+from tacit.errors import InputError
+from tacit.oracles import (
+    Gradient,
+    MinibatchGradient,
+    Oracle,
+    PerturbedStep,
+    ProximalStep,
+    Statistics,
+)
+from tacit.privacy import ReplaceOne
+from tacit.problems import Identity, Problem, structured_from
+
+TARGET_BOUND = 1.0  # targets are mapped to [-1, 1]
+
+
+class Composition(NamedTuple):
+    """An algorithm with its questions, in the order of their numbers."""
+
+    algorithm: Algorithm
+    oracles: tuple[Oracle, ...]
+
+
+def _single(rate: float) -> int:
+    del rate
+    return 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Method:
+    """What a name stands for.
+
+    Attributes
+    ----------
+    build
+        From public facts to the algorithm and its questions.
+    summary
+        For people, in a few words.
+    options
+        The method's own options; no other method's may be given to it.
+    rounds
+        How many are planned if the user does not say; on a relay, sweeps of as many hops as there
+        are agents.
+    network
+        "relay" or "gossip" if there is no aggregator.
+    structure
+        "required" for methods that solve problems with a structure only, "allowed" for those to
+        which it is a regulariser with a prox.
+    minimises
+        Whether the question is about a minimiser, not a gradient. The coefficient of a loss with
+        several margins is then not clipped.
+    inside
+        Whether the noise stands inside what is minimised: then there is no mu.
+    epoch
+        From the sampling rate to the number of rounds that belong together.
+    """
+
+    build: Callable[[Setting], Composition]
+    summary: str
+    options: tuple[Option, ...] = ()
+    rounds: int = 200
+    network: Literal["relay", "gossip"] | None = None
+    structure: Literal["required", "allowed"] | None = None
+    minimises: bool = False
+    inside: bool = False
+    epoch: Callable[[float], int] = _single
+
+    def has(self, option: str) -> bool:
+        """Whether the method has an option of that name."""
+        return any(own.name == option for own in self.options)
+
+    @property
+    def sampled(self) -> bool:
+        """Whether its questions are asked on batches."""
+        return self.has(SAMPLING_RATE.name)
+
+
+def _gradient(setting: Setting) -> Oracle:
+    return Gradient(setting.problem.loss, setting.clip)
+
+
+def _rate(setting: Setting) -> float:
+    return float(setting.options["sampling_rate"])
+
+
+def _records(setting: Setting) -> int | None:
+    """Return what batches of a fixed size are drawn from; None for Poisson batches.
+
+    Raises
+    ------
+    InputError
+        If they are to be of a fixed size under another relation than replace_one.
+    """
+    if setting.options["batches"] != "fixed":
+        return None
+    relation = setting.terms.adjacency.relation
+    if not isinstance(relation, ReplaceOne):
+        raise InputError(
+            f"batches of a fixed size are accounted for under replace_one only, not under "
+            f"{relation.name}; use Poisson batches or replace_one"
+        )
+    return min(setting.facts.counts)
+
+
+def _batch(setting: Setting) -> Oracle:
+    loss, rate = setting.problem.loss, _rate(setting)
+    return MinibatchGradient(loss, setting.clip, rate, records=_records(setting))
+
+
+def _on_gradients(
+    algorithm: Callable[[Problem], Algorithm],
+) -> Callable[[Setting], Composition]:
+    """Return how to build a method that asks for the gradient of all records."""
+    return lambda setting: Composition(algorithm(setting.problem), (_gradient(setting),))
+
+
+def _dp_sgd(setting: Setting) -> Composition:
+    return Composition(NoisyGradient(setting.problem), (_batch(setting),))
+
+
+def _dp_admm(setting: Setting) -> Composition:
+    algorithm = DPADMM(
+        setting.problem,
+        float(setting.options["rho"]),
+        radius=None,
+        step_rule="smooth",
+        regulariser_at="server",
+    )
+    return Composition(algorithm, (_gradient(setting),))
+
+
+def _exact_step(setting: Setting) -> tuple[ADMM, ProximalStep]:
+    rho = float(setting.options["rho"])
+    agents = at_agents(setting.problem, "server")
+    step = ProximalStep(agents, setting.clip, rho, setting.facts.record_norm)
+    return ADMM(setting.problem, rho, regulariser_at="server"), step
+
+
+def _pvp(setting: Setting) -> Composition:
+    algorithm, step = _exact_step(setting)
+    return Composition(algorithm, (step,))
+
+
+def _dvp(setting: Setting) -> Composition:
+    algorithm, step = _exact_step(setting)
+    return Composition(algorithm, (PerturbedStep(step),))
+
+
+def _linearised_admm(setting: Setting) -> Composition:
+    updates = int(setting.options["local_updates"])
+    return Composition(LinearisedADMM(setting.problem, updates), (_gradient(setting),))
+
+
+def _one_question(setting: Setting) -> Composition:
+    bound = min(setting.clip, TARGET_BOUND)
+    return Composition(OneQuestion(setting.problem), (Statistics(bound),))
+
+
+def _sadmm(setting: Setting) -> Composition:
+    structured = structured_from(setting.problem)
+    smoothing = float(setting.options["smoothing"])
+    return Composition(SADMM(structured, smoothing), (_batch(setting),))
+
+
+def _renyi_admm(setting: Setting) -> Composition:
+    structured = structured_from(setting.problem)
+    if not isinstance(structured.forward, Identity):
+        raise InputError("renyi-admm is for the structure lasso; use sadmm or vradmm for others")
+    return Composition(RenyiADMM(structured), (_batch(setting),))
+
+
+def _inner(rate: float) -> int:
+    """Return m = 2 / q: twice the data between snapshots, as in Liu et al. 2022."""
+    return max(1, round(2 / rate))
+
+
+def _vradmm(setting: Setting) -> Composition:
+    """Return DP-VRADMM with its two questions; logistic coefficients keep their sign."""
+    loss, inner = setting.problem.loss, _inner(_rate(setting))
+    clip = min(setting.clip, loss.lipschitz)
+    spread = clip if loss.start_coefficient is not None else 2 * clip
+    (batch, snapshot), noise = variance_reduction(
+        loss, clip=clip, spread=spread, rate=_rate(setting), inner=inner
+    )
+    smoothing = float(setting.options["smoothing"])
+    algorithm = VRADMM(
+        structured_from(setting.problem), smoothing, inner=inner, snapshot_noise=noise
+    )
+    return Composition(algorithm, (dataclasses.replace(batch, records=_records(setting)), snapshot))
+
+
+_SAMPLED = (SAMPLING_RATE, BATCH_SIZES)
+METHODS: Mapping[str, Method] = MappingProxyType(
+    {
+        "noisy-gradient": Method(
+            build=_on_gradients(NoisyGradient),
+            summary="gradient steps with momentum on noised gradients",
+            structure="allowed",
+        ),
+        "dp-admm": Method(build=_dp_admm, summary="DP-ADMM (Huang et al. 2019)", options=(RHO,)),
+        "pvp": Method(
+            build=_pvp,
+            summary="ADMM with noise on exact local steps",
+            options=(STEADY_RHO,),
+            minimises=True,
+        ),
+        "dvp": Method(
+            build=_dvp,
+            summary="ADMM with noise inside the local objectives",
+            options=(STEADY_RHO,),
+            minimises=True,
+            inside=True,
+        ),
+        "linearised-admm": Method(
+            build=_linearised_admm,
+            summary="linearised ADMM with local updates (Ryu and Kim 2023)",
+            options=(LOCAL_UPDATES,),
+        ),
+        "dp-sgd": Method(
+            build=_dp_sgd,
+            summary="noisy-gradient on batches",
+            options=_SAMPLED,
+            structure="allowed",
+        ),
+        "one-question": Method(
+            build=_one_question, summary="X'X and X'y, asked once (squared loss)", rounds=1
+        ),
+        "sadmm": Method(
+            build=_sadmm,
+            summary="stochastic ADMM for a structure (Liu et al. 2022)",
+            options=(*_SAMPLED, SMOOTHING),
+            structure="required",
+        ),
+        "vradmm": Method(
+            build=_vradmm,
+            summary="sadmm with variance reduction (Liu et al. 2022)",
+            options=(*_SAMPLED, SMOOTHING),
+            structure="required",
+            epoch=lambda rate: _inner(rate) + 1,
+        ),
+        "renyi-admm": Method(
+            build=_renyi_admm,
+            summary="stochastic ADMM for the lasso (Chen and Lee 2020)",
+            options=_SAMPLED,
+            structure="required",
+        ),
+        "recal": Method(
+            build=_on_gradients(RECAL),
+            summary="a token on a walk, sound form (Wang et al. 2024)",
+            network="relay",
+        ),
+        "walkman": Method(
+            build=_on_gradients(Walkman), summary="another token method", network="relay"
+        ),
+        "nids": Method(
+            build=_on_gradients(NIDS), summary="gossip with gradient correction", network="gossip"
+        ),
+        "ic-admm": Method(
+            build=_on_gradients(LinearisedGossipADMM),
+            summary="linearised ADMM by gossip",
+            network="gossip",
+        ),
+        "extra": Method(build=_on_gradients(EXTRA), summary="PG-EXTRA by gossip", network="gossip"),
+    }
+)
+
+
+def method_named(name: str, methods: Mapping[str, Method] = METHODS) -> Method:
+    """Return the method of that name.
+
+    Raises
+    ------
+    InputError
+        If there is none; the message lists the names.
+    """
+    if name not in methods:
+        raise InputError(f"unknown algorithm {name!r}; choose from {', '.join(methods)}")
+    return methods[name]
+
+
+def those_with(option: str, methods: Mapping[str, Method] = METHODS) -> tuple[str, ...]:
+    """Return the names of the methods that have an option.
+
+    Examples
+    --------
+    >>> those_with("rho")
+    ('dp-admm', 'pvp', 'dvp')
+    """
+    return tuple(name for name, method in methods.items() if method.has(option))
+
+
+def check_options(name: str, method: Method, given: Mapping[str, Any]) -> None:
+    """Raise `InputError` unless every option is one of the method's, in its range."""
+    for option, value in given.items():
+        found = next((one for one in method.options if one.name == option), None)
+        if found is None:
+            others = those_with(option)
+            use = f", or use {', '.join(others)}" if others else ""
+            raise InputError(f"{name} has no option {option.replace('_', '-')}; leave it out{use}")
+        found.checked(value)
+
+
+def rounds_by_default(method: Method, agents: int, given: Mapping[str, Value]) -> int:
+    """Return the method's own number of rounds: whole epochs, and whole sweeps on a relay."""
+    rate = float(given.get("sampling_rate", SAMPLING_RATE.default)) if method.sampled else 1.0  # type: ignore[arg-type]
+    epoch = method.epoch(rate)
+    hops = agents if method.network == "relay" else 1
+    return epoch * max(1, round(method.rounds / epoch)) * hops
+
+
+def settled(method: Method, setting: Setting, given: Mapping[str, Value]) -> dict[str, Value]:
+    """Return the value of every option of a method, as given or by default."""
+    return {option.name: option.value(given.get(option.name), setting) for option in method.options}

@@ -1,0 +1,140 @@
+"""What a person says of records without showing them: a data set, a bounds file, or numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from tacit import checks
+from tacit.cli.table import is_table
+from tacit.datasets import FACTS
+from tacit.errors import InputError
+from tacit.problems import LOSSES
+from tacit.proposal import DataFacts, Named, TableFacts
+from tacit.tables import encoded_names, encoded_norm, read_bounds
+from tacit.typing import Task
+
+
+@dataclass(frozen=True)
+class Said:
+    """The options that say what is public of the records; None where not given."""
+
+    data: str | None
+    records: int | None
+    counts: str | None
+    bounds: Path | None
+    columns: int | None
+    classes: int | None
+    record_norm: float | None
+
+    def refuse(self, names: tuple[str, ...], why: str) -> None:
+        """Raise `InputError` if an option of these names was given."""
+        for name in names:
+            if getattr(self, name) is not None:
+                option = f"--{name.replace('_', '-')}"
+                raise InputError(f"{option} {why}; leave it out")
+
+
+def data_facts(said: Said, loss: Named | None) -> DataFacts:
+    """Return what is public of the records; no record is read.
+
+    Raises
+    ------
+    InputError
+        If too little or too much is said.
+    """
+    if said.data is not None:
+        return _of_data_set(said, said.data)
+    if said.bounds is not None:
+        return _of_table(said, said.bounds)
+    return _of_numbers(said, loss)
+
+
+def _of_data_set(said: Said, name: str) -> DataFacts:
+    if name not in FACTS:
+        table = is_table(name)
+        hint = "give --bounds FILE and --records, since planning reads no record" if table else (
+            f"there are: {', '.join(FACTS)}"
+        )  # fmt: skip
+        raise InputError(f"no data set is called {name!r}; {hint}")
+    said.refuse(("bounds", "columns", "classes", "record_norm"), f"follows from {name}")
+    facts = FACTS[name]
+    if facts.train_rows is None:
+        if said.counts is None and said.records is None:
+            raise InputError(
+                f"whose the records of {name} are stands in its files, which planning does not "
+                "read; give --counts"
+            )
+    else:
+        said.refuse(("records", "counts"), f"follows from {name}")
+    return DataFacts(
+        name=name, task=facts.task, classes=facts.classes, columns=facts.columns,
+        record_norm=facts.record_norm, table=None,
+    )  # fmt: skip
+
+
+def _of_table(said: Said, file: Path) -> DataFacts:
+    said.refuse(("columns", "classes", "record_norm"), "follows from the bounds file")
+    bounds = read_bounds(file)
+    classes = None if bounds.labels is None else len(bounds.labels)
+    return DataFacts(
+        name=bounds.target_name, task=bounds.task, classes=classes,
+        columns=len(encoded_names(bounds)), record_norm=encoded_norm(bounds),
+        table=TableFacts.of(bounds),
+    )  # fmt: skip
+
+
+def _of_numbers(said: Said, loss: Named | None) -> DataFacts:
+    for name, value in (("columns", said.columns), ("loss", loss)):
+        if value is None:
+            raise InputError(
+                f"no {name} given; add --{name}, or --bounds FILE, or name a data set, which say it"
+            )
+    task = _task(loss)
+    if (task == "multiclass") != (said.classes is not None):
+        raise InputError(
+            "--classes goes with --loss multinomial, which needs it, and with no other loss"
+        )
+    if said.classes is not None:
+        checks.at_least("classes", said.classes, 2)
+    return DataFacts(
+        name="numbers",
+        task=task,
+        classes=2 if task == "binary" else said.classes,
+        columns=checks.at_least("columns", said.columns or 0, 1),
+        record_norm=1.0 if said.record_norm is None
+        else checks.positive("record-norm", said.record_norm),
+        table=None,
+    )  # fmt: skip
+
+
+def _task(loss: Named | None) -> Task:
+    if loss is None or loss.name not in LOSSES:
+        raise InputError(f"loss is {str(loss)!r}; choose from {', '.join(LOSSES)}")
+    return LOSSES[loss.name].task
+
+
+def counts_of(said: Said, agents: int | None, *, default: int) -> tuple[int, ...]:
+    """Return the records of each agent: as given, or equal shares as `tacit train` deals them."""
+    if said.counts is not None:
+        if agents is not None or said.records is not None:
+            raise InputError("--counts says agents and records; leave --agents and --records out")
+        return whole_numbers("counts", said.counts)
+    known = None if said.data is None else FACTS[said.data].train_rows
+    records = known if said.records is None else checks.at_least("records", said.records, 1)
+    if records is None:
+        raise InputError("no records given; add --records, or --counts of each agent")
+    agents = default if agents is None else agents
+    if agents > records:
+        raise InputError(
+            f"{agents} agents cannot share {records} records; ask for at most {records}"
+        )
+    return tuple(records // agents + (agent < records % agents) for agent in range(agents))
+
+
+def whole_numbers(option: str, text: str) -> tuple[int, ...]:
+    """Return the whole numbers above 0 in a text such as 10,50,200."""
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isdecimal() and part.isascii() and len(part) < 20 for part in parts):
+        raise InputError(f"--{option} is {text!r}; give whole numbers with commas, as in 10,50,200")
+    return tuple(checks.at_least(option, int(part), 1) for part in parts)

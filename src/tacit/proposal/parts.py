@@ -1,0 +1,288 @@
+"""The parts of a proposal: what is public of records, problem, method, budget and network."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal, Self
+
+import numpy as np
+from pydantic import model_validator
+
+from tacit import checks
+from tacit.algorithms import Value
+from tacit.errors import InputError
+from tacit.network import Graph, Mixing, Walk, metropolis
+from tacit.privacy import (
+    Adjacency,
+    Messages,
+    Observer,
+    Sum,
+    Terms,
+    relation_named,
+)
+from tacit.problems import (
+    Loss,
+    Problem,
+    Structured,
+    constraint_named,
+    default_loss,
+    fused_lasso,
+    generalised_lasso,
+    lasso,
+    loss_named,
+    regulariser_named,
+    sparse_rows,
+)
+from tacit.proposal.document import Extended, Part
+from tacit.tables import Bounds, Categories, Numeric
+from tacit.typing import Task
+
+StructureName = Literal["lasso", "fused-lasso", "generalized-lasso"]
+GraphSource = Literal["chain", "given", "test", "private"]
+
+
+class Named(Part):
+    """A loss, regulariser or constraint: a name with numbers, as in `elastic:1e-3,1e-2`."""
+
+    name: str
+    numbers: tuple[float, ...]
+
+    @classmethod
+    def parse(cls, what: str, text: str) -> Named:
+        """Return what a text such as `l2:1e-6` says.
+
+        Raises
+        ------
+        InputError
+            If what stands after the colon are no numbers.
+        """
+        name, colon, rest = text.partition(":")
+        try:
+            numbers = tuple(float(part) for part in rest.split(",")) if colon else ()
+        except ValueError as error:
+            raise InputError(
+                f"{what} is {text!r}; after the colon come numbers, as in {name}:0.1"
+            ) from error
+        if not all(math.isfinite(number) for number in numbers):
+            raise InputError(f"{what} is {text!r}; its numbers must be finite")
+        return cls(name=name, numbers=numbers)
+
+    def __str__(self) -> str:
+        if not self.numbers:
+            return self.name
+        return f"{self.name}:{','.join(_plain(number) for number in self.numbers)}"
+
+
+NONE = Named(name="none", numbers=())
+
+
+class Column(Part):
+    """What is public of one column of a table: a range, or the list of its values."""
+
+    name: str
+    range: tuple[float, float] | None
+    values: tuple[str, ...] | None
+
+    @property
+    def fact(self) -> Numeric | Categories:
+        """The range or the list, checked."""
+        if self.range is not None and self.values is None:
+            return Numeric(*self.range)
+        if self.values is not None and self.range is None:
+            return Categories(self.values)
+        raise InputError(f"column {self.name!r} needs either a range or values")
+
+
+class TableFacts(Part):
+    """What is public of a table: the content of its bounds file."""
+
+    source: Literal["public", "data"]
+    target: Column
+    columns: tuple[Column, ...]
+    ignored: tuple[str, ...]
+
+    @classmethod
+    def of(cls, bounds: Bounds) -> TableFacts:
+        """Return the facts that a bounds file states."""
+        columns = tuple(_column(name, fact) for name, fact in bounds.columns.items())
+        target = _column(bounds.target_name, bounds.target)
+        return cls(source=bounds.origin, target=target, columns=columns, ignored=bounds.ignored)
+
+    @property
+    def bounds(self) -> Bounds:
+        """The bounds, checked."""
+        columns = {column.name: column.fact for column in self.columns}
+        if len(columns) < len(self.columns):
+            raise InputError("a column is described twice; give each one place")
+        return Bounds(self.source, self.target.name, self.target.fact, columns, self.ignored)
+
+
+class DataFacts(Part):
+    """What is public of the records, whose counts stand beside it.
+
+    Attributes
+    ----------
+    columns
+        Encoded columns: the coordinates of a record.
+    record_norm
+        R: packing enforces |x|_2 <= R.
+    table
+        The bounds of a user's table; None for a data set and for bare numbers.
+    """
+
+    name: str
+    task: Task
+    classes: int | None
+    columns: int
+    record_norm: float
+    table: TableFacts | None
+
+    @model_validator(mode="after")
+    def _in_range(self) -> Self:
+        checks.at_least("columns", self.columns, 1)
+        checks.positive("record-norm", self.record_norm)
+        if (self.task == "regression") != (self.classes is None):
+            raise InputError(f"a {self.task} target has classes {self.classes}; that cannot be")
+        if self.classes is not None:
+            least = 3 if self.task == "multiclass" else 2
+            checks.at_least("classes", self.classes, least)
+        if self.table is not None:
+            self.table.bounds  # noqa: B018 - checked
+        return self
+
+    def loss(self, named: Named | None) -> tuple[Named, Loss]:
+        """Return a loss that suits the targets, the first of the table if none is named."""
+        chosen = named or Named(name=default_loss(self.task), numbers=())
+        return chosen, loss_named(chosen.name, chosen.numbers, self.task, self.classes)
+
+
+class Structure(Part):
+    """weight |A x|_1 + ridge |x|^2 / 2 with A from a graph of the columns or given by its rows.
+
+    Attributes
+    ----------
+    edges
+        Of the fused lasso: pairs of encoded columns.
+    rows
+        Of the generalised lasso: the rows of A, a number for each encoded column.
+    source
+        Where edges or rows come from; "private" makes every certificate conditional.
+    """
+
+    name: StructureName
+    weight: float
+    ridge: float
+    edges: tuple[tuple[int, int], ...]
+    rows: tuple[tuple[float, ...], ...]
+    source: GraphSource
+
+    def structured(self, loss: Loss, columns: int) -> Structured:
+        """Return the structured problem on so many encoded columns."""
+        if self.name == "lasso":
+            return lasso(loss, columns, weight=self.weight, ridge=self.ridge)
+        if self.name == "fused-lasso":
+            edges = np.array(self.edges, dtype=int).reshape(-1, 2)
+            return fused_lasso(loss, edges, columns, weight=self.weight, ridge=self.ridge)
+        if any(len(row) != columns for row in self.rows):
+            raise InputError(f"a row of A has not {columns} numbers, one for each encoded column")
+        rows = sparse_rows(np.array(self.rows, dtype=float).reshape(-1, columns))
+        return generalised_lasso(loss, rows, weight=self.weight, ridge=self.ridge)
+
+
+class Chosen(Part):
+    """A method by name, with the value of each of its own options."""
+
+    name: str
+    options: dict[str, Value]
+
+
+class Budget(Part):
+    """The terms of a run as names and numbers; see `tacit.privacy.Terms`."""
+
+    epsilon: Extended
+    delta: float
+    relation: str
+    unit: Literal["record", "agent"]
+    observer: Literal["messages", "sum"]
+    colluders: int
+
+    @property
+    def terms(self) -> Terms:
+        """The terms, checked."""
+        observer: Observer = Messages()
+        if self.observer == "sum":
+            observer = Sum(self.colluders)
+        elif self.colluders:
+            raise InputError("colluders are counted for the observer sum only; give 0")
+        adjacency = Adjacency(relation_named(self.relation), self.unit)
+        return Terms(self.epsilon, self.delta, adjacency, observer)
+
+
+class Connection(Part):
+    """Who may talk to whom, as content: edges, and on a relay the agents that hold the token.
+
+    Attributes
+    ----------
+    name, walk
+        What it was asked for as, for people.
+    holders
+        On a relay the agent of each hop; None in gossip, which mixes with Metropolis weights.
+    cap
+        On a relay the most answers that an agent gives; None for no limit.
+    """
+
+    name: str
+    edges: tuple[tuple[int, int], ...]
+    walk: str | None
+    holders: tuple[int, ...] | None
+    cap: int | None
+
+    def network(self, agents: int) -> Mixing | Walk:
+        """Return the network of so many agents, checked."""
+        graph = Graph(agents, np.array(self.edges, dtype=int).reshape(-1, 2))
+        if self.holders is None:
+            return metropolis(graph)
+        return Walk(graph, np.array(self.holders), self.cap)
+
+
+def problem_of(
+    loss: Loss,
+    regulariser: Named,
+    constraint: Named,
+    structure: Structure | None,
+    columns: int,
+) -> Problem:
+    """Return the problem; the regulariser of a structure is its own.
+
+    Raises
+    ------
+    InputError
+        If a name or number is not in the tables, or a structure comes with a regulariser or a
+        constraint besides.
+    """
+    plain = Problem(
+        loss,
+        regulariser_named(regulariser.name, regulariser.numbers),
+        constraint_named(constraint.name, constraint.numbers),
+    )
+    if structure is None:
+        return plain
+    if regulariser.name != "none" or constraint.name != "none":
+        raise InputError(
+            "a structure has its own weights and comes without a constraint; leave regulariser and "
+            "constraint out"
+        )
+    return structure.structured(loss, columns).composed
+
+
+def _column(name: str, fact: Numeric | Categories) -> Column:
+    if isinstance(fact, Numeric):
+        return Column(name=name, range=(float(fact.minimum), float(fact.maximum)), values=None)
+    return Column(name=name, range=None, values=fact.values)
+
+
+def _plain(number: float) -> str:
+    """Return a number in its shortest form, exponents without leading zeros."""
+    text = repr(number).removesuffix(".0")
+    base, exponent, power = text.partition("e")
+    return f"{base}e{int(power)}" if exponent else text

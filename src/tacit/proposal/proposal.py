@@ -1,0 +1,193 @@
+"""The proposal: everything public about a run, and the only road from names to a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar, Literal, Self
+
+from pydantic import model_validator
+
+from tacit import checks
+from tacit.algorithms import METHODS, Composition, Method, Setting, check_options, method_named
+from tacit.engine.plan import Plan, check_size, plan
+from tacit.errors import InputError
+from tacit.privacy import Terms
+from tacit.problems import Problem, facts_from
+from tacit.proposal.document import Document, Extended
+from tacit.proposal.parts import Budget, Chosen, Connection, DataFacts, Named, Structure, problem_of
+from tacit.spec import Spec
+
+
+class Proposal(Document):
+    """Everything public about a run: frozen, checked, and the same bytes everywhere.
+
+    A proposal is data and never code. Whoever receives one derives the rest (bounds, scales,
+    ledger, certificate) with `plan` and believes nothing that can be derived.
+
+    Attributes
+    ----------
+    data
+        What is public of the records.
+    counts
+        m_i: how many records each agent has.
+    split_seed
+        Public seed of the split into training and test records and of the dealing out.
+    loss, regulariser, constraint
+        The problem. With a structure, regulariser and constraint are "none".
+    clip
+        Bound on the norm of a record's coefficient; may be infinite where nothing is noised.
+    structure
+        None, or the structure of the weights.
+    method
+        The method with all of its own options.
+    budget
+        Epsilon, delta, relation, unit, observer.
+    network
+        None for a star with an aggregator.
+
+    Raises
+    ------
+    InputError
+        If a value is of another type or out of range, or two contradict each other; the message is
+        one line and says how to mend it.
+
+    Notes
+    -----
+    **Guarantee.** A proposal holds no record and is made without one. Its certificate is that of
+    `plan`, which derives sensitivity, scales and ledger from the same values that its digest
+    covers.
+    """
+
+    FORMAT: ClassVar[str] = "tacit.proposal"
+    VERSION: ClassVar[int] = 1
+
+    data: DataFacts
+    counts: tuple[int, ...]
+    split_seed: int
+    loss: Named
+    clip: Extended
+    regulariser: Named
+    constraint: Named
+    structure: Structure | None
+    method: Chosen
+    budget: Budget
+    rounds: int
+    precision: Literal["float32", "float64"]
+    network: Connection | None
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        checks.at_least("rounds", self.rounds, 1)
+        checks.positive("clip", self.clip, allow_infinity=True)
+        check_seed("split-seed", self.split_seed)
+        check_size(self.rounds, len(self.counts))
+        terms, problem, facts = self.terms, self.problem, self.facts
+        if ":" not in self.method.name:  # else a method of one's own, which no table here knows
+            method_named(self.method.name)
+            self._check_method(METHODS[self.method.name], terms, problem, facts)
+        return self
+
+    def _check_method(self, method: Method, terms: Terms, problem: Problem, facts: Spec) -> None:
+        """Raise unless the method has these options and suits structure and network."""
+        name, options = self.method.name, self.method.options
+        check_options(name, method, options)
+        missing = [one.title for one in method.options if one.name not in options]
+        if missing:
+            raise InputError(f"{name} has the option {missing[0]}, and no value is given for it")
+        structured = self.structure is not None
+        if structured and method.structure is None:
+            raise InputError(f"{name} knows no structure; change the structure or the method")
+        if not structured and method.structure == "required":
+            raise InputError(f"{name} solves problems with a structure; give one")
+        if (method.network is None) != (self.network is None):
+            needs = f"runs on a network ({method.network})" if method.network else "runs on a star"
+            raise InputError(f"{name} {needs}; change the network or the method")
+        setting = Setting(
+            problem=problem, facts=facts, clip=self.clip, terms=terms, rounds=self.rounds,
+            options=options,
+        )  # fmt: skip
+        method.build(setting).algorithm.questions(self.rounds)
+
+    @property
+    def terms(self) -> Terms:
+        """The privacy terms."""
+        return self.budget.terms
+
+    @property
+    def problem(self) -> Problem:
+        """The problem: loss, regulariser or structure, constraint."""
+        loss = self.data.loss(self.loss)[1]
+        return problem_of(
+            loss, self.regulariser, self.constraint, self.structure, self.data.columns
+        )
+
+    @property
+    def facts(self) -> Spec:
+        """The public facts that planning starts from."""
+        return facts_from(
+            self.problem,
+            self.counts,
+            features=self.data.columns,
+            record_norm=self.data.record_norm,
+            clip=self.clip,
+        )
+
+    def composition(self, methods: Mapping[str, Method] = METHODS) -> Composition:
+        """Return the algorithm with its questions.
+
+        Parameters
+        ----------
+        methods
+            The table that names are looked up in: that of the library, or one with methods of your
+            own beside them. A proposal never brings code along.
+
+        Raises
+        ------
+        InputError
+            If the method is not in the table.
+        """
+        method = method_named(self.method.name, methods)
+        return method.build(
+            Setting(
+                problem=self.problem, facts=self.facts, clip=self.clip, terms=self.terms,
+                rounds=self.rounds, options=dict(self.method.options),
+            )
+        )  # fmt: skip
+
+    def plan(self, methods: Mapping[str, Method] = METHODS) -> Plan:
+        """Return the plan: schedules, noise scales, ledger and certificate.
+
+        Raises
+        ------
+        InputError
+            If the method is not in the table `methods`, or no such plan exists
+            (`tacit.engine.plan`).
+
+        Notes
+        -----
+        **Guarantee.** That of `tacit.plan`; nothing but this proposal goes into it.
+        """
+        algorithm, oracles = self.composition(methods)
+        network = None if self.network is None else self.network.network(len(self.counts))
+        return plan(
+            self.facts,
+            algorithm,
+            oracles,
+            self.terms,
+            rounds=self.rounds,
+            precision=self.precision,
+            network=network,
+        )
+
+    @property
+    def conditional(self) -> bool:
+        """Whether bounds or graph were taken from the records: every certificate rests on that."""
+        table = self.data.table
+        filled_in = table is not None and table.source == "data"
+        return filled_in or (self.structure is not None and self.structure.source == "private")
+
+
+def check_seed(name: str, seed: int) -> None:
+    """Raise `InputError` unless the seed fits the generators: 0 to 2^63 - 1."""
+    if not 0 <= seed < 2**63:
+        raise InputError(f"{name} is {seed}; it must be a whole number from 0 to 2^63 - 1")
