@@ -10,8 +10,13 @@ import typer
 from tacit import checks, power
 from tacit.cli.interrupt import interruptible
 from tacit.cli.output import emit, error_line, one_of
+from tacit.cli.paths import path, read_text
+from tacit.errors import InputError
+from tacit.power.flow import carried_out
 from tacit.power.page import save_grid
+from tacit.power.proposal import GridProposal
 from tacit.power.results import GridStudy, grid_results
+from tacit.power.zones import BUILT_IN
 from tacit.proposal import check_seed
 from tacit.report import check_out
 
@@ -19,26 +24,39 @@ from tacit.report import check_out
 def grid(  # noqa: PLR0913, PLR0917 - one parameter per option
     case: Annotated[str, typer.Argument(help="case14, case118, or a MATPOWER .m file.")],
     beta: Annotated[
-        float,
+        float | None,
         typer.Option(
             help="How far one demand (active or reactive, of one bus) may change unnoticed: not a "
             "fraction of it but per unit, so 0.01 is 1 MW where baseMVA is 100."
         ),
-    ],
-    epsilon: Annotated[float, typer.Option(help="Total budget; inf for a run without noise.")],
-    delta: Annotated[float, typer.Option(help="Total budget; below 1/(number of demands).")],
-    rounds: Annotated[int, typer.Option(help="How often zones exchange tie variables.")],
+    ] = None,
+    epsilon: Annotated[
+        float | None, typer.Option(help="Total budget; inf for a run without noise.")
+    ] = None,
+    delta: Annotated[
+        float | None, typer.Option(help="Total budget; below 1/(number of demands).")
+    ] = None,
+    rounds: Annotated[
+        int | None, typer.Option(help="How often zones exchange tie variables.")
+    ] = None,
+    proposal: Annotated[
+        Path | None,
+        typer.Option(parser=path, help="A proposal.json of a report, in place of the options."),
+    ] = None,
     zones: Annotated[
         str | None,
         typer.Option(
             help="How many, or a file: a zone per line, as 1-5, 7. If not given: built in "
-            "for case14 and case118, else 3."
+            f"for {' and '.join(BUILT_IN)}, else 3."
         ),
     ] = None,
     question: Annotated[
-        str, typer.Option(help="demand (asked once), residual or gradient.")
-    ] = "demand",
-    local_updates: Annotated[int, typer.Option(help="Local updates per round.")] = 1,
+        str | None,
+        typer.Option(help=f"{', '.join(power.QUESTIONS)}; {power.DEFAULT_QUESTION} if not given."),
+    ] = None,
+    local_updates: Annotated[
+        int | None, typer.Option(help="Local updates per round; 1 if not given.")
+    ] = None,
     seed: Annotated[
         int | None, typer.Option(help="Of the noise: then the run is a reproduction, not private.")
     ] = None,
@@ -51,40 +69,76 @@ def grid(  # noqa: PLR0913, PLR0917 - one parameter per option
     json: Annotated[bool, typer.Option("--json", help="One JSON object, nothing else.")] = False,
 ) -> None:
     """Agree on the state of a power network among zones that keep their demand private."""
-    asked = {"beta": beta, "epsilon": epsilon, "delta": delta, "rounds": rounds, "seed": seed,
-             "question": question, "updates": local_updates}  # fmt: skip
-    _check(asked, out, force=force)
-    study = interruptible(lambda: _solved(case, zones, asked, oracle=oracle_metrics))
+    given = {
+        "beta": beta,
+        "epsilon": epsilon,
+        "delta": delta,
+        "rounds": rounds,
+        "zones": zones,
+        "question": question,
+        "local-updates": local_updates,
+    }
+    if seed is not None:
+        check_seed("seed", seed)
+    if out is not None:
+        check_out(out, force=force)
+    if proposal is None:
+        _check(given)
+    else:
+        _refuse_beside_proposal(given)
+    study = interruptible(lambda: _solved(case, given, proposal, seed=seed, oracle=oracle_metrics))
     for warning in study.warnings:
         error_line(warning, kind="warning: ")
     _deliver(study, out, force=force, json=json)
 
 
-def _check(asked: dict[str, Any], out: Path | None, *, force: bool) -> None:
+def _check(given: dict[str, Any]) -> None:
     """Raise unless everything that needs no case is in order."""
-    one_of("--question", asked["question"], power.QUESTIONS)
-    checks.positive("beta", asked["beta"])
-    checks.positive("epsilon", asked["epsilon"], allow_infinity=True)
-    checks.delta(asked["delta"])
-    checks.at_least("rounds", asked["rounds"], 1)
-    checks.at_least("local-updates", asked["updates"], 1)
-    if asked["seed"] is not None:
-        check_seed("seed", asked["seed"])
-    if out is not None:
-        check_out(out, force=force)
+    for name in ("beta", "epsilon", "delta", "rounds"):
+        if given[name] is None:
+            raise InputError(f"no {name} is given; add --{name}, or --proposal FILE, which says it")
+    one_of("--question", given["question"] or power.DEFAULT_QUESTION, power.QUESTIONS)
+    checks.positive("beta", given["beta"])
+    checks.positive("epsilon", given["epsilon"], allow_infinity=True)
+    checks.delta(given["delta"])
+    checks.at_least("rounds", given["rounds"], 1)
+    if given["local-updates"] is not None:
+        checks.at_least("local-updates", given["local-updates"], 1)
 
 
-def _solved(case: str, zones: str | None, asked: dict[str, Any], *, oracle: bool) -> GridStudy:
+def _refuse_beside_proposal(given: dict[str, Any]) -> None:
+    also = [name for name, value in given.items() if value is not None]
+    if also:
+        raise InputError(
+            f"--{also[0]} is given with a proposal, which says everything public about the run; "
+            "leave it out"
+        )
 
+
+def _solved(
+    case: str, given: dict[str, Any], file: Path | None, *, seed: int | None, oracle: bool
+) -> GridStudy:
     network = power.network(power.chosen_case(case))
     relaxation = power.relax(network)
-    made = power.chosen_zones(network, zones)
-    prepared = power.grid(relaxation, made)
+    if file is None:
+        prepared = power.grid(relaxation, power.chosen_zones(network, given["zones"]))
+        settings = power.Settings(
+            given["question"] or power.DEFAULT_QUESTION,
+            given["rounds"],
+            given["local-updates"] or 1,
+        )
+        budget = {name: given[name] for name in ("beta", "epsilon", "delta")}
+        proposal = GridProposal.of(prepared, settings, **budget)
+    else:
+        proposal = GridProposal.from_json(read_text(file))
+        if len(proposal.zones) != network.buses:
+            raise InputError(
+                f"the proposal is for {len(proposal.zones)} buses, {case} has {network.buses}; "
+                "name the case it was made for"
+            )
+        prepared = power.grid(relaxation, proposal.partition(network))
     optimum = power.central(relaxation, relaxation.demand)
-    settings = power.Settings(asked["question"], asked["rounds"], asked["updates"])
-    budget = {name: asked[name] for name in ("beta", "epsilon", "delta", "seed")}
-    flow = power.solve_privately(prepared, settings, **budget)
-    return GridStudy(case, flow, optimum, oracle)
+    return GridStudy(case, carried_out(prepared, proposal, seed=seed), optimum, oracle)
 
 
 def _deliver(study: GridStudy, out: Path | None, *, force: bool, json: bool) -> None:

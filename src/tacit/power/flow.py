@@ -13,7 +13,8 @@ from jaxtyping import Float
 
 from tacit.engine import Run, run
 from tacit.errors import InputError, TacitError
-from tacit.power.agents import Grid, Settings, plan_grid
+from tacit.power.agents import Grid, Settings
+from tacit.power.proposal import GridProposal
 from tacit.typing import HostArray
 
 
@@ -23,9 +24,8 @@ class Flow:
 
     Attributes
     ----------
-    grid, settings, beta, run
-        What was run, how, how far one demand may move (per unit), and the run with its
-        certificate.
+    grid, proposal, run
+        What was run, how, and the run with its certificate.
     consensus_residual
         `(T,)`: after each round, the norm of all differences between a zone's variable and its
         average, divided by the norm of the averages.
@@ -41,13 +41,22 @@ class Flow:
     """
 
     grid: Grid
-    settings: Settings
-    beta: float
+    proposal: GridProposal
     run: Run
     consensus_residual: Float[HostArray, " T"]
     violation: Float[HostArray, " T"]
     objective: Float[HostArray, " T"]
     noise: Float[HostArray, " T"]
+
+    @property
+    def settings(self) -> Settings:
+        """How the run was made."""
+        return self.proposal.settings
+
+    @property
+    def beta(self) -> float:
+        """How far one demand may change unnoticed, per unit."""
+        return self.proposal.beta
 
     @property
     def state(self) -> Float[HostArray, " n"]:
@@ -66,12 +75,26 @@ def solve_privately(
 ) -> Flow:
     """Plan and run power flow among zones; epsilon may be infinite, for a run without noise.
 
+    The plan is that of the `GridProposal` of these settings.
+
     Raises
     ------
     InputError
         If a number is out of range, or if the cone solver fails in a zone.
     """
-    planned = plan_grid(made, settings, beta=beta, epsilon=epsilon, delta=delta)
+    proposal = GridProposal.of(made, settings, beta=beta, epsilon=epsilon, delta=delta)
+    return carried_out(made, proposal, seed=seed)
+
+
+def carried_out(made: Grid, proposal: GridProposal, *, seed: int | None) -> Flow:
+    """Return the run of a proposal on the grid that it was made for.
+
+    Raises
+    ------
+    InputError
+        If the grid is another one, or if the cone solver fails in a zone.
+    """
+    planned = proposal.plan(made)
     keep = frozenset({"models", "messages"})
     try:
         with _unlogged():
@@ -88,13 +111,12 @@ def solve_privately(
     relaxation = made.relaxation
     return Flow(
         grid=made,
-        settings=settings,
-        beta=beta,
+        proposal=proposal,
         run=done,
         consensus_residual=_residual(made, states, np.asarray(done.trace.messages)),
         violation=np.array([relaxation.violation(x) for x in states]),
         objective=np.array([relaxation.objective(x, relaxation.demand) for x in states]),
-        noise=_noise(made, settings, done),
+        noise=_noise(made, proposal.settings, done),
     )
 
 

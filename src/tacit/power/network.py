@@ -111,7 +111,7 @@ def network(case: Case) -> Network:
         limit=np.where(branch[:, 5] == 0, np.inf, branch[:, 5] / case.base_mva),
         angle=_angles(branch),
     )
-    _check(built)
+    check_network(built)
     return built
 
 
@@ -138,7 +138,8 @@ def _angles(branch: HostArray) -> HostArray:
     return np.stack([low, high], axis=1)
 
 
-def _check(built: Network) -> None:
+def check_network(built: Network) -> None:
+    """Raise `DataError` unless the network is one piece and its numbers make sense."""
     where = built.name
     if (
         not built.lines

@@ -38,7 +38,7 @@ _UNPROTECTED = (
 
 
 def save_grid(study: GridStudy, out: Path, *, force: bool) -> None:
-    """Write results.json, plan.json, state.json and report.html into the folder `out`.
+    """Write proposal, plan, results, state and report.html into the folder `out`.
 
     `state.json` holds the released state of the network: a function of noised answers.
 
@@ -51,6 +51,7 @@ def save_grid(study: GridStudy, out: Path, *, force: bool) -> None:
     results = {**grid_results(study, out), "curves": grid_curves(study)}
     texts = {
         "results.json": json_text(results),
+        "proposal.json": study.flow.proposal.to_json() + "\n",
         "plan.json": json_text(strict({**plan.to_dict(), "digest": plan.digest})),
         "state.json": json_text(strict(_state(study))),
         "report.html": grid_page(study),

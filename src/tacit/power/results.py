@@ -80,6 +80,7 @@ def grid_results(study: GridStudy, out: Path | None) -> dict[str, Any]:
         "seconds": flow.run.seconds,
         "out": None if out is None else str(out),
         "warnings": study.warnings,
+        "proposal": study.flow.proposal.digest,
         "plan": flow.run.plan.digest,
         "version": tacit.__version__,
     }

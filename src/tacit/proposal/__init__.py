@@ -1,7 +1,7 @@
 """From what a person says to a plan: the proposal, and the only road from names to methods."""
 
 from tacit.proposal.connection import DEFAULT_NETWORK, Wanted
-from tacit.proposal.document import Document, Part
+from tacit.proposal.document import Document, Extended, Part
 from tacit.proposal.parts import (
     NONE,
     Budget,
@@ -30,6 +30,7 @@ __all__ = [
     "Connection",
     "DataFacts",
     "Document",
+    "Extended",
     "Named",
     "Part",
     "Proposal",

@@ -12,6 +12,7 @@ import math
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -28,14 +29,21 @@ else:
     ModelMetaclass = type(BaseModel)
 
 INFINITY = "infinity"
+_INFINITE = {INFINITY: math.inf, f"-{INFINITY}": -math.inf}
 
 
 def _from_text(value: Any) -> Any:
-    return math.inf if value == INFINITY else value
+    return _INFINITE.get(value, value) if isinstance(value, str) else value
 
 
 def _to_text(value: float) -> float | str:
-    return INFINITY if math.isinf(value) else value
+    return next((text for text, number in _INFINITE.items() if number == value), value)
+
+
+def _no_nan(value: float) -> float:
+    if math.isnan(value):
+        raise InputError("a value is NaN; give a number")
+    return value
 
 
 # a number that may be infinite
@@ -43,6 +51,7 @@ Extended = Annotated[
     float,
     Field(allow_inf_nan=True),
     BeforeValidator(_from_text),
+    AfterValidator(_no_nan),
     PlainSerializer(_to_text, return_type=float | str, when_used="json"),
 ]
 

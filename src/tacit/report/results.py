@@ -63,6 +63,21 @@ def curves(training: Training) -> dict[str, list[float]]:
     return values
 
 
+def curves_text(shown: dict[str, list[float]]) -> str:
+    """Return `curves` as CSV, a line for each round.
+
+    Examples
+    --------
+    >>> print(curves_text({"test_error": [0.5, 0.25]}), end="")
+    round,test_error
+    1,0.5
+    2,0.25
+    """
+    rows = zip(*shown.values(), strict=True)
+    lines = [",".join([str(number), *map(repr, row)]) for number, row in enumerate(rows, start=1)]
+    return "\n".join([",".join(["round", *shown]), *lines]) + "\n"
+
+
 _CERTIFIED = (
     "epsilon", "delta", "mu", "relation", "unit", "record", "observer", "trust", "reproduction",
     "attacker_tpr", "conditions",

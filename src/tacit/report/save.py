@@ -8,12 +8,12 @@ from tacit.models import model_text
 from tacit.report.folder import check_out, write_folder
 from tacit.report.html import page
 from tacit.report.oracle import oracle_metrics
-from tacit.report.results import curves, results
+from tacit.report.results import curves, curves_text, results
 from tacit.report.strict import json_text, strict
 from tacit.training import Training, released
 
-FILES = ("results.json", "plan.json", "model.json", "report.html")
-ORACLE = "oracle_metrics.json"
+FILES = ("results.json", "proposal.json", "plan.json", "model.json", "report.html")
+ORACLE, CURVES = "oracle_metrics.json", "curves.csv"
 
 
 def write_report(training: Training, folder: Path) -> None:
@@ -22,10 +22,10 @@ def write_report(training: Training, folder: Path) -> None:
 
 
 def save(training: Training, out: Path, *, force: bool, oracle: bool = False) -> None:
-    """Write results.json, plan.json, model.json and report.html into the folder `out`.
+    """Write `FILES` into the folder `out`, and `CURVES` where test metrics may be shown.
 
     They are written whole or not at all, see `write_folder`. With `force` only these files are
-    replaced, and an oracle_metrics.json of an earlier report goes.
+    replaced, and what an earlier report wrote besides goes.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ def save(training: Training, out: Path, *, force: bool, oracle: bool = False) ->
     texts = _texts(training, out)
     if oracle:
         texts[ORACLE] = json_text(oracle_metrics(training))
-    write_folder(texts, out, force=force, gone=(ORACLE,))
+    write_folder(texts, out, force=force, gone=(ORACLE, CURVES))
 
 
 def _texts(training: Training, out: Path) -> dict[str, str]:
@@ -49,9 +49,12 @@ def _texts(training: Training, out: Path) -> dict[str, str]:
     # the plan's own certificate knows neither conditions nor whether a seed was given
     certificate = training.certificate.to_dict()
     plan = {**training.plan.to_dict(), "certificate": certificate, "digest": training.plan.digest}
+    shown = curves(training)
     return {
-        "results.json": json_text({**values, "curves": curves(training)}),
+        "results.json": json_text({**values, "curves": shown}),
+        "proposal.json": training.proposal.to_json() + "\n",
         "plan.json": json_text(strict(plan)),
         "model.json": model_text(released(training)),
+        **({CURVES: curves_text(shown)} if shown else {}),
         "report.html": page(training),
     }
