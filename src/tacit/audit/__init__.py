@@ -3,6 +3,7 @@
 from tacit.audit.affine import pairwise_mu_affine
 from tacit.audit.audit import AuditReport, audit, null_attacks
 from tacit.audit.canary import Canary, canary, opened
+from tacit.audit.conformance import Conformance, Law, check_method, check_oracle
 from tacit.audit.faults import Fault, fault_named, plant
 from tacit.audit.likelihood import LowerBound, log_likelihood_ratio, lower_bound
 from tacit.audit.pairwise import Pairwise, pairwise_mu
@@ -14,8 +15,10 @@ from tacit.audit.sampled import EpsilonBound, audit_sampled, epsilon_lower_bound
 __all__ = [
     "AuditReport",
     "Canary",
+    "Conformance",
     "EpsilonBound",
     "Fault",
+    "Law",
     "LowerBound",
     "Pairwise",
     "ReplayReport",
@@ -24,6 +27,8 @@ __all__ = [
     "audit_perturbed",
     "audit_sampled",
     "canary",
+    "check_method",
+    "check_oracle",
     "epsilon_lower_bound",
     "fault_named",
     "log_likelihood_ratio",

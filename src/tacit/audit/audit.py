@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
@@ -13,36 +13,40 @@ import numpy as np
 from jaxtyping import Float
 
 from tacit import checks
-from tacit.algorithms import Algorithm, Composition, Value, method_named
+from tacit.algorithms import Value
 from tacit.audit.canary import Canary, canary, opened
 from tacit.audit.faults import BothAnswers, Fault, Subject, plant
 from tacit.audit.likelihood import LowerBound, log_likelihood_ratio, lower_bound
 from tacit.audit.replay import ReplayReport, replay
 from tacit.audit.residuals import ResidualReport, residual_report
+from tacit.audit.subject import (
+    AGENTS,
+    FEATURES,
+    RECORDS,
+    Case,
+    Maker,
+    composition_of,
+    method_of,
+    name_of,
+    planned,
+)
 from tacit.engine import simulate
 from tacit.engine.door import Live, Pair, Rival
-from tacit.engine.plan import Plan, plan
+from tacit.engine.plan import Plan
 from tacit.engine.program import Program
 from tacit.engine.transcript import Trace
 from tacit.engine.wiring import Network
 from tacit.errors import InputError
-from tacit.network import Walk
 from tacit.oracles import Oracle
-from tacit.privacy import Adjacency, Messages, Observer, ReplaceOne, Terms, epsilon_of
-from tacit.problems import Problem, Shards
-from tacit.proposal import NONE, DataFacts, Proposal, Request, Wanted, propose
+from tacit.privacy import Messages, Observer, epsilon_of
+from tacit.problems import Shards
 from tacit.typing import Array, HostArray, Key
 
 LEVEL = 1e-3
 CONFIDENCE = 0.95
-ROUNDS = 10
-AGENTS, RECORDS, FEATURES = 3, 4, 5
 DELTA = 1e-5
 LEAST_MU, MOST_MU, MOST_RUNS = 1e-3, 100.0, 1_000_000
 Outcome = Literal["consistent", "violated"]
-
-
-Maker = Callable[[Problem], Algorithm | Composition]
 
 
 @dataclass(frozen=True)
@@ -145,15 +149,23 @@ def audit(  # noqa: PLR0913 - who is attacked, by whom, with what
         raise InputError(f"mu is {mu:g}; it must be between {LEAST_MU:g} and {MOST_MU:g}")
     if checks.at_least("runs", runs, 1) > MOST_RUNS:
         raise InputError(f"{runs} runs are more than memory holds; ask for at most {MOST_RUNS:,}")
-    pair, made = _prepared(algorithm, (mu, observer or Messages()), seed, network, options)
+    case = Case(
+        epsilon=float(epsilon_of(DELTA, mu)),
+        delta=DELTA,
+        observer=observer or Messages(),
+        network=network,
+        options=options or {},
+    )
+    refuse_without_mu(algorithm)
+    pair, made = prepared(algorithm, case, seed)
     if fault == "reused-noise" and made.rounds == 1:
         raise InputError(
             f"{algorithm} draws noise once, so none can be reused; choose another fault"
         )
     keys = jax.random.split(jax.random.key(seed), 3)
-    record = _recorded(made, pair, keys[0], fault)
+    record = recorded(made, pair, keys[0], fault)
     return AuditReport(
-        algorithm=algorithm if isinstance(algorithm, str) else algorithm.__name__,
+        algorithm=name_of(algorithm),
         fault=fault,
         claimed_mu=_claim(made),
         likelihood=_attack(made, pair, keys[1:], runs, fault),
@@ -169,108 +181,49 @@ def null_attacks(
 
     The two sides then follow one law, so a bound above 0 is a false alarm of the attack itself.
     """
-    pair, made = _prepared(algorithm, (mu, Messages()), seed)
+    refuse_without_mu(algorithm)
+    case = Case(epsilon=float(epsilon_of(DELTA, mu)), delta=DELTA)
+    pair, made = prepared(algorithm, case, seed)
     keys = jax.random.split(jax.random.key(seed), 2 * attacks * runs)
     ratios = _ratios(made, pair, pair.first, keys, None).reshape(attacks, 2, runs)
     return [lower_bound(first, second, confidence=CONFIDENCE) for first, second in ratios]
 
 
-def _prepared(
-    algorithm: str | Maker,
-    spending: tuple[float, Observer],
-    seed: int,
-    network: Network = None,
-    options: Mapping[str, Value] | None = None,
-) -> tuple[Canary, Plan]:
-    """Return the pair that saturates the algorithm's question, and the plan that is attacked."""
-    pair_for = partial(canary, agents=AGENTS, records=RECORDS, features=FEATURES, seed=seed)
-    if isinstance(algorithm, str):
-        proposal = _proposal(algorithm, spending, options or {})
-        composition, rounds = proposal.composition(), proposal.rounds
-        pair = pair_for(oracle=composition.oracles[0])
-        if network is None:
-            return pair, proposal.plan()
-        return pair, _plan(composition, pair, spending, rounds, network)
-    made = algorithm(pair_for().problem)
-    if not isinstance(made, Composition):
-        made = Composition(made, (pair_for().oracle,))
-    return (pair := _saturated(made.oracles, pair_for)), _plan(
-        made, pair, spending, ROUNDS, network
-    )
+def prepared(subject: str | Maker, case: Case, seed: int) -> tuple[Canary, Plan]:
+    """Return the pair that saturates the subject's question, and the plan that is attacked."""
+    return saturating(composition_of(subject).oracles, seed), planned(subject, case)
 
 
-def _proposal(
-    name: str, spending: tuple[float, Observer], options: Mapping[str, Value]
-) -> Proposal:
-    """Return the proposal of a named method on records like the canary's.
+def saturating(oracles: tuple[Oracle, ...], seed: int) -> Canary:
+    """Return the pair that saturates the first oracle for which one is known.
 
-    A method without aggregator runs by gossip on a path, or on a random walk on a ring.
+    Raises
+    ------
+    InputError
+        If none is known for any of them; for no oracles at all it is the gradient's.
     """
-    method = method_named(name)
-    for attribute, refusal in _NO_MU.items():
-        if getattr(method, attribute):
-            raise InputError(f"{name} {refusal}")
-    mu, observer = spending
-    relay = method.network == "relay"
-    wanted = Wanted()
-    if method.network is not None:
-        wanted = Wanted(network="ring" if relay else "path", walk="random" if relay else None)
-    request = Request(
-        epsilon=float(epsilon_of(DELTA, mu)),
-        delta=DELTA,
-        observer=observer,
-        algorithm=name,
-        regulariser=NONE,
-        clip=1.0,
-        rounds=ROUNDS * AGENTS if relay else min(ROUNDS, method.rounds),
-        options=options,
-        network=wanted,
-        precision="float64",
-    )
-    data = DataFacts(
-        name="canary", task="regression", classes=None, columns=FEATURES, record_norm=1.0,
-        table=None,
-    )  # fmt: skip
-    return propose(data, [RECORDS] * AGENTS, request)
-
-
-_NO_MU = {
-    "sampled": "answers on sampled batches, which have no mu to audit; use "
-    "tacit.audit.audit_sampled, which bounds epsilon",
-    "inside": "puts its noise inside an objective, which has no mu to audit; use "
-    "tacit.audit.audit_perturbed, which bounds epsilon",
-}
-
-
-def _plan(
-    composition: Composition,
-    pair: Canary,
-    spending: tuple[float, Observer],
-    rounds: int,
-    network: Network,
-) -> Plan:
-    hops = len(network.holders) if isinstance(network, Walk) else rounds
-    mu, observer = spending
-    terms = Terms(float(epsilon_of(DELTA, mu)), DELTA, Adjacency(ReplaceOne(), "record"), observer)
-    return plan(
-        pair.spec,
-        composition.algorithm,
-        composition.oracles,
-        terms,
-        rounds=hops,
-        precision="float64",
-        network=network,
-    )
-
-
-def _saturated(oracles: tuple[Oracle, ...], pair_for: Callable[..., Canary]) -> Canary:
-    """Return the pair that saturates the first question for which one is known."""
+    pair_for = partial(canary, agents=AGENTS, records=RECORDS, features=FEATURES, seed=seed)
     for oracle in oracles[:-1]:
         try:
             return pair_for(oracle=oracle)
         except InputError:
             continue
-    return pair_for(oracle=oracles[-1])
+    return pair_for(oracle=oracles[-1] if oracles else None)
+
+
+def refuse_without_mu(subject: str | Maker) -> None:
+    """Raise `InputError` unless the answers of a named method have a mu."""
+    method = method_of(subject)
+    if method is not None and method.sampled:
+        raise InputError(
+            f"{subject} answers on sampled batches, which have no mu to audit; use "
+            "tacit.audit.audit_sampled, which bounds epsilon"
+        )
+    if method is not None and method.inside:
+        raise InputError(
+            f"{subject} puts its noise inside an objective, which has no mu to audit; use "
+            "tacit.audit.audit_perturbed, which bounds epsilon"
+        )
 
 
 def _claim(made: Plan) -> float:
@@ -279,17 +232,17 @@ def _claim(made: Plan) -> float:
     return made.certificate.mu
 
 
-def _subject(made: Plan, key: Key, fault: Fault | None) -> tuple[Program, Subject]:
+def _faulty(made: Plan, key: Key, fault: Fault | None) -> tuple[Program, Subject]:
     program = made.program
     subject = plant(fault, program.algorithm, Live(program.oracles, program.mechanism, key))
     return dataclasses.replace(program, algorithm=subject.algorithm), subject
 
 
-def _recorded(
+def recorded(
     made: Plan, pair: Canary, key: Key, fault: Fault | None
 ) -> tuple[ReplayReport, ResidualReport]:
     """Replay and residuals of one run on the first data set."""
-    program, subject = _subject(made, key, fault)
+    program, subject = _faulty(made, key, fault)
     trace: Trace
     _, trace = simulate(
         program, subject.door, opened(pair.first), keep=frozenset({"answers", "messages"})

@@ -1,0 +1,320 @@
+"""The conformance kit: the laws that every method and every oracle must pass, as one call.
+
+    print(check_method(Mine))                    # a function from a problem to an algorithm
+    print(check_method("noisy-gradient"))        # or the name of a method
+    print(check_oracle(MyQuestion(loss, 1.0)))
+
+A check goes with a planted fault where one applies: a fault that it does not see counts as a
+violation, since the check then proves nothing.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from tacit.algorithms import StarAlgorithm, Value
+from tacit.audit.audit import audit, saturating
+from tacit.audit.canary import Canary, opened
+from tacit.audit.replay import replay
+from tacit.audit.search import largest_change
+from tacit.audit.subject import (
+    AGENTS,
+    FEATURES,
+    PROBLEM,
+    Case,
+    Maker,
+    composition_of,
+    method_of,
+    name_of,
+    planned,
+)
+from tacit.engine import Live, run, simulate
+from tacit.errors import InputError, PrivacyError
+from tacit.oracles import Oracle
+from tacit.privacy import Adjacency, ReplaceOne, ZeroOut
+from tacit.problems import Shards, minimise, pack
+from tacit.typing import HostArray
+
+Outcome = Literal["holds", "violated", "does not apply"]
+MU, EPSILON = 1.5, 2.0
+EQUAL = 1e-10
+# without noise: the share of the first gap that may be left, on all records and on batches
+CLOSE, CLOSE_ON_BATCHES = 0.01, 0.3
+RECORDS = 40  # of an agent, where convergence is looked at
+
+
+@dataclass(frozen=True)
+class Law:
+    """What became of one law; `seen` holds the numbers, or why it does not apply."""
+
+    name: str
+    outcome: Outcome
+    seen: str
+
+
+@dataclass(frozen=True)
+class Conformance:
+    """The laws of one subject."""
+
+    subject: str
+    laws: tuple[Law, ...]
+
+    @property
+    def violated(self) -> tuple[str, ...]:
+        """The names of the laws that are violated."""
+        return tuple(law.name for law in self.laws if law.outcome == "violated")
+
+    @property
+    def passes(self) -> bool:
+        """Whether no law is violated."""
+        return not self.violated
+
+    def __str__(self) -> str:
+        width = max(len(law.name) for law in self.laws)
+        rows = (f"  {law.name:<{width}}  {law.outcome:<14}  {law.seen}" for law in self.laws)
+        return "\n".join([f"{self.subject}: {'passes' if self.passes else 'fails'}", *rows])
+
+
+def check_method(
+    subject: str | Maker,
+    *,
+    runs: int = 300,
+    rounds: int = 200,
+    seed: int = 0,
+    options: Mapping[str, Value] | None = None,
+) -> Conformance:
+    """Return what becomes of the laws under a method.
+
+    Parameters
+    ----------
+    subject
+        The name of a method, or a function from a problem to an algorithm (which then asks for the
+        library's gradient) or to a `Composition` of an algorithm and its oracles.
+    runs
+        Runs on each of two data sets, for the likelihood ratio.
+    rounds
+        Rounds without noise after which the gap to the optimum must be a hundredth of the first one
+        (three tenths on batches).
+    options
+        Of a method by name.
+    """
+    case = Case(epsilon=EPSILON, options=options or {})
+    laws = (
+        _ledger(subject, case),
+        _determinism(subject, case),
+        _runtimes(subject, case),
+        *_attacked(subject, case, runs, seed),
+        _permutation(subject, case),
+        _convergence(subject, case, rounds),
+    )
+    return Conformance(name_of(subject), laws)
+
+
+def check_oracle(
+    oracle: Oracle,
+    *,
+    query: Callable[[jax.Array], object] | None = None,
+    trials: int = 2000,
+    seed: int = 0,
+) -> Conformance:
+    """Return what becomes of the law of sensitivity under an oracle, for each relation.
+
+    Parameters
+    ----------
+    query
+        From a vector of `FEATURES` numbers to a question; a `Point` if not given.
+    trials
+        Pairs of neighbouring data sets and questions that are tried, of many sizes.
+
+    Notes
+    -----
+    The search is a fault finder and no proof: the proof belongs in the oracle's **Guarantee**. The
+    planted fault are records four times as long as promised, which the same search must catch.
+    """
+    laws = tuple(
+        _sensitivity(oracle, Adjacency(relation, "record"), query, trials, seed)
+        for relation in (ReplaceOne(), ZeroOut())
+    )
+    return Conformance(type(oracle).__name__, laws)
+
+
+def _law(name: str, holds: bool, seen: str) -> Law:
+    return Law(name, "holds" if holds else "violated", seen)
+
+
+def _sensitivity(
+    oracle: Oracle,
+    adjacency: Adjacency,
+    query: Callable[[jax.Array], object] | None,
+    trials: int,
+    seed: int,
+) -> Law:
+    name = f"sensitivity, {adjacency.relation.name}"
+    honest, broken = (
+        largest_change(oracle, adjacency, query=query, length=length, trials=trials, seed=seed)
+        for length in (1.0, 4.0)
+    )
+    seen = f"reached {honest:.3f} of the bound; with records too long {broken:.3f}"
+    return _law(name, honest <= 1 + 1e-9 and broken > 1, seen)
+
+
+def _ledger(subject: str | Maker, case: Case) -> Law:
+    """Return whether the observed ledger is the planned one, and half the noise is refused."""
+    plan, shards = planned(subject, case), _records(case)
+    try:
+        run(plan, shards, runtime="simulate", seed=0)
+    except PrivacyError as error:
+        return _law("ledger", False, str(error))
+    program = dataclasses.replace(plan.program, scales=plan.program.scales / 2)
+    try:
+        run(dataclasses.replace(plan, program=program), shards, runtime="simulate", seed=0)
+    except PrivacyError:
+        return _law("ledger", True, "as planned; half the noise is refused")
+    return _law("ledger", False, "a program with half the planned noise was run")
+
+
+def _determinism(subject: str | Maker, case: Case) -> Law:
+    """Return whether the same seed gives the same bits, and another seed other ones."""
+    plan, shards = planned(subject, case), _records(case)
+    first, again, other = (
+        run(plan, shards, runtime="simulate", seed=seed).model for seed in (1, 1, 2)
+    )
+    same, differs = np.array_equal(first, again), not np.array_equal(first, other)
+    seen = "same bits with one seed, others with another" if same and differs else (
+        "the seed does not decide the run"
+    )  # fmt: skip
+    return _law("determinism", same and differs, seen)
+
+
+def _runtimes(subject: str | Maker, case: Case) -> Law:
+    plan, shards = planned(subject, case), _records(case)
+    vectorised = run(plan, shards, runtime="simulate", seed=1).model
+    serial = run(plan, shards, runtime="serial", seed=1).model
+    gap = _relative(vectorised, serial)
+    return _law("runtimes", gap <= EQUAL, f"simulate and serial differ by {gap:.1e}")
+
+
+def _attacked(subject: str | Maker, case: Case, runs: int, seed: int) -> list[Law]:
+    """Return the layers of the audit, and whether they see half the noise."""
+    method = method_of(subject)
+    if method is not None and method.inside:
+        why = "noise inside an objective: see audit_perturbed"
+        return [Law(name, "does not apply", why) for name in ("replay", "messages", "likelihood")]
+    composition = composition_of(subject)
+    if any(oracle.sampling_rate < 1 for oracle in composition.oracles):
+        return _replayed(subject, case, seed)
+    structured = method is not None and method.structure == "required"
+    if structured:
+        return _replayed(subject, case, seed)
+    options = dict(case.options)
+    honest, faulty = (
+        audit(subject, mu=MU, runs=runs, seed=seed, fault=fault, options=options)
+        for fault in (None, "halved-noise")
+    )
+    seen = {
+        "replay": f"answers moved by {honest.replay.worst_ratio:.3f} of their bound",
+        "residuals": f"least p-value {min(honest.residuals.p_values.values()):.2g}; with half the "
+        f"noise {min(faulty.residuals.p_values.values()):.2g}",
+        "messages": f"sent and recomputed differ by {honest.replay.message_gap:.1e}",
+        "likelihood": f"mu at least {honest.likelihood.mu:.2f} of {honest.claimed_mu:.2f}; with "
+        f"half the noise {faulty.likelihood.mu:.2f}",
+    }
+    noticed = faulty.layers["residuals"] == "violated"
+    return [
+        _law(name, honest.layers[name] == "consistent" and (noticed or name != "residuals"), text)
+        for name, text in seen.items()
+    ]
+
+
+def _replayed(subject: str | Maker, case: Case, seed: int) -> list[Law]:
+    """Return replay and messages of one run whose batches are drawn again."""
+    plan, pair = planned(subject, case), _pair(subject, seed)
+    key = jax.random.key(seed)
+    door = Live(plan.program.oracles, plan.program.mechanism, key)
+    first, second = opened(pair.first), opened(pair.second)
+    keep = frozenset({"answers", "messages"})
+    _, trace = simulate(plan.program, door, first, keep=keep)
+    seen = replay(plan, plan.program.oracles, trace, first, second, key=key)
+    return [
+        _law("replay", seen.bounds_hold, f"answers moved by {seen.worst_ratio:.3f} of their bound"),
+        _law(
+            "messages",
+            seen.messages_hold,
+            f"sent and recomputed differ by {seen.message_gap:.1e}",
+        ),
+        Law("likelihood", "does not apply", "answers on batches: see audit_sampled"),
+    ]
+
+
+def _pair(subject: str | Maker, seed: int) -> Canary:
+    """Return a pair that saturates one of the oracles, or the gradient where none is known."""
+    try:
+        return saturating(composition_of(subject).oracles, seed)
+    except InputError:
+        return saturating((), seed)
+
+
+def _permutation(subject: str | Maker, case: Case) -> Law:
+    """Return whether, without noise, the order of the agents of a star does not matter."""
+    name = "permuted agents"
+    plan = planned(subject, _exact(case))
+    if not isinstance(plan.program.algorithm, StarAlgorithm):
+        return Law(name, "does not apply", "on a network agents differ by their place")
+    if any(oracle.sampling_rate < 1 for oracle in plan.program.oracles):
+        return Law(name, "does not apply", "batches are drawn by agent")
+    shards = _records(case)
+    order = np.arange(AGENTS)[::-1]
+    stacked = jax.tree.map(lambda leaf: leaf[order], shards.stacked)
+    turned = dataclasses.replace(shards, stacked=stacked)
+    models = [run(plan, one, runtime="simulate", seed=0).model for one in (shards, turned)]
+    gap = _relative(*models)
+    return _law(name, gap <= EQUAL, f"models differ by {gap:.1e}")
+
+
+def _convergence(subject: str | Maker, case: Case, rounds: int) -> Law:
+    """Return whether, without noise, the gap to the certified optimum closes."""
+    exact = dataclasses.replace(_exact(case), records=RECORDS, rounds=_rounds(subject, rounds))
+    plan, shards = planned(subject, exact), _records(exact)
+    problem = getattr(plan.program.algorithm, "problem", PROBLEM)
+    problem = problem if hasattr(problem, "objective") else PROBLEM
+    model = run(plan, shards, runtime="simulate", seed=0).model
+    least = minimise(problem, shards, tol=1e-9).value
+    start, end = (
+        float(problem.objective(jnp.asarray(w), shards)) - least
+        for w in (np.zeros_like(model), model)
+    )
+    sampled = any(oracle.sampling_rate < 1 for oracle in plan.program.oracles)
+    left, allowed = end / start, CLOSE_ON_BATCHES if sampled else CLOSE
+    seen = f"{max(left, 0.0):.1e} of the first gap is left after {plan.rounds} rounds"
+    return _law("convergence", left <= allowed, seen)
+
+
+def _rounds(subject: str | Maker, rounds: int) -> int:
+    method = method_of(subject)
+    return 1 if method is not None and method.rounds == 1 else rounds
+
+
+def _exact(case: Case) -> Case:
+    return dataclasses.replace(case, epsilon=math.inf, clip=math.inf)
+
+
+def _records(case: Case) -> Shards:
+    """Return records of norm at most 1 on one noisy linear model."""
+    draw = np.random.default_rng(0)
+    rows = draw.standard_normal((AGENTS * case.records, FEATURES))
+    rows /= np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1)
+    targets = rows @ np.linspace(-1, 1, FEATURES) + 0.1 * draw.standard_normal(len(rows))
+    owners = np.split(np.arange(len(rows)), AGENTS)
+    return pack(rows, targets, owners, record_norm=1.0, precision=case.precision, enforce="clip")
+
+
+def _relative(one: HostArray, other: HostArray) -> float:
+    return float(np.max(np.abs(one - other)) / max(float(np.max(np.abs(one))), 1e-300))
