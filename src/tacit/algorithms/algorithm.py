@@ -21,6 +21,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from tacit.network import Mixing, Walk
+from tacit.problems import Loss
 from tacit.spec import Spec
 from tacit.typing import Array, HostArray, PyTree
 
@@ -80,6 +81,11 @@ class Noise:
 
 class Algorithm(eqx.Module):
     """The agent's side of a method."""
+
+    @property
+    def loss(self) -> Loss | None:
+        """The loss that is minimised, that of `problem`; None for a method without a problem."""
+        return getattr(getattr(self, "problem", None), "loss", None)
 
     def fitted(self, spec: Spec, network: Mixing | Walk | None) -> Self:
         """Return this algorithm with what it takes from the network; here it is unchanged.

@@ -15,7 +15,7 @@ from tacit.algorithms.algorithm import Noise, StarAlgorithm, Turn
 from tacit.algorithms.shared_coordinates import SharedCoordinates
 from tacit.errors import InputError
 from tacit.oracles import Point
-from tacit.problems import AgentSets
+from tacit.problems import AgentSets, Loss, Squared
 from tacit.spec import Spec
 from tacit.typing import Array, HostArray
 
@@ -97,6 +97,12 @@ class GeneralConsensus(StarAlgorithm):
             )
         if self.question == "gradient" and self.lift is None:
             raise InputError("the question gradient needs the lifts of the rows; pass lifts(rows)")
+
+    @property
+    @override
+    def loss(self) -> Loss:
+        """Half the square: sum_a |X_a z_a - y_a|^2 / 2."""
+        return Squared()
 
     @override
     def questions(self, rounds: int) -> HostArray:

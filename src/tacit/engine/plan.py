@@ -64,6 +64,11 @@ class Terms:
 
     def __post_init__(self) -> None:
         checks.positive("epsilon", self.epsilon, allow_infinity=True)
+        if not (isinstance(self.adjacency, Adjacency) and isinstance(self.observer, Observer)):
+            raise InputError(
+                f"adjacency is {self.adjacency!r}, observer {self.observer!r}; pass objects, for "
+                'example Adjacency(ReplaceOne(), "record") and Messages()'
+            )
         if MOST_EPSILON < self.epsilon < np.inf:
             raise InputError(
                 f"epsilon {self.epsilon:g} protects nothing; give inf for a run without noise"
@@ -144,9 +149,10 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
     Raises
     ------
     InputError
-        If an answer is not bounded and epsilon is finite, a setting is out of range, the oracles
-        differ in the shape of their answers or in where the noise stands, one samples as
-        `check_sampling` forbids, or the network does not suit (`tacit.engine.wiring.wired`).
+        If an answer is not bounded and epsilon is finite, a setting is out of range, an oracle is
+        about another loss than the algorithm or differs from the public facts (`Oracle.check`),
+        the oracles differ in the shape of their answers or in where the noise stands, one samples
+        as `check_sampling` forbids, or the network does not suit (`tacit.engine.wiring.wired`).
     PrivacyError
         If the predicted ledger would cost more than the budget.
 
@@ -175,6 +181,8 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
     check_size(kinds.size, spec.agents)
     law = NoNoise() if np.isinf(terms.epsilon) else (mechanism or Gaussian())
     _check_shapes(oracles, spec)
+    for oracle in oracles:
+        oracle.check(spec, algorithm.loss)
     inside = _inside(oracles, spec, terms.adjacency)
     design = _Design(spec, algorithm, oracles, terms, law, inside, network)
     preview = _preview(design)

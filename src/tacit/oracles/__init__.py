@@ -4,7 +4,7 @@ from tacit.oracles.batches import BatchOracle
 from tacit.oracles.difference import MinibatchDifference, Pair, Snapshot
 from tacit.oracles.gradient import Gradient
 from tacit.oracles.minibatch import MinibatchGradient
-from tacit.oracles.oracle import Centre, Oracle, Point, Size
+from tacit.oracles.oracle import Assumptions, Centre, Oracle, Point, Size
 from tacit.oracles.perturbed import PerturbedStep
 from tacit.oracles.poisson import poisson_batch
 from tacit.oracles.projected_step import ProjectedStep, Step
@@ -14,6 +14,7 @@ from tacit.oracles.statistics import Statistics, packed, statistics_size, unpack
 from tacit.oracles.targets import Residual, TargetGradient, TargetQuestion, Targets
 
 __all__ = [
+    "Assumptions",
     "BatchOracle",
     "Centre",
     "Gradient",

@@ -15,7 +15,7 @@ from tacit import checks
 from tacit.errors import InputError
 from tacit.oracles.batches import BatchOracle
 from tacit.oracles.gradient import Gradient
-from tacit.oracles.oracle import Size
+from tacit.oracles.oracle import Assumptions, Size
 from tacit.privacy import Adjacency, Norm, SensitivityBound
 from tacit.problems import Loss, Shard, clip_coefficient
 from tacit.spec import Spec
@@ -99,6 +99,11 @@ class MinibatchDifference(BatchOracle):
     def coefficient_bound(self) -> float:
         """The bound that is enforced on the change of a record's coefficient."""
         return min(self.spread, 2 * self._full.coefficient_bound)
+
+    @property
+    @override
+    def assumptions(self) -> Assumptions:
+        return self._full.assumptions
 
     @override
     def exact(self, shard: Shard, count: Float[Array, ""], query: Pair) -> Float[Array, "..."]:

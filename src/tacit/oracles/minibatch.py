@@ -10,7 +10,7 @@ from typing_extensions import override
 
 from tacit.oracles.batches import BatchOracle
 from tacit.oracles.gradient import Gradient
-from tacit.oracles.oracle import Point, Size
+from tacit.oracles.oracle import Assumptions, Point, Size
 from tacit.privacy import Adjacency, Norm, SensitivityBound
 from tacit.problems import Loss, Shard
 from tacit.spec import Spec
@@ -70,6 +70,11 @@ class MinibatchGradient(BatchOracle):
     @override
     def asked_rate(self) -> float:
         return self.rate
+
+    @property
+    @override
+    def assumptions(self) -> Assumptions:
+        return self._full.assumptions
 
     @override
     def exact(self, shard: Shard, count: Float[Array, ""], query: Point) -> Float[Array, "..."]:

@@ -9,11 +9,12 @@ is decided: everything after the noise is post-processing.
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, final
 
 import equinox as eqx
 from jaxtyping import Float
 
+from tacit.errors import InputError
 from tacit.privacy import (
     Adjacency,
     Event,
@@ -23,7 +24,7 @@ from tacit.privacy import (
     mean_gradient_bound,
     sampled,
 )
-from tacit.problems import Shard
+from tacit.problems import Loss, Shard
 from tacit.spec import Spec
 from tacit.typing import Array, HostArray, Key
 
@@ -47,12 +48,64 @@ class Size(NamedTuple):
     questions: int
 
 
+class Assumptions(NamedTuple):
+    """What a question takes for granted; None where it takes nothing.
+
+    Attributes
+    ----------
+    loss
+        The loss that it is about: the method must minimise the same one.
+    coefficient_bound
+        If the question is about the mean of record gradients: the bound that it enforces on the
+        norm of a record's coefficient, min(lipschitz, clip). The public facts must have the record
+        gradients and the smoothness that follow from it and from the loss.
+    record_norm
+        The bound on a record's norm, where the question holds one of its own.
+    """
+
+    loss: Loss | None = None
+    coefficient_bound: float | None = None
+    record_norm: float | None = None
+
+
 class Oracle(eqx.Module):
     """A question: its exact value on a shard, and the bound on its sensitivity.
 
     All but `exact` and `bound` are those of a full-batch gradient with noise added to it, unless an
     oracle says otherwise.
     """
+
+    @property
+    def assumptions(self) -> Assumptions:
+        """What the algorithm and the public facts must agree with; here nothing."""
+        return Assumptions()
+
+    @final
+    def check(self, spec: Spec, loss: Loss | None) -> None:
+        """Raise `InputError` unless the method's loss and the public facts are those assumed.
+
+        Parameters
+        ----------
+        loss
+            What the method minimises; None if it does not say.
+
+        Notes
+        -----
+        **Guarantee.** `bound` is a number of this question, whatever the public facts say. But
+        schedules follow from the public facts: with others the run would optimise something else.
+        A model with more columns than the loss has margins would be worse: the coefficient of a
+        record would reach the rows of others. All of it is refused before a record is touched.
+        """
+        own, name = self.assumptions, type(self).__name__
+        if own.loss is not None:
+            _check_loss(name, own.loss, spec, loss)
+        if own.record_norm not in (None, spec.record_norm):
+            raise InputError(
+                f"the public facts promise record norm {spec.record_norm:g}, {name} assumes "
+                f"{own.record_norm:g}; give both the same bound"
+            )
+        if own.coefficient_bound is not None:
+            _check_gradients(name, own, spec)
 
     @property
     def sampling_rate(self) -> float:
@@ -162,3 +215,33 @@ class Oracle(eqx.Module):
         values
             The schedules of the plan, each `(T,)` or `(A, T)`: a bound may depend on them.
         """
+
+
+def _check_loss(name: str, own: Loss, spec: Spec, loss: Loss | None) -> None:
+    if loss is not None and not (type(own) is type(loss) and own == loss):
+        raise InputError(
+            f"{name} asks about the loss {own!r}, the algorithm minimises {loss!r}; give both the "
+            "same loss"
+        )
+    needed = spec.shape[:1] if own.outputs is None else (spec.shape[0], own.outputs)
+    if spec.shape != needed:
+        raise InputError(
+            f"the model has shape {spec.shape}; {type(own).__name__} needs {needed}: take the "
+            "public facts from the same problem"
+        )
+
+
+def _check_gradients(name: str, own: Assumptions, spec: Spec) -> None:
+    assert own.coefficient_bound is not None
+    largest = spec.record_norm * own.coefficient_bound
+    if spec.gradient_bound != largest:
+        raise InputError(
+            f"the public facts assume record gradients of norm {spec.gradient_bound:g}, {name} "
+            f"allows {largest:g}; give both the same clip and the same record norm"
+        )
+    if own.loss is not None and spec.smoothness != own.loss.smoothness * spec.record_norm**2:
+        raise InputError(
+            f"the public facts assume gradients with Lipschitz constant {spec.smoothness:g}, those "
+            f"of {own.loss!r} have {own.loss.smoothness * spec.record_norm**2:g}; take the public "
+            "facts from the same problem"
+        )

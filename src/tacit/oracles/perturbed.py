@@ -12,7 +12,7 @@ from jaxtyping import Float
 from typing_extensions import override
 
 from tacit.errors import InputError
-from tacit.oracles.oracle import Centre, Oracle, Size
+from tacit.oracles.oracle import Assumptions, Centre, Oracle, Size
 from tacit.oracles.proximal import ProximalStep
 from tacit.privacy import Adjacency, Inside, Norm, SensitivityBound
 from tacit.problems import Shard, WholeSpace
@@ -66,6 +66,11 @@ class PerturbedStep(Oracle):
                 'constraint at the server (regulariser_at="server")'
             )
 
+    @property
+    @override
+    def assumptions(self) -> Assumptions:
+        return self.step.assumptions
+
     @override
     def exact(self, shard: Shard, count: Float[Array, ""], query: Centre) -> Float[Array, "..."]:
         return self.step.exact(shard, count, query)
@@ -100,18 +105,17 @@ class PerturbedStep(Oracle):
         values: dict[str, HostArray],
     ) -> SensitivityBound:
         """Return how far the gradient can move: the noise stands beside it."""
-        self._check(spec, adjacency)
+        self._check(adjacency)
         return self.step.gradient.bound(spec, adjacency, norm=norm, size=size, values=values)
 
     @override
     def inside(self, spec: Spec, adjacency: Adjacency) -> Inside:
-        self._check(spec, adjacency)
+        self._check(adjacency)
         counts = np.asarray(spec.counts, dtype=np.float64)
         jacobian = np.log1p(self.step.smoothness / (counts * self.step.rho))
         return Inside(jacobian, 2 * counts * self.step.tol / self.output_noise)
 
-    def _check(self, spec: Spec, adjacency: Adjacency) -> None:
-        self.step.check(spec)
+    def _check(self, adjacency: Adjacency) -> None:
         if not math.isfinite(self.step.problem.regulariser.smoothness):
             raise InputError(
                 "noise inside an objective needs a smooth one; keep the regulariser at the server "

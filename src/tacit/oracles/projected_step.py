@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float
 from typing_extensions import override
 
 from tacit.oracles.gradient import Gradient
-from tacit.oracles.oracle import Oracle, Point, Size
+from tacit.oracles.oracle import Assumptions, Oracle, Point, Size
 from tacit.privacy import Adjacency, Norm, SensitivityBound
 from tacit.problems import Problem, Shard
 from tacit.spec import Spec
@@ -76,6 +76,11 @@ class ProjectedStep(Oracle):
     def gradient(self) -> Gradient:
         """The question about the gradient that the step is made with."""
         return Gradient(self.problem.loss, self.clip)
+
+    @property
+    @override
+    def assumptions(self) -> Assumptions:
+        return self.gradient.assumptions
 
     @override
     def exact(self, shard: Shard, count: Float[Array, ""], query: Step) -> Float[Array, "..."]:

@@ -12,9 +12,9 @@ from typing_extensions import override
 
 from tacit import checks
 from tacit.errors import InputError
-from tacit.oracles.oracle import Oracle, Size
+from tacit.oracles.oracle import Assumptions, Oracle, Size
 from tacit.privacy import Adjacency, Norm, SensitivityBound, ZeroOut
-from tacit.problems import Shard, clip_coefficient
+from tacit.problems import Shard, Squared, clip_coefficient
 from tacit.spec import Spec
 from tacit.typing import Array, HostArray
 
@@ -60,6 +60,11 @@ class Statistics(Oracle):
 
     def __check_init__(self) -> None:
         checks.positive("target_bound", self.target_bound)
+
+    @property
+    @override
+    def assumptions(self) -> Assumptions:
+        return Assumptions(Squared())
 
     @override
     def exact(self, shard: Shard, count: Float[Array, ""], query: object) -> Float[Array, "S"]:

@@ -24,9 +24,9 @@ from jaxtyping import Float
 from typing_extensions import override
 
 from tacit import checks
-from tacit.oracles.oracle import Oracle, Point, Size
+from tacit.oracles.oracle import Assumptions, Oracle, Point, Size
 from tacit.privacy import Adjacency, BoundedChange, Norm, SensitivityBound
-from tacit.problems import Shard
+from tacit.problems import Shard, Squared
 from tacit.spec import Spec
 from tacit.typing import Array, HostArray
 
@@ -82,6 +82,11 @@ class TargetGradient(TargetQuestion):
     (6.1), both gradient and bound are twice that; a published 2 beta leaves out |x_k|.)
     """
 
+    @property
+    @override
+    def assumptions(self) -> Assumptions:
+        return Assumptions(Squared())
+
     @override
     def exact(self, shard: Shard, count: Float[Array, ""], query: Point) -> Float[Array, " D"]:
         residual = (shard.features @ query.x - shard.targets) * shard.mask
@@ -129,6 +134,11 @@ class Residual(_PerRecord):
     records
         M, the padded number of records of an agent.
     """
+
+    @property
+    @override
+    def assumptions(self) -> Assumptions:
+        return Assumptions(Squared())
 
     @override
     def exact(self, shard: Shard, count: Float[Array, ""], query: Point) -> Float[Array, " M"]:
