@@ -27,7 +27,6 @@ from tacit.oracles import (
     MinibatchGradient,
     Pair,
     Point,
-    Size,
     poisson_batch,
 )
 from tacit.oracles.poisson import _UNIT, capacity, survival
@@ -107,7 +106,9 @@ def worst(oracle, relation):
         first, second, query = pairs(relation, draw)
         key = jax.random.key(trial)
         answers = [
-            oracle.exact(oracle.batch(shards.shard(0), key), float(shards.counts[0]), query)
+            oracle.exact(
+                oracle.sampling.batch(shards.shard(0), key), float(shards.counts[0]), query
+            )
             for shards in (first, second)
         ]
         best = max(best, float(jnp.linalg.norm(answers[0] - answers[1])))
@@ -120,9 +121,7 @@ def limit(oracle, adjacency):
         record_norm=1.5, precision="float64", enforce="clip",
     )  # fmt: skip
     spec = public_facts(Problem(Squared(), NoRegulariser(), WholeSpace()), shards, clip=2.0)
-    return float(
-        oracle.bound(spec, adjacency, norm="l2", size=Size(1, 1), values={}).value[0, 0, 0]
-    )
+    return float(oracle.bound(spec, adjacency, norm="l2").value[0, 0, 0])
 
 
 @pytest.mark.parametrize("relation", [ReplaceOne(), ZeroOut()])

@@ -48,13 +48,7 @@ def credits_summation(program: Program) -> bool:
     """Return whether the observer of sums may be credited with all honest agents' noise."""
     if program.kinds.shape[1] != 1:  # several answers reach one message: not analysed here
         return False
-    if any(oracle.sampling_rate < 1 for oracle in program.oracles):
-        return False
-    model = program.template.shape
-    if any(
-        oracle.noise_shape(oracle.answer_shape(model)) != oracle.answer_shape(model)
-        for oracle in program.oracles
-    ):  # the noise is not simply added
+    if any(o.sampling.rate < 1 or not o.noise.adds for o in program.oracles):
         return False
     algorithm, template = program.algorithm, program.template
     if not isinstance(algorithm, StarAlgorithm):

@@ -25,7 +25,7 @@ from tacit.engine.describe import compact, describe
 from tacit.engine.program import Program, cast
 from tacit.engine.wiring import Network, Star, asked_kinds, for_all_rounds, of_those_asked, wired
 from tacit.errors import InputError, PrivacyError
-from tacit.oracles import Oracle, Size, check_sampling
+from tacit.oracles import Oracle
 from tacit.privacy import (
     Adjacency,
     Certificate,
@@ -163,8 +163,8 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
     (epsilon, delta) curve of that mu passes through the budget, with n that of the agent who is
     asked most (on a relay: the privacy leakage frequency; the others spend less). The certificate
     is computed again from the finished ledger, not from z, for every agent.
-    An oracle with a `relative_multiplier` r has multiplier r z instead, in scales, ledger and
-    calibration alike; z is then found numerically.
+    A question whose noise has the `relative_multiplier` r has multiplier r z instead, in scales,
+    ledger and calibration alike; z is then found numerically.
 
     For the observer of sums, the noises of honest agents add: with k colluders, h = max(1, A - k)
     honest agents and the largest sensitivity D, each adds scale z D / sqrt(h). This is used only
@@ -182,7 +182,7 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
     law = NoNoise() if np.isinf(terms.epsilon) else (mechanism or Gaussian())
     _check_shapes(oracles, spec)
     for oracle in oracles:
-        oracle.check(spec, algorithm.loss)
+        oracle.check(spec, terms.adjacency, norm=law.norm, loss=algorithm.loss)
     inside = _inside(oracles, spec, terms.adjacency)
     design = _Design(spec, algorithm, oracles, terms, law, inside, network)
     preview = _preview(design)
@@ -190,8 +190,8 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
     multiplier = checks.not_negative("multiplier", found)
 
     def build(observer: Observer) -> _Draft:
-        scales = _scales(preview * oracles[0].relative_multiplier, multiplier, observer)
-        noise = Noise(multiplier, scales, oracles[0].sampling_rate < 1)
+        scales = _scales(preview * oracles[0].noise.relative_multiplier, multiplier, observer)
+        noise = Noise(multiplier, scales, oracles[0].sampling.rate < 1)
         return _draft(design, kinds, noise, observer, precision)
 
     observer, draft = terms.observer, build(terms.observer)
@@ -264,13 +264,13 @@ def _questions(algorithm: Algorithm, rounds: int, oracles: int) -> HostArray:
 
 def _inside(oracles: tuple[Oracle, ...], spec: Spec, adjacency: Adjacency) -> Inside | None:
     """Return where the noise stands, once the oracles are seen to agree."""
-    found = [oracle.inside(spec, adjacency) for oracle in oracles]
-    if len(oracles) > 1 and any(inside is not None for inside in found):
+    laws = [oracle.noise.law(spec, adjacency) for oracle in oracles]
+    if len(oracles) > 1 and any(law is not None for law in laws):
         raise InputError(
             "noise inside an objective is accounted for where it is the plan's only question; plan "
             "the other questions separately"
         )
-    return found[0]
+    return laws[0]
 
 
 def _check_shapes(oracles: tuple[Oracle, ...], spec: Spec) -> None:
@@ -285,7 +285,8 @@ def _check_shapes(oracles: tuple[Oracle, ...], spec: Spec) -> None:
 def _preview(design: _Design) -> HostArray:
     """Return how far each agent's answer to question 0 can move, `(A,)`; all must be bounded."""
     adjacency, norm = design.terms.adjacency, design.mechanism.norm
-    moves = [oracle.preview(design.spec, adjacency, norm=norm) for oracle in design.oracles]
+    bounds = [oracle.bound(design.spec, adjacency, norm=norm) for oracle in design.oracles]
+    moves = [bound.value[:, 0, 0] for bound in bounds]
     if not isinstance(design.mechanism, NoNoise) and bool(np.any(np.isinf(moves))):
         raise InputError(
             "nothing bounds one record's gradient under this loss; clip the coefficient (clip=...) "
@@ -302,7 +303,7 @@ def _multiplier(design: _Design, kinds: HostArray) -> float:
     if isinstance(mechanism, NoNoise) or not counts:
         return 0.0
     asked = [(design.oracles[kind], count) for kind, count in counts.items()]
-    plain = all(o.sampling_rate == 1 and o.relative_multiplier == 1 for o, _ in asked)
+    plain = all(o.sampling.rate == 1 and o.noise.relative_multiplier == 1 for o, _ in asked)
     if isinstance(mechanism, Gaussian) and inside is None and plain:
         most = max(counter.total() for counter in own)
         return gaussian_multiplier(terms.epsilon, terms.delta, most)
@@ -312,7 +313,7 @@ def _multiplier(design: _Design, kinds: HostArray) -> float:
 
     def events(multiplier: float) -> list[tuple[Event, int]]:
         return [
-            (oracle.charged(event(multiplier * oracle.relative_multiplier)), count)
+            (oracle.sampling.charged(event(multiplier * oracle.noise.relative_multiplier)), count)
             for oracle, count in asked
         ]
 
@@ -324,28 +325,24 @@ def _multiplier(design: _Design, kinds: HostArray) -> float:
 def _draft(
     design: _Design, kinds: HostArray, noise: Noise, observer: Observer, precision: Precision
 ) -> _Draft:
-    spec, oracles, size = design.spec, design.oracles, Size(*kinds.shape)
+    spec, oracles = design.spec, design.oracles
     adjacency, norm = design.terms.adjacency, design.mechanism.norm
     made = functools.partial(design.algorithm.schedule, spec, noise=noise)
-    schedules = for_all_rounds(design.network, size.rounds, made)
-    bounds = tuple(
-        oracle.bound(spec, adjacency, norm=norm, size=size, values=schedules) for oracle in oracles
-    )
-    for oracle, bound in zip(oracles, bounds, strict=True):
-        check_sampling(oracle, bound, spec=spec, norm=norm, size=size, values=schedules)
+    schedules = for_all_rounds(design.network, len(kinds), made)
+    bounds = tuple(oracle.bound(spec, adjacency, norm=norm) for oracle in oracles)
     asked = design.asked(kinds)
     sensitivity = _by_kind([bound.value for bound in bounds], asked)
-    weighted = [b.value * o.relative_multiplier for b, o in zip(bounds, oracles, strict=True)]
+    weighted = [b.value * o.noise.relative_multiplier for b, o in zip(bounds, oracles, strict=True)]
     scale = _scales(_by_kind(weighted, asked), noise.multiplier, observer)
-    rates = np.array([oracle.sampling_rate for oracle in oracles])[np.maximum(asked, 0)]
-    sizes = np.array([oracle.batch_size or 0 for oracle in oracles])[np.maximum(asked, 0)]
+    rates = np.array([oracle.sampling.rate for oracle in oracles])[np.maximum(asked, 0)]
+    sizes = np.array([oracle.sampling.size or 0 for oracle in oracles])[np.maximum(asked, 0)]
     ledger = Ledger(asked, sensitivity, scale, design.mechanism, rates, design.inside, sizes)
     return _Draft(schedules, bounds, ledger, _program(design, kinds, schedules, scale, precision))
 
 
 def _by_kind(of_kinds: list[HostArray], kinds: HostArray) -> HostArray:
     """Return the `(A, T, E)` entry of the question in each slot; 0 where there is none."""
-    value = np.zeros_like(of_kinds[0])
+    value = np.zeros(kinds.shape)
     for kind, entries in enumerate(of_kinds):
         value = np.where(kinds == kind, entries, value)
     return value

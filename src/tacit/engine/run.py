@@ -20,7 +20,6 @@ from tacit.engine.simulate import simulate
 from tacit.engine.transcript import KEPT, Trace, observed_ledger
 from tacit.engine.wiring import asked_kinds
 from tacit.errors import InputError, PrivacyError
-from tacit.oracles import Size
 from tacit.privacy import Certificate, Ledger
 from tacit.problems import Shards, check_norms
 from tacit.typing import HostArray, Key
@@ -150,12 +149,10 @@ def check_shards(shards: Shards) -> None:
 def check_bounds(plan: Plan) -> None:
     """Raise `PrivacyError` unless the program's oracles have the bounds that were planned."""
     kinds = np.asarray(plan.program.kinds)
-    oracles, size = plan.program.oracles, Size(*plan.ledger.kind.shape[1:])
+    oracles = plan.program.oracles
     same = len(oracles) == len(plan.bounds)
     for oracle, bound in zip(oracles, plan.bounds, strict=False):
-        fresh = oracle.bound(
-            plan.spec, bound.adjacency, norm=bound.norm, size=size, values=plan.schedules
-        )
+        fresh = oracle.bound(plan.spec, bound.adjacency, norm=bound.norm)
         same = same and bool(np.all(fresh.value <= bound.value))
     asked = asked_kinds(plan.network, kinds, plan.spec.agents)
     if not same or not np.array_equal(asked, plan.ledger.kind):

@@ -9,11 +9,12 @@ import jax.numpy as jnp
 from jaxtyping import Float
 from typing_extensions import override
 
-from tacit.oracles.oracle import Assumptions, Oracle, Point, Size
+from tacit.oracles.oracle import Assumptions, Oracle
+from tacit.oracles.queries import Point
 from tacit.privacy import Adjacency, Norm, SensitivityBound, mean_gradient_bound
 from tacit.problems import Loss, Shard, clip_coefficient
 from tacit.spec import Spec
-from tacit.typing import Array, HostArray
+from tacit.typing import Array
 
 
 class Gradient(Oracle):
@@ -63,18 +64,7 @@ class Gradient(Oracle):
         return jnp.matmul(shard.features.T, clipped * shard.mask[:, None]) / count
 
     @override
-    def bound(
-        self,
-        spec: Spec,
-        adjacency: Adjacency,
-        *,
-        norm: Norm,
-        size: Size,
-        values: dict[str, HostArray],
-    ) -> SensitivityBound:
-        del values  # the same in every round
+    def bound(self, spec: Spec, adjacency: Adjacency, *, norm: Norm) -> SensitivityBound:
         enforced = spec.record_norm * self.coefficient_bound
         own = dataclasses.replace(spec, gradient_bound=enforced)
-        return mean_gradient_bound(
-            own, adjacency, norm=norm, rounds=size.rounds, questions=size.questions
-        )
+        return mean_gradient_bound(own, adjacency, norm=norm, rounds=1, questions=1)

@@ -15,11 +15,12 @@ from typing_extensions import override
 from tacit import checks
 from tacit.errors import InputError
 from tacit.oracles.gradient import Gradient
-from tacit.oracles.oracle import Assumptions, Centre, Oracle, Point, Size
+from tacit.oracles.oracle import Assumptions, Oracle
+from tacit.oracles.queries import Centre, Point
 from tacit.privacy import Adjacency, Norm, SensitivityBound
 from tacit.problems import Problem, Shard
 from tacit.spec import Spec
-from tacit.typing import Array, HostArray
+from tacit.typing import Array
 
 
 class ProximalStep(Oracle):
@@ -128,16 +129,8 @@ class ProximalStep(Oracle):
         return answer
 
     @override
-    def bound(
-        self,
-        spec: Spec,
-        adjacency: Adjacency,
-        *,
-        norm: Norm,
-        size: Size,
-        values: dict[str, HostArray],
-    ) -> SensitivityBound:
-        gradient = self.gradient.bound(spec, adjacency, norm=norm, size=size, values=values)
+    def bound(self, spec: Spec, adjacency: Adjacency, *, norm: Norm) -> SensitivityBound:
+        gradient = self.gradient.bound(spec, adjacency, norm=norm)
         curvature = self.rho + self._strong_convexity
         reason = f"{gradient.derivation}; divided by the strong convexity {curvature:g} of the step"
         return dataclasses.replace(gradient, value=gradient.value / curvature, derivation=reason)
