@@ -129,11 +129,7 @@ class UnitAnswers(NamedTuple):
         self, network: Mixing | Walk, agent: int, *, released: bool
     ) -> Float[HostArray, "R ND"]:
         """Return the rows of the linear map from answers to what an agent hears."""
-        if isinstance(network, Walk):
-            # the token of hop t - 1 is handed to the holder of hop t
-            heard = self.messages[:, :-1][:, network.holders[1:] == agent]
-        else:
-            heard = self.messages[:, :, network.graph.neighbours()[agent]]
+        heard = network.heard_by(agent, self.messages)
         flat = heard.reshape(len(heard), -1)
         return (np.concatenate([flat, self.model], axis=1) if released else flat).T
 

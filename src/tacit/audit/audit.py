@@ -24,9 +24,8 @@ from tacit.engine.door import Live, Pair, Rival
 from tacit.engine.plan import Plan, Terms, plan
 from tacit.engine.program import Program
 from tacit.engine.transcript import Trace
-from tacit.engine.wiring import Network
 from tacit.errors import InputError
-from tacit.network import Walk, metropolis, path, ring, uniform_walk
+from tacit.network import Network, metropolis, path, ring, uniform_walk
 from tacit.oracles import Oracle
 from tacit.privacy import Adjacency, Messages, Observer, ReplaceOne, epsilon_of
 from tacit.problems import Problem, Shards
@@ -232,12 +231,13 @@ def _plan(
     network: Network,
     oracles: tuple[Oracle, ...] = (),
 ) -> Plan:
-    hops = len(network.holders) if isinstance(network, Walk) else rounds
+    if network is not None:
+        rounds = network.fixed_rounds or rounds
     delta, (mu, observer) = 1e-5, spending
     terms = Terms(float(epsilon_of(delta, mu)), delta, Adjacency(ReplaceOne(), "record"), observer)
     return plan(
         pair.spec, algorithm, oracles or (pair.oracle,), terms,
-        rounds=hops, precision="float64", network=network,
+        rounds=rounds, precision="float64", network=network,
     )  # fmt: skip
 
 

@@ -16,7 +16,6 @@ import jax.numpy as jnp
 from tacit.algorithms import Turn
 from tacit.engine.door import AheadOf, Door, Live, Prepared
 from tacit.engine.program import Program
-from tacit.engine.wiring import Relay
 from tacit.typing import Array, PyTree
 
 # bytes that are drawn at once; a sweep draws as many for each of its runs
@@ -31,7 +30,7 @@ def block_length(program: Program, door: Door, private: Any, turns: Turn) -> int
     It divides the number of rounds if a number down to half as large does: what is left over is
     compiled a second time.
     """
-    if isinstance(program.wiring, Relay):  # doors of a relay hold all agents' data
+    if not program.network.draws_ahead:
         return 0
     one = jax.tree.map(lambda leaf: leaf[:1], turns)
     leaves = jax.tree.leaves(jax.eval_shape(lambda: draw(program, door, private, one)))

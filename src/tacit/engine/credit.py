@@ -21,7 +21,7 @@ messages, which holds for any function of them.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import jax
 import jax.numpy as jnp
@@ -50,9 +50,9 @@ def credits_summation(program: Program) -> bool:
         return False
     if any(o.sampling.rate < 1 or not o.noise.adds for o in program.oracles):
         return False
-    algorithm, template = program.algorithm, program.template
-    if not isinstance(algorithm, StarAlgorithm):
+    if not program.network.aggregates:
         return False
+    algorithm, template = cast(StarAlgorithm, program.algorithm), program.template
     answer = jnp.zeros(program.oracles[0].answer_shape(template.shape), template.dtype)
     private = (algorithm.start(template), _own(program))
     public = algorithm.first_public(template)

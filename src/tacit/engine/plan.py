@@ -20,11 +20,13 @@ import numpy as np
 
 from tacit import checks
 from tacit.algorithms import Algorithm, Noise
+from tacit.engine.connect import connect
 from tacit.engine.credit import credits_summation
 from tacit.engine.describe import compact, describe
+from tacit.engine.network import NetworkKind
 from tacit.engine.program import Program, cast
-from tacit.engine.wiring import Network, Star, asked_kinds, for_all_rounds, of_those_asked, wired
 from tacit.errors import InputError, PrivacyError
+from tacit.network import Network
 from tacit.oracles import Oracle
 from tacit.privacy import (
     Adjacency,
@@ -94,9 +96,7 @@ class Plan:
 
     def to_dict(self) -> dict[str, Any]:
         """Return all of the plan as JSON-safe values; arrays as nested lists."""
-        wiring = self.program.wiring
-        network = {} if isinstance(wiring, Star) else {"network": describe(wiring)}
-        return network | {
+        return self.program.network.described() | {
             "algorithm": describe(self.program.algorithm),
             "oracles": [describe(oracle) for oracle in self.program.oracles],
             "mechanism": describe(self.program.mechanism),
@@ -152,7 +152,7 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
         If an answer is not bounded and epsilon is finite, a setting is out of range, an oracle is
         about another loss than the algorithm or differs from the public facts (`Oracle.check`),
         the oracles differ in the shape of their answers or in where the noise stands, one samples
-        as `check_sampling` forbids, or the network does not suit (`tacit.engine.wiring.wired`).
+        as `check_sampling` forbids, or the network does not suit (`tacit.engine.connect.connect`).
     PrivacyError
         If the predicted ledger would cost more than the budget.
 
@@ -175,8 +175,8 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
     """
     rounds = checks.at_least("rounds", rounds, 1)
     check_size(rounds, spec.agents)
-    algorithm = algorithm.fitted(spec, network)
-    wired(network, algorithm, spec.agents, rounds)
+    connected = connect(network, algorithm, spec.agents, rounds)
+    algorithm = algorithm.on_network(spec, network)
     kinds = _questions(algorithm, rounds, len(oracles))
     check_size(kinds.size, spec.agents)
     law = NoNoise() if np.isinf(terms.epsilon) else (mechanism or Gaussian())
@@ -184,7 +184,7 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
     for oracle in oracles:
         oracle.check(spec, terms.adjacency, norm=law.norm, loss=algorithm.loss)
     inside = _inside(oracles, spec, terms.adjacency)
-    design = _Design(spec, algorithm, oracles, terms, law, inside, network)
+    design = _Design(spec, algorithm, oracles, terms, law, inside, connected)
     preview = _preview(design)
     found = _multiplier(design, kinds) if multiplier is None else multiplier
     multiplier = checks.not_negative("multiplier", found)
@@ -222,11 +222,7 @@ class _Design:
     terms: Terms
     mechanism: Mechanism
     inside: Inside | None
-    network: Network
-
-    def asked(self, kinds: HostArray) -> HostArray:
-        """Return the kind of every agent's questions, `(A, T, E)`."""
-        return asked_kinds(self.network, kinds, self.spec.agents)
+    network: NetworkKind
 
 
 @dataclass(frozen=True)
@@ -298,7 +294,7 @@ def _preview(design: _Design) -> HostArray:
 def _multiplier(design: _Design, kinds: HostArray) -> float:
     """Return the multiplier at which all questions fit the budget, each with its relative one."""
     terms, mechanism, inside = design.terms, design.mechanism, design.inside
-    own = [Counter(row[row >= 0].tolist()) for row in design.asked(kinds)]
+    own = [Counter(row[row >= 0].tolist()) for row in design.network.asked(kinds)]
     counts = functools.reduce(operator.or_, own)  # of every kind, as often as anyone is asked it
     if isinstance(mechanism, NoNoise) or not counts:
         return 0.0
@@ -328,9 +324,9 @@ def _draft(
     spec, oracles = design.spec, design.oracles
     adjacency, norm = design.terms.adjacency, design.mechanism.norm
     made = functools.partial(design.algorithm.schedule, spec, noise=noise)
-    schedules = for_all_rounds(design.network, len(kinds), made)
+    schedules = design.network.all_rounds(len(kinds), made)
     bounds = tuple(oracle.bound(spec, adjacency, norm=norm) for oracle in oracles)
-    asked = design.asked(kinds)
+    asked = design.network.asked(kinds)
     sensitivity = _by_kind([bound.value for bound in bounds], asked)
     weighted = [b.value * o.noise.relative_multiplier for b, o in zip(bounds, oracles, strict=True)]
     scale = _scales(_by_kind(weighted, asked), noise.multiplier, observer)
@@ -373,10 +369,9 @@ def _program(
         kinds=jnp.asarray(kinds, jnp.int32),
         shared={name: jnp.asarray(v) for name, v in schedules.items() if v.ndim == 1},
         per_agent={name: jnp.asarray(v.T) for name, v in schedules.items() if v.ndim == 2},
-        scales=jnp.asarray(of_those_asked(design.network, _rounded_up(scale, precision))),
+        scales=jnp.asarray(design.network.of_participants(_rounded_up(scale, precision))),
         template=jnp.zeros(design.spec.shape),
-        wiring=wired(design.network, design.algorithm, design.spec.agents, len(kinds)),
-        agents=design.spec.agents,
+        network=design.network,
     )
     narrowed: Program = cast(program, jnp.dtype(precision))
     return narrowed

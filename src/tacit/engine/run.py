@@ -18,7 +18,6 @@ from tacit.engine.plan import Plan
 from tacit.engine.serial import serial
 from tacit.engine.simulate import simulate
 from tacit.engine.transcript import KEPT, Trace, observed_ledger
-from tacit.engine.wiring import asked_kinds
 from tacit.errors import InputError, PrivacyError
 from tacit.privacy import Certificate, Ledger
 from tacit.problems import Shards, check_norms
@@ -154,7 +153,7 @@ def check_bounds(plan: Plan) -> None:
     for oracle, bound in zip(oracles, plan.bounds, strict=False):
         fresh = oracle.bound(plan.spec, bound.adjacency, norm=bound.norm)
         same = same and bool(np.all(fresh.value <= bound.value))
-    asked = asked_kinds(plan.network, kinds, plan.spec.agents)
+    asked = plan.program.network.asked(kinds)
     if not same or not np.array_equal(asked, plan.ledger.kind):
         raise PrivacyError("the program's questions are not the planned ones; plan again")
 

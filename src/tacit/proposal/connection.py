@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tacit.algorithms import METHODS, method_named
-from tacit.engine.wiring import Network
+from tacit.engine import Network
 from tacit.errors import InputError
 from tacit.network import (
     SUFFIXES,
