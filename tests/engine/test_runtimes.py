@@ -213,7 +213,7 @@ def test_a_program_with_other_oracles_or_questions_is_refused(shards):
     program = made.program
     for changed in (
         dataclasses.replace(program, oracles=(*program.oracles, *program.oracles)),
-        dataclasses.replace(program, kinds=program.kinds - 1),
+        dataclasses.replace(program, questions=program.questions - 1),
     ):
         with pytest.raises(PrivacyError, match="planned"):
             run(dataclasses.replace(made, program=changed), shards, runtime="simulate")

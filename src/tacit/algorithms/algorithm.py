@@ -34,7 +34,7 @@ class Turn(NamedTuple):
         Which round, and which question inside it.
     participation
         The agent's own participation number; equal to `round` where all take part in every round.
-    kind
+    question
         Which oracle is asked; -1 for a turn that asks nothing.
     agent
         Who is asked.
@@ -47,7 +47,7 @@ class Turn(NamedTuple):
     round: Int[Array, "*q"]
     local: Int[Array, "*q"]
     participation: Int[Array, "*q"]
-    kind: Int[Array, "*q"]
+    question: Int[Array, "*q"]
     agent: Int[Array, "*q"]
     scale: Float[Array, "*q"]
     values: dict[str, Float[Array, "*q"]]
@@ -111,7 +111,7 @@ class Algorithm(eqx.Module):
         return self
 
     def questions(self, rounds: int) -> HostArray:
-        """Return the kinds of the questions, `(T, E)` integers: here oracle 0 once a round."""
+        """Return the number of the oracle of every question, `(T, E)`: here 0, once a round."""
         return np.zeros((rounds, 1), dtype=int)
 
     @abstractmethod

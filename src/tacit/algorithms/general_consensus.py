@@ -106,11 +106,11 @@ class GeneralConsensus(StarAlgorithm):
 
     @override
     def questions(self, rounds: int) -> HostArray:
-        kinds = np.zeros((rounds, self.updates), dtype=int)
+        numbers = np.zeros((rounds, self.updates), dtype=int)
         if self.question == "targets":
-            kinds[:] = -1
-            kinds[0, 0] = 0
-        return kinds
+            numbers[:] = -1
+            numbers[0, 0] = 0
+        return numbers
 
     @override
     def schedule(self, spec: Spec, rounds: int, noise: Noise) -> dict[str, HostArray]:
@@ -159,7 +159,7 @@ class GeneralConsensus(StarAlgorithm):
             look = fitted - self.lift[turn.agent] @ answer
         if self.question == "residual":
             look = fitted - answer
-        asked = (turn.kind >= 0).astype(look.dtype)
+        asked = (turn.question >= 0).astype(look.dtype)
         looks = state.looks + asked
         share = asked / jnp.maximum(looks, 1) if self.average else asked
         return state._replace(targets=state.targets + share * (look - state.targets), looks=looks)

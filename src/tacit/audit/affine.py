@@ -45,7 +45,7 @@ class Affine(Door):
     @override
     def __call__(self, private: Behind, query: Point, turn: Turn) -> tuple[Array, None]:
         answer = private.slope @ query.x + private.rest[turn.round, turn.local]
-        return jnp.where(turn.kind >= 0, answer, jnp.zeros_like(answer)), None
+        return jnp.where(turn.question >= 0, answer, jnp.zeros_like(answer)), None
 
 
 def pairwise_mu_affine(

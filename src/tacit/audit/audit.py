@@ -46,7 +46,7 @@ class Candidate:
     Attributes
     ----------
     others
-        Further questions, of the kinds 1, 2 and so on. The problem saturates the first question for
+        Further questions, number 1, 2 and so on. The problem saturates the first question for
         which such a problem is known; all bounds are replayed.
     """
 

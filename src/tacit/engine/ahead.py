@@ -45,8 +45,8 @@ def block_length(program: Program, door: Door, private: Any, turns: Turn) -> int
 def draw(program: Program, door: Door, private: Any, turns: Turn) -> PyTree:
     """Return what the door draws ahead for some rounds, leaves `(B, A, E, ...)`."""
 
-    def one(turn: Turn, own: Any) -> PyTree:
-        return door.ahead(own, turn, program.template.shape)
+    def one(turn: Turn, data: Any) -> PyTree:
+        return door.ahead(data, turn, program.template.shape)
 
     questions = jax.vmap(one, in_axes=(0, None))
     agents = jax.vmap(questions, in_axes=(-1, 0))
@@ -68,8 +68,8 @@ def in_blocks(
 ) -> tuple[PyTree, PyTree]:
     """Return `jax.lax.scan` of `step` over (turns, draws of the turns), a block at a time."""
 
-    def block(carry: PyTree, own: PyTree) -> tuple[PyTree, PyTree]:
-        return jax.lax.scan(step, carry, (own, draws(own)))
+    def block(carry: PyTree, some: PyTree) -> tuple[PyTree, PyTree]:
+        return jax.lax.scan(step, carry, (some, draws(some)))
 
     rounds = jax.tree.leaves(turns)[0].shape[0]
     whole, left = divmod(rounds, length)

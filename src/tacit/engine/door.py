@@ -37,6 +37,8 @@ class Private(NamedTuple):
 class Record(NamedTuple):
     """What a door writes down of one answer; all but `answer` makes the observed ledger.
 
+    `kind` is the number of the question, as in the ledger.
+
     `rate` is that at which records were sampled, `batch` the size of the batch if it is fixed, else
     0; None where no oracle samples.
     """
@@ -103,7 +105,7 @@ def samples(oracles: tuple[Oracle, ...]) -> bool:
 def exact_answer(
     oracles: tuple[Oracle, ...], private: Private, query: PyTree, turn: Turn, key: Key | None
 ) -> Array:
-    """Return the un-noised answer of oracle number `turn.kind`; zeros where nothing is asked (-1).
+    """Return the un-noised answer of oracle number `turn.question`; zeros for -1, no question.
 
     Parameters
     ----------
@@ -120,13 +122,13 @@ def exact_answer(
         drawn = _draw(oracle, private, turn, key)
         return oracle.unnoised(private.shard, drawn, private.records, query)
 
-    return _of_kind(turn, [partial(exact, oracle) for oracle in oracles])
+    return _chosen(turn, [partial(exact, oracle) for oracle in oracles])
 
 
-def _of_kind(turn: Turn, branches: list[Callable[[], Array]]) -> Array:
-    """Return the answer of oracle number `turn.kind`; zeros for -1."""
-    answer = branches[0]() if len(branches) == 1 else jax.lax.switch(turn.kind, branches)
-    return jnp.where(turn.kind >= 0, answer, jnp.zeros_like(answer))
+def _chosen(turn: Turn, branches: list[Callable[[], Array]]) -> Array:
+    """Return the answer of oracle number `turn.question`; zeros for -1."""
+    answer = branches[0]() if len(branches) == 1 else jax.lax.switch(turn.question, branches)
+    return jnp.where(turn.question >= 0, answer, jnp.zeros_like(answer))
 
 
 def _draw(oracle: Oracle, private: Private, turn: Turn, key: Key | None) -> Drawn | None:
@@ -175,8 +177,8 @@ class Live(Door):
             return oracle.answer(private.shard, drawn, private.records, query, noise)
 
         pairs = zip(self.oracles, chance.batches, strict=True)
-        told = _of_kind(turn, [partial(answer, *pair) for pair in pairs])
-        return told, Record(turn.kind, turn.scale, told, *self._sampling(turn))
+        told = _chosen(turn, [partial(answer, *pair) for pair in pairs])
+        return told, Record(turn.question, turn.scale, told, *self._sampling(turn))
 
     @override
     def ahead(self, private: Private, turn: Turn, shape: tuple[int, ...]) -> Chance | None:
@@ -199,8 +201,10 @@ class Live(Door):
             return None, None
         rates = [oracle.sampling.rate for oracle in self.oracles]
         sizes = [oracle.sampling.size or 0 for oracle in self.oracles]
-        kind = turn.kind
-        return jnp.asarray(rates, turn.scale.dtype)[kind], jnp.asarray(sizes, jnp.int32)[kind]
+        question = turn.question
+        return jnp.asarray(rates, turn.scale.dtype)[question], jnp.asarray(sizes, jnp.int32)[
+            question
+        ]
 
 
 class Prepared(NamedTuple):
@@ -217,10 +221,10 @@ class AheadOf(Door):
 
     @override
     def __call__(self, private: Prepared, query: PyTree, turn: Turn) -> tuple[Array, Record]:
-        def own(leaf: Array) -> Array:
+        def of_question(leaf: Array) -> Array:
             return leaf[0] if leaf.shape[0] == 1 else leaf[turn.local]
 
-        chance = jax.tree.map(own, private.chances)
+        chance = jax.tree.map(of_question, private.chances)
         return self.live.answered(private.private, query, turn, chance)
 
 

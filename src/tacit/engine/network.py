@@ -193,7 +193,7 @@ class Together(NetworkKind):
     ) -> tuple[PyTree, tuple[PyTree, PyTree]]:
         states, inboxes = carry
         # all are asked the same question; mapped over, the door would answer every one
-        turns = turns._replace(kind=turns.kind[:, 0])
+        turns = turns._replace(question=turns.question[:, 0])
         step = self._only_agent if self.agents == 1 else self._every_agent
         states, messages, records = step(algorithm, door, private, (states, inboxes), turns)
         inboxes = self.deliver(algorithm, inboxes, messages, server)
@@ -220,7 +220,9 @@ class Together(NetworkKind):
         """Return `_every_agent` of a single one: mapped over, its gathers would cost double."""
         states, inboxes = carry
         one, state = (jax.tree.map(lambda leaf: leaf[0], tree) for tree in (private, states))
-        turns = jax.tree.map(lambda leaf: leaf[..., 0], turns._replace(kind=turns.kind[..., None]))
+        turns = jax.tree.map(
+            lambda leaf: leaf[..., 0], turns._replace(question=turns.question[..., None])
+        )
         inbox = self.inbox(inboxes, 0)
         state, message, records = agent_round(algorithm, door, state, inbox, turns, one)
         first = [jax.tree.map(lambda leaf: leaf[None], tree) for tree in (state, message)]

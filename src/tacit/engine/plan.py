@@ -1,7 +1,7 @@
 """Planning: from public facts and a budget to schedules, noise scales and a predicted ledger.
 
 No data can be reached from here. The order is: noise multiplier from the budget; schedules, which
-may depend on it; bounds, which may depend on the schedules; scales; ledger and certificate.
+may depend on it; bounds; scales; ledger and certificate.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 
 from tacit import checks
@@ -23,8 +22,8 @@ from tacit.algorithms import Algorithm, Noise
 from tacit.engine.connect import connect
 from tacit.engine.credit import credits_summation
 from tacit.engine.describe import compact, describe
-from tacit.engine.network import NetworkKind
-from tacit.engine.program import Program, cast
+from tacit.engine.draft import Design, Draft, drafted, scales_for
+from tacit.engine.program import Program
 from tacit.errors import InputError, PrivacyError
 from tacit.network import Network
 from tacit.oracles import Oracle
@@ -136,7 +135,7 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
     spec
         Public facts.
     oracles
-        The questions that the algorithm may ask, in the order of their kinds.
+        The questions that the algorithm may ask, in the order of their numbers.
     mechanism
         The law of the noise; Gaussian if none is given.
     network
@@ -177,22 +176,23 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
     check_size(rounds, spec.agents)
     connected = connect(network, algorithm, spec.agents, rounds)
     algorithm = algorithm.on_network(spec, network)
-    kinds = _questions(algorithm, rounds, len(oracles))
-    check_size(kinds.size, spec.agents)
+    questions = _numbered(algorithm, rounds, len(oracles))
+    check_size(questions.size, spec.agents)
     law = NoNoise() if np.isinf(terms.epsilon) else (mechanism or Gaussian())
     _check_shapes(oracles, spec)
     for oracle in oracles:
         oracle.check(spec, terms.adjacency, norm=law.norm, loss=algorithm.loss)
     inside = _inside(oracles, spec, terms.adjacency)
-    design = _Design(spec, algorithm, oracles, terms, law, inside, connected)
+    design = Design(spec, algorithm, oracles, terms.adjacency, law, inside, connected)
     preview = _preview(design)
-    found = _multiplier(design, kinds) if multiplier is None else multiplier
-    multiplier = checks.not_negative("multiplier", found)
+    if multiplier is None:
+        multiplier = _multiplier(design, questions, terms)
+    multiplier = checks.not_negative("multiplier", multiplier)
 
-    def build(observer: Observer) -> _Draft:
-        scales = _scales(preview * oracles[0].noise.relative_multiplier, multiplier, observer)
+    def build(observer: Observer) -> Draft:
+        scales = scales_for(preview * oracles[0].noise.relative_multiplier, multiplier, observer)
         noise = Noise(multiplier, scales, oracles[0].sampling.rate < 1)
-        return _draft(design, kinds, noise, observer, precision)
+        return drafted(design, questions, noise, observer, precision)
 
     observer, draft = terms.observer, build(terms.observer)
     law_adds = isinstance(law, Gaussian | NoNoise)  # the sum of such noises is accounted for
@@ -214,25 +214,6 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
     )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class _Design:
-    spec: Spec
-    algorithm: Algorithm
-    oracles: tuple[Oracle, ...]
-    terms: Terms
-    mechanism: Mechanism
-    inside: Inside | None
-    network: NetworkKind
-
-
-@dataclass(frozen=True)
-class _Draft:
-    schedules: dict[str, HostArray]
-    bounds: tuple[SensitivityBound, ...]
-    ledger: Ledger
-    program: Program
-
-
 def check_size(questions: int, agents: int) -> None:
     """Raise `InputError` if a run would give more answers than a ledger can hold in memory."""
     if questions * agents > MOST_ANSWERS:
@@ -242,20 +223,23 @@ def check_size(questions: int, agents: int) -> None:
         )
 
 
-def _questions(algorithm: Algorithm, rounds: int, oracles: int) -> HostArray:
-    """Return the kinds of all questions, each of them one of the oracles or -1."""
-    kinds = np.asarray(algorithm.questions(rounds))
-    if kinds.ndim != 2 or len(kinds) != rounds or kinds.shape[1] < 1:
+def _numbered(algorithm: Algorithm, rounds: int, oracles: int) -> HostArray:
+    """Return the number of the oracle of every question, -1 for none."""
+    questions = np.asarray(algorithm.questions(rounds))
+    if questions.ndim != 2 or len(questions) != rounds or questions.shape[1] < 1:
         raise InputError(
-            f"{type(algorithm).__name__}.questions returned shape {kinds.shape}; "
+            f"{type(algorithm).__name__}.questions returned shape {questions.shape}; "
             f"it must be ({rounds}, questions per round)"
         )
-    if not (np.issubdtype(kinds.dtype, np.integer) and -1 <= kinds.min() <= kinds.max() < oracles):
+    if not (
+        np.issubdtype(questions.dtype, np.integer)
+        and -1 <= questions.min() <= questions.max() < oracles
+    ):
         raise InputError(
-            f"{type(algorithm).__name__} asks kinds {sorted(set(kinds.ravel().tolist()))}; "
-            f"there are {oracles} oracles, so a kind is a whole number from -1 to {oracles - 1}"
+            f"{type(algorithm).__name__} asks oracles {sorted(set(questions.ravel().tolist()))}; "
+            f"there are {oracles}, so each is a whole number from -1 to {oracles - 1}"
         )
-    return kinds.astype(np.int32)
+    return questions.astype(np.int32)
 
 
 def _inside(oracles: tuple[Oracle, ...], spec: Spec, adjacency: Adjacency) -> Inside | None:
@@ -278,9 +262,9 @@ def _check_shapes(oracles: tuple[Oracle, ...], spec: Spec) -> None:
         )
 
 
-def _preview(design: _Design) -> HostArray:
+def _preview(design: Design) -> HostArray:
     """Return how far each agent's answer to question 0 can move, `(A,)`; all must be bounded."""
-    adjacency, norm = design.terms.adjacency, design.mechanism.norm
+    adjacency, norm = design.adjacency, design.mechanism.norm
     bounds = [oracle.bound(design.spec, adjacency, norm=norm) for oracle in design.oracles]
     moves = [bound.value[:, 0, 0] for bound in bounds]
     if not isinstance(design.mechanism, NoNoise) and bool(np.any(np.isinf(moves))):
@@ -291,18 +275,18 @@ def _preview(design: _Design) -> HostArray:
     return moves[0]
 
 
-def _multiplier(design: _Design, kinds: HostArray) -> float:
+def _multiplier(design: Design, questions: HostArray, terms: Terms) -> float:
     """Return the multiplier at which all questions fit the budget, each with its relative one."""
-    terms, mechanism, inside = design.terms, design.mechanism, design.inside
-    own = [Counter(row[row >= 0].tolist()) for row in design.network.asked(kinds)]
-    counts = functools.reduce(operator.or_, own)  # of every kind, as often as anyone is asked it
-    if isinstance(mechanism, NoNoise) or not counts:
+    mechanism, inside = design.mechanism, design.inside
+    of_agents = [Counter(row[row >= 0].tolist()) for row in design.network.asked(questions)]
+    most = functools.reduce(operator.or_, of_agents)  # as often as anyone is asked each question
+    if isinstance(mechanism, NoNoise) or not most:
         return 0.0
-    asked = [(design.oracles[kind], count) for kind, count in counts.items()]
-    plain = all(o.sampling.rate == 1 and o.noise.relative_multiplier == 1 for o, _ in asked)
+    counts = [(design.oracles[number], count) for number, count in most.items()]
+    plain = all(o.sampling.rate == 1 and o.noise.relative_multiplier == 1 for o, _ in counts)
     if isinstance(mechanism, Gaussian) and inside is None and plain:
-        most = max(counter.total() for counter in own)
-        return gaussian_multiplier(terms.epsilon, terms.delta, most)
+        answers = max(counter.total() for counter in of_agents)
+        return gaussian_multiplier(terms.epsilon, terms.delta, answers)
 
     def event(multiplier: float) -> Event:
         return mechanism.event(multiplier) if inside is None else inside.worst(multiplier)
@@ -310,77 +294,12 @@ def _multiplier(design: _Design, kinds: HostArray) -> float:
     def events(multiplier: float) -> list[tuple[Event, int]]:
         return [
             (oracle.sampling.charged(event(multiplier * oracle.noise.relative_multiplier)), count)
-            for oracle, count in asked
+            for oracle, count in counts
         ]
 
     return multiplier_for_all(
         events, epsilon=terms.epsilon, delta=terms.delta, relation=terms.adjacency.relation
     )
-
-
-def _draft(
-    design: _Design, kinds: HostArray, noise: Noise, observer: Observer, precision: Precision
-) -> _Draft:
-    spec, oracles = design.spec, design.oracles
-    adjacency, norm = design.terms.adjacency, design.mechanism.norm
-    made = functools.partial(design.algorithm.schedule, spec, noise=noise)
-    schedules = design.network.all_rounds(len(kinds), made)
-    bounds = tuple(oracle.bound(spec, adjacency, norm=norm) for oracle in oracles)
-    asked = design.network.asked(kinds)
-    sensitivity = _by_kind([bound.value for bound in bounds], asked)
-    weighted = [b.value * o.noise.relative_multiplier for b, o in zip(bounds, oracles, strict=True)]
-    scale = _scales(_by_kind(weighted, asked), noise.multiplier, observer)
-    rates = np.array([oracle.sampling.rate for oracle in oracles])[np.maximum(asked, 0)]
-    sizes = np.array([oracle.sampling.size or 0 for oracle in oracles])[np.maximum(asked, 0)]
-    ledger = Ledger(asked, sensitivity, scale, design.mechanism, rates, design.inside, sizes)
-    return _Draft(schedules, bounds, ledger, _program(design, kinds, schedules, scale, precision))
-
-
-def _by_kind(of_kinds: list[HostArray], kinds: HostArray) -> HostArray:
-    """Return the `(A, T, E)` entry of the question in each slot; 0 where there is none."""
-    value = np.zeros(kinds.shape)
-    for kind, entries in enumerate(of_kinds):
-        value = np.where(kinds == kind, entries, value)
-    return value
-
-
-def _scales(sensitivity: HostArray, multiplier: float, observer: Observer) -> HostArray:
-    """Return the noise scales for sensitivities with agents on the first axis."""
-    if multiplier == 0:
-        return np.zeros_like(sensitivity)
-    if not isinstance(observer, Sum):
-        return multiplier * sensitivity
-    honest = max(1, sensitivity.shape[0] - observer.colluders)
-    largest = np.max(sensitivity, axis=0, keepdims=True) / np.sqrt(honest)
-    return multiplier * np.broadcast_to(largest, sensitivity.shape).copy()
-
-
-def _program(
-    design: _Design,
-    kinds: HostArray,
-    schedules: dict[str, HostArray],
-    scale: HostArray,
-    precision: Precision,
-) -> Program:
-    program = Program(
-        algorithm=design.algorithm,
-        oracles=design.oracles,
-        mechanism=design.mechanism,
-        kinds=jnp.asarray(kinds, jnp.int32),
-        shared={name: jnp.asarray(v) for name, v in schedules.items() if v.ndim == 1},
-        per_agent={name: jnp.asarray(v.T) for name, v in schedules.items() if v.ndim == 2},
-        scales=jnp.asarray(design.network.of_participants(_rounded_up(scale, precision))),
-        template=jnp.zeros(design.spec.shape),
-        network=design.network,
-    )
-    narrowed: Program = cast(program, jnp.dtype(precision))
-    return narrowed
-
-
-def _rounded_up(scale: HostArray, precision: Precision) -> HostArray:
-    """Return the scales in the run's precision, never below what was planned."""
-    narrow = scale.astype(precision)
-    return np.where(narrow < scale, np.nextafter(narrow, np.inf, dtype=narrow.dtype), narrow)
 
 
 def _named_as_asked(certificate: Certificate, asked: Observer, ledger: Ledger) -> Certificate:

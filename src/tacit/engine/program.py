@@ -23,7 +23,7 @@ class Program(eqx.Module):
 
     Attributes
     ----------
-    kinds
+    questions
         `(T, E)`: which oracle is asked; -1 for none.
     shared, per_agent
         Schedules: `(T,)` each, and `(T, A)` each.
@@ -39,7 +39,7 @@ class Program(eqx.Module):
     algorithm: Algorithm
     oracles: tuple[Oracle, ...]
     mechanism: Mechanism
-    kinds: Int[Array, "T E"]
+    questions: Int[Array, "T E"]
     shared: dict[str, Float[Array, "T"]]
     per_agent: dict[str, Float[Array, "T A"]]
     scales: Float[Array, "T E S"]
@@ -49,7 +49,7 @@ class Program(eqx.Module):
     @property
     def rounds(self) -> int:
         """Number of rounds, T."""
-        return int(self.kinds.shape[0])
+        return int(self.questions.shape[0])
 
     @property
     def agents(self) -> int:
@@ -94,7 +94,7 @@ def stack(programs: list[Program]) -> Program:
 
 def agent_turns(program: Program) -> Turn:
     """Return the turns of the S agents that may be asked in each round, leaves `(T, E, S)`."""
-    network, (rounds, questions) = program.network, program.kinds.shape
+    network, (rounds, local) = program.network, program.questions.shape
     shape = program.scales.shape
     index = jnp.arange(rounds, dtype=jnp.int32)[:, None, None]
     agent, participation = network.participants(rounds)
@@ -105,9 +105,9 @@ def agent_turns(program: Program) -> Turn:
 
     return Turn(
         round=fill(index),
-        local=fill(jnp.arange(questions, dtype=jnp.int32)[None, :, None]),
+        local=fill(jnp.arange(local, dtype=jnp.int32)[None, :, None]),
         participation=fill(participation[:, None, None]),
-        kind=fill(network.questions(program.kinds)[:, :, None]),
+        question=fill(network.questions(program.questions)[:, :, None]),
         agent=fill(agent[:, None, :]),
         scale=program.scales,
         values={name: fill(v[:, None, None]) for name, v in program.shared.items()}

@@ -74,8 +74,8 @@ class Relay(NetworkKind):
     ) -> dict[str, HostArray]:
         """Return schedules `(..., T)`; where nobody takes part, they repeat what is before."""
         latest = np.cumsum(np.asarray(self.awake)) - 1
-        made_for = schedule(int(latest[-1]) + 1)
-        return {name: values[..., latest] for name, values in made_for.items()}
+        schedules = schedule(int(latest[-1]) + 1)
+        return {name: values[..., latest] for name, values in schedules.items()}
 
     @override
     def of_participants(self, values: Float[HostArray, "A T E"]) -> Float[HostArray, "T E 1"]:

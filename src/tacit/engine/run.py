@@ -147,13 +147,12 @@ def check_shards(shards: Shards) -> None:
 
 def check_bounds(plan: Plan) -> None:
     """Raise `PrivacyError` unless the program's oracles have the bounds that were planned."""
-    kinds = np.asarray(plan.program.kinds)
     oracles = plan.program.oracles
     same = len(oracles) == len(plan.bounds)
     for oracle, bound in zip(oracles, plan.bounds, strict=False):
         fresh = oracle.bound(plan.spec, bound.adjacency, norm=bound.norm)
         same = same and bool(np.all(fresh.value <= bound.value))
-    asked = plan.program.network.asked(kinds)
+    asked = plan.program.network.asked(np.asarray(plan.program.questions))
     if not same or not np.array_equal(asked, plan.ledger.kind):
         raise PrivacyError("the program's questions are not the planned ones; plan again")
 

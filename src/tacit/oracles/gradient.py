@@ -66,5 +66,5 @@ class Gradient(Oracle):
     @override
     def bound(self, spec: Spec, adjacency: Adjacency, *, norm: Norm) -> SensitivityBound:
         enforced = spec.record_norm * self.coefficient_bound
-        own = dataclasses.replace(spec, gradient_bound=enforced)
-        return mean_gradient_bound(own, adjacency, norm=norm, rounds=1, questions=1)
+        facts = dataclasses.replace(spec, gradient_bound=enforced)
+        return mean_gradient_bound(facts, adjacency, norm=norm, rounds=1, questions=1)
