@@ -119,13 +119,7 @@ class NetworkKind(eqx.Module):
 
     @abstractmethod
     def round(
-        self,
-        algorithm: Any,
-        door: Door,
-        private: Any,
-        carry: PyTree,
-        turns: Turn,
-        server: Turn,
+        self, algorithm: Any, door: Door, private: Any, carry: PyTree, turns: Turn, server: Turn
     ) -> tuple[PyTree, tuple[PyTree, PyTree]]:
         """Return the next carry (states, inboxes), and the round's (records, messages).
 
@@ -183,13 +177,7 @@ class Together(NetworkKind):
 
     @override
     def round(
-        self,
-        algorithm: Any,
-        door: Door,
-        private: Any,
-        carry: PyTree,
-        turns: Turn,
-        server: Turn,
+        self, algorithm: Any, door: Door, private: Any, carry: PyTree, turns: Turn, server: Turn
     ) -> tuple[PyTree, tuple[PyTree, PyTree]]:
         states, inboxes = carry
         # all are asked the same question; mapped over, the door would answer every one

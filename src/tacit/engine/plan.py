@@ -150,8 +150,8 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
     InputError
         If an answer is not bounded and epsilon is finite, a setting is out of range, an oracle is
         about another loss than the algorithm or differs from the public facts (`Oracle.check`),
-        the oracles differ in the shape of their answers or in where the noise stands, one samples
-        as `check_sampling` forbids, or the network does not suit (`tacit.engine.connect.connect`).
+        the oracles differ in the shape of their answers or in where the noise stands, or the
+        network does not suit (`tacit.engine.connect.connect`).
     PrivacyError
         If the predicted ledger would cost more than the budget.
 

@@ -117,13 +117,7 @@ class Relay(NetworkKind):
 
     @override
     def round(
-        self,
-        algorithm: RelayAlgorithm,
-        door: Door,
-        private: Any,
-        carry: PyTree,
-        turns: Turn,
-        server: Turn,
+        self, algorithm: Any, door: Door, private: Any, carry: PyTree, turns: Turn, server: Turn
     ) -> tuple[PyTree, tuple[PyTree, PyTree]]:
         states, token = carry
         turns = jax.tree.map(lambda leaf: leaf[..., 0], turns)

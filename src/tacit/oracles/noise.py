@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
 from typing_extensions import override
 
 from tacit import checks
 from tacit.errors import InputError
-from tacit.oracles.queries import Centre
+from tacit.oracles.queries import Centre, Exact
 from tacit.privacy import Adjacency, Inside
 from tacit.problems import Shard
 from tacit.spec import Spec
 from tacit.typing import Array, PyTree
-
-Exact: TypeAlias = Callable[[Shard, Float[Array, ""], Any], Float[Array, "..."]]
 
 
 class NoisePlacement(eqx.Module):
@@ -50,15 +46,8 @@ class NoisePlacement(eqx.Module):
         """Return what decides the law; None if it is that of the added noise."""
 
     @abstractmethod
-    def answer(
-        self,
-        exact: Exact,
-        shard: Shard,
-        count: Float[Array, ""],
-        query: Any,
-        noise: Float[Array, "..."],
-    ) -> Float[Array, "..."]:
-        """Return the noised answer; `exact` computes the answer without noise."""
+    def answer(self, exact: Exact, shard: Shard, count: Array, query: Any, noise: Array) -> Array:
+        """Return the noised answer; `exact` computes the answer without noise, of any shape."""
 
 
 class AddedNoise(NoisePlacement):
@@ -92,14 +81,7 @@ class AddedNoise(NoisePlacement):
         return None
 
     @override
-    def answer(
-        self,
-        exact: Exact,
-        shard: Shard,
-        count: Float[Array, ""],
-        query: Any,
-        noise: Float[Array, "..."],
-    ) -> Float[Array, "..."]:
+    def answer(self, exact: Exact, shard: Shard, count: Array, query: Any, noise: Array) -> Array:
         return exact(shard, count, query) + noise
 
 
@@ -149,13 +131,8 @@ class ObjectiveNoise(NoisePlacement):
 
     @override
     def answer(
-        self,
-        exact: Exact,
-        shard: Shard,
-        count: Float[Array, ""],
-        query: Centre,
-        noise: Float[Array, "2 ..."],
-    ) -> Float[Array, "..."]:
+        self, exact: Exact, shard: Shard, count: Array, query: Centre, noise: Array
+    ) -> Array:
         # in single precision rounding would exceed the residual that the output noise is made for
         shard, count, query, wide = _in_double((shard, count, query, noise))
         inside, outside = wide / self.rho

@@ -1,12 +1,17 @@
-"""What an algorithm may ask about: points and centres, of the model's shape."""
+"""What an algorithm may ask about: points and centres, of the model's shape; who answers."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeAlias
 
 from jaxtyping import Float
 
+from tacit.problems import Shard
 from tacit.typing import Array
+
+# an answer without noise, of (shard, count, query)
+Exact: TypeAlias = Callable[[Shard, Float[Array, ""], Any], Float[Array, "..."]]
 
 
 class Centre(NamedTuple):

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -18,6 +17,7 @@ from tacit import checks
 from tacit.errors import InputError
 from tacit.oracles.drawn import Drawn, gathered
 from tacit.oracles.poisson import poisson_draw
+from tacit.oracles.queries import Exact
 from tacit.oracles.without_replacement import distinct
 from tacit.privacy import Adjacency, Event, ReplaceOne, ZeroOut, sampled
 from tacit.problems import Shard
@@ -28,8 +28,6 @@ from tacit.typing import Array, HostArray, Key
 _SLOTS = 1.06
 # counts up to here are whole numbers in single precision
 _MOST_RECORDS = 2**24
-
-Exact: TypeAlias = Callable[[Shard, Float[Array, ""], Any], Float[Array, "..."]]
 
 
 class Sampling(eqx.Module):
