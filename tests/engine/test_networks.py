@@ -2,12 +2,15 @@
 
 import dataclasses
 import math
+import re
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import tacit
 from conftest import make_shards, make_terms
 from tacit.algorithms import EXTRA, NIDS, RECAL, RWADMM, DIGing, NoisyGradient, Walkman
 from tacit.engine import behind_the_door, run, simulate, sweep
@@ -339,3 +342,24 @@ def test_without_an_aggregator_nothing_is_credited_to_summation():
 def test_networks_and_steps_that_do_not_suit_are_refused_with_the_fix(make, words):
     with pytest.raises(InputError, match=words):
         make(make_shards())
+
+
+def test_a_network_that_is_none_is_refused_with_what_to_pass():
+    with pytest.raises(InputError, match=r"pass None \(an aggregator\), a tacit.network.Mixing"):
+        planned(NIDS(LOGISTIC), make_shards(), "ring", rounds=2)
+
+
+KIND_TEST = re.compile(
+    r"isinstance\([^)]*\b(Mixing|Walk|Star|Gossip|Relay|NetworkKind)\b|type\(network\)"
+)
+
+
+def kind_tests(source):
+    return [line for line in source.splitlines() if KIND_TEST.search(line)]
+
+
+def test_only_one_place_asks_which_kind_a_network_is():
+    root = Path(tacit.__file__).parent
+    asking = {p.name for p in root.rglob("*.py") if kind_tests(p.read_text())}
+    assert asking == {"connect.py"}
+    assert kind_tests("if isinstance(plan.network, Mixing | Walk):")  # a planted one
