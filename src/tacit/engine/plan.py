@@ -236,8 +236,8 @@ def _numbered(algorithm: Algorithm, rounds: int, oracles: int) -> HostArray:
         and -1 <= questions.min() <= questions.max() < oracles
     ):
         raise InputError(
-            f"{type(algorithm).__name__} asks oracles {sorted(set(questions.ravel().tolist()))}; "
-            f"there are {oracles}, so each is a whole number from -1 to {oracles - 1}"
+            f"{type(algorithm).__name__} asks questions {sorted(set(questions.ravel().tolist()))}; "
+            f"there are {oracles} oracles, so a question is a whole number from -1 to {oracles - 1}"
         )
     return questions.astype(np.int32)
 

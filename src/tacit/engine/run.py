@@ -146,10 +146,15 @@ def check_shards(shards: Shards) -> None:
 
 
 def check_bounds(plan: Plan) -> None:
-    """Raise `PrivacyError` unless the program's oracles have the bounds that were planned."""
+    """Raise `PrivacyError` unless the program's oracles have the bounds that were planned.
+
+    `InputError` if they do not suit the method, the public facts or an accountant (`Oracle.check`).
+    """
     oracles = plan.program.oracles
     same = len(oracles) == len(plan.bounds)
     for oracle, bound in zip(oracles, plan.bounds, strict=False):
+        loss = plan.program.algorithm.loss
+        oracle.check(plan.spec, bound.adjacency, norm=bound.norm, loss=loss)
         fresh = oracle.bound(plan.spec, bound.adjacency, norm=bound.norm)
         same = same and bool(np.all(fresh.value <= bound.value))
     asked = plan.program.network.asked(np.asarray(plan.program.questions))
