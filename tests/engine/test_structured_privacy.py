@@ -39,6 +39,7 @@ from tacit.problems import (
     Squared,
     WholeSpace,
     chain,
+    facts_from,
     generalised_lasso,
     lasso,
     pack,
@@ -145,9 +146,11 @@ def test_a_difference_that_clips_each_gradient_only_is_caught_by_the_same_search
 
 def test_sampling_that_does_not_match_the_accounting_is_refused():
     oracle = MinibatchDifference(Logistic(), 1.0, 1.0, 0.5)
+    logistic = Problem(Logistic(), NoRegulariser(), WholeSpace())
+    facts = facts_from(logistic, [4], features=2, record_norm=1.5, clip=1.0)
     for adjacency in (Adjacency(ReplaceOne(), "agent"), Adjacency(BoundedChange(0.1), "record")):
         with pytest.raises(InputError, match="full-batch Gradient"):
-            limit(dataclasses.replace(oracle, loss=Squared()), adjacency)
+            oracle.check(facts, adjacency, norm="l2")
     with pytest.raises(InputError, match=r"rate is 1\.5"):
         MinibatchGradient(Logistic(), 1.0, 1.5)  # a batch larger than the data
 
