@@ -10,10 +10,9 @@ import numpy as np
 from bench.clock import alternating, read_bandwidth
 from tacit.algorithms import NIDS, RECAL, Algorithm
 from tacit.datasets import load, split
-from tacit.engine import behind_the_door, simulate
+from tacit.engine import Network, behind_the_door, simulate
 from tacit.engine.door import Live
 from tacit.engine.plan import plan
-from tacit.engine.wiring import Network
 from tacit.network import metropolis, random_regular, ring, uniform_walk
 from tacit.oracles import Gradient
 from tacit.privacy import Adjacency, Messages, ReplaceOne, Terms

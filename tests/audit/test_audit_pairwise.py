@@ -49,7 +49,7 @@ class Nudged(Door):
 
     def __call__(self, private, query, turn):
         answer, record = self.live(private, query, turn)
-        here = (turn.agent == self.at[0]) & (turn.round == self.at[1]) & (turn.kind >= 0)
+        here = (turn.agent == self.at[0]) & (turn.round == self.at[1]) & (turn.question >= 0)
         return jnp.where(here, answer + self.by, answer), record
 
 

@@ -17,8 +17,14 @@ from tacit.algorithms import NoisyGradient
 from tacit.engine import run
 from tacit.engine.plan import plan
 from tacit.errors import InputError, PrivacyError
-from tacit.oracles import Gradient, MinibatchGradient, Point, Size, check_sampling
-from tacit.oracles.drawn import Drawn
+from tacit.oracles import (
+    Drawn,
+    FixedSizeBatches,
+    Gradient,
+    MinibatchGradient,
+    Point,
+    PoissonBatches,
+)
 from tacit.oracles.poisson import _UNIT, gaps, survival
 from tacit.oracles.without_replacement import distinct
 from tacit.privacy import Adjacency, FixedSize, Laplace, ReplaceOne, ZeroOut
@@ -34,19 +40,42 @@ def oracle(kind=MinibatchGradient):
     return kind(PROBLEM.loss, 1.0, SIZE / RECORDS, records=RECORDS)
 
 
-class Repeats(MinibatchGradient):
-    """Planted fault: draws with replacement."""
+class WithReplacement(FixedSizeBatches):
+    """Planted fault: a record may be drawn twice."""
 
     def draw(self, key, rows, count):
         places = jax.random.randint(key, (SIZE,), 0, RECORDS)
         return Drawn(places, jnp.ones(SIZE, bool))
 
 
-class Claims(MinibatchGradient):
-    """Planted fault: draws a fixed size and claims a Poisson batch."""
+class CalledPoisson(PoissonBatches):
+    """Planted fault: draws a fixed size and is charged as a Poisson batch."""
 
     def draw(self, key, rows, count):
         return Drawn(distinct(key, SIZE, count), jnp.ones(SIZE, bool))
+
+
+class Repeats(MinibatchGradient):
+    """Planted fault: its batches are drawn with replacement."""
+
+    @property
+    def sampling(self):
+        return WithReplacement(SIZE, RECORDS)
+
+
+class Claims(MinibatchGradient):
+    """Planted fault: its batches are of a fixed size and charged as Poisson ones."""
+
+    @property
+    def sampling(self):
+        return CalledPoisson(self.rate)
+
+
+class Reads(MinibatchGradient):
+    """Planted fault: draws a batch by the law and answers on all records."""
+
+    def unnoised(self, shard, drawn, count, query):
+        return self.exact(shard, count, query)
 
 
 @pytest.fixture(scope="module")
@@ -98,14 +127,16 @@ def test_every_set_of_three_out_of_six_is_drawn_equally_often():
 
 def test_only_the_agents_own_records_are_drawn_and_all_of_them_if_all_are_asked_for(shards):
     assert sorted(distinct(jax.random.key(0), 5, 5).tolist()) == list(range(5))
-    batch = oracle().batch(shards.shard(0), jax.random.key(1))
+    batch = oracle().sampling.batch(shards.shard(0), jax.random.key(1))
     assert float(jnp.sum(batch.mask)) == SIZE
 
 
 def test_the_mean_over_batches_is_the_full_gradient(shards):
     query, shard = Point(jnp.array([0.3, -0.2, 0.5])), shards.shard(0)
     question = oracle()
-    answers = draws(lambda key: question.exact(question.batch(shard, key), 12.0, query), 20_000)
+    answers = draws(
+        lambda key: question.exact(question.sampling.batch(shard, key), 12.0, query), 20_000
+    )
     full = MinibatchGradient(PROBLEM.loss, 1.0, 1.0).exact(shard, 12.0, query)
     error = np.std(answers, axis=0) / np.sqrt(len(answers))
     assert np.all(np.abs(answers.mean(0) - np.asarray(full)) < 5 * error)
@@ -122,7 +153,7 @@ def test_a_batch_of_all_records_is_the_mean_over_them_also_for_larger_agents(rat
     larger, query = shards.shard(1), Point(jnp.array([0.3, -0.2, 0.5]))
     mean = Gradient(PROBLEM.loss, 1.0).exact(larger, 100.0, query)
     np.testing.assert_allclose(question.exact(larger, 100.0, query), mean, rtol=1e-12)
-    batch = question.batch(larger, jax.random.key(0))
+    batch = question.sampling.batch(larger, jax.random.key(0))
     np.testing.assert_allclose(question.exact(batch, 100.0, query), mean, rtol=1e-12)
 
 
@@ -156,13 +187,13 @@ def test_a_run_observes_the_planned_batches_and_poisson_ones_in_their_place_rele
         run(dataclasses.replace(made, program=program), shards, runtime="simulate", seed=0)
 
 
-@pytest.mark.parametrize("fault", [oracle(Repeats), Claims(PROBLEM.loss, 1.0, SIZE / RECORDS)])
+@pytest.mark.parametrize(
+    "fault", [oracle(Repeats), Claims(PROBLEM.loss, 1.0, SIZE / RECORDS), oracle(Reads)]
+)
 def test_batches_that_are_drawn_otherwise_than_accounted_for_are_refused(fault, shards):
     spec = public_facts(PROBLEM, shards, clip=1.0)
-    options = {"norm": "l2", "size": Size(1, 1), "values": {}}
-    bound = fault.bound(spec, REPLACED, **options)
     with pytest.raises(InputError, match="otherwise than they are accounted for"):
-        check_sampling(fault, bound, spec=spec, **options)
+        fault.check(spec, REPLACED, norm="l2")
 
 
 @pytest.mark.parametrize(

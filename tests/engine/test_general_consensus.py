@@ -10,7 +10,7 @@ from tacit.algorithms import GeneralConsensus, everything_shared, lifts, shared_
 from tacit.engine import run
 from tacit.engine.plan import plan
 from tacit.errors import InputError
-from tacit.oracles import Point, Residual, Size, TargetGradient, Targets
+from tacit.oracles import Point, Residual, TargetGradient, Targets
 from tacit.privacy import Adjacency, BoundedChange, Messages, ReplaceOne, Terms
 from tacit.problems import AgentSets, Shard, Shards, polyhedron
 from tacit.spec import Spec
@@ -152,8 +152,7 @@ def test_no_neighbour_moves_an_answer_by_more_than_its_bound(question, norm, uni
     shards, spec, _ = problem(OVERLAPPING, 5)
     oracle = Forgetful() if question == "published" else ORACLES[question]
     adjacency, beta = Adjacency(BoundedChange(0.1), unit), 0.1
-    size = Size(1, 1)
-    limit = float(oracle.bound(spec, adjacency, norm=norm, size=size, values={}).value[0, 0, 0])
+    limit = float(oracle.bound(spec, adjacency, norm=norm).value[0, 0, 0])
     draw, worst = np.random.default_rng(0), 0.0
     for agent in range(3):
         shard, width = shards.shard(agent), len(OVERLAPPING[agent])

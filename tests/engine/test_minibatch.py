@@ -22,7 +22,7 @@ from tacit.engine.plan import plan
 from tacit.engine.program import agent_turns
 from tacit.engine.transcript import KEPT
 from tacit.errors import InputError, PrivacyError
-from tacit.oracles import Gradient, MinibatchGradient, PerturbedStep, Point, ProximalStep, Size
+from tacit.oracles import Gradient, MinibatchGradient, PerturbedStep, Point, ProximalStep
 from tacit.oracles.drawn import gathered
 from tacit.privacy import (
     Adjacency,
@@ -107,7 +107,7 @@ def test_amplification_pays_for_the_divisor_of_a_batch_and_for_little_more(shard
 
 def moved(oracle, first, second, key, x):
     answers = [
-        oracle.exact(oracle.batch(shards.shard(0), key), float(shards.counts[0]), Point(x))
+        oracle.exact(oracle.sampling.batch(shards.shard(0), key), float(shards.counts[0]), Point(x))
         for shards in (first, second)
     ]
     return float(jnp.linalg.norm(answers[0] - answers[1]))
@@ -134,7 +134,7 @@ def limit(oracle, relation, unit="record"):
         record_norm=1.5, precision="float64", enforce="clip",
     )  # fmt: skip
     spec = public_facts(problem, shards, clip=2.0)
-    made = oracle.bound(spec, Adjacency(relation, unit), norm="l2", size=Size(1, 1), values={})
+    made = oracle.bound(spec, Adjacency(relation, unit), norm="l2")
     return float(made.value[0, 0, 0])
 
 
@@ -162,7 +162,7 @@ def test_dividing_by_the_size_of_the_batch_is_caught_by_the_same_search():
 def test_every_record_is_drawn_at_the_rate_and_apart_from_the_others():
     shards, oracle = make_shards(agents=1, records=20), MinibatchGradient(Logistic(), 1.0, RATE)
     keys = jax.random.split(jax.random.key(0), 4000)
-    masks = np.asarray(jax.vmap(lambda key: oracle.batch(shards.shard(0), key).mask)(keys))
+    masks = np.asarray(jax.vmap(lambda key: oracle.sampling.batch(shards.shard(0), key).mask)(keys))
     assert set(np.unique(masks)) == {0.0, 1.0}
     counts = masks.sum(0)
     low, high = stats.binom.ppf([1e-5, 1 - 1e-5], 4000, RATE)
@@ -174,7 +174,7 @@ def test_every_record_is_drawn_at_the_rate_and_apart_from_the_others():
 def test_the_mean_over_batches_is_the_full_gradient():
     shards, oracle = make_shards(agents=1, records=20), MinibatchGradient(Logistic(), 1.0, RATE)
     query = Point(jnp.array([0.3, -0.2, 0.5]))
-    one = lambda key: oracle.exact(oracle.batch(shards.shard(0), key), 20.0, query)  # noqa: E731
+    one = lambda key: oracle.exact(oracle.sampling.batch(shards.shard(0), key), 20.0, query)  # noqa: E731
     answers = np.asarray(jax.vmap(one)(jax.random.split(jax.random.key(0), 20_000)))
     truth = Gradient(Logistic(), 1.0).exact(shards.shard(0), 20.0, query)
     error = np.std(answers, axis=0) / math.sqrt(20_000)
@@ -189,7 +189,7 @@ def test_padding_is_never_drawn():
         record_norm=1.0, precision="float64", enforce="clip",
     )  # fmt: skip
     oracle = MinibatchGradient(Logistic(), 1.0, 0.99)
-    batch = oracle.batch(shards.shard(0), jax.random.key(0))
+    batch = oracle.sampling.batch(shards.shard(0), jax.random.key(0))
     assert np.all(np.asarray(batch.mask[3:]) == 0)
 
 
@@ -300,7 +300,7 @@ def test_what_sampling_does_not_hide_is_refused(adjacency, words, shards):
     spec = public_facts(PROBLEM, shards, clip=1.0)
     oracle = MinibatchGradient(PROBLEM.loss, 1.0, RATE)
     with pytest.raises(InputError, match=words):
-        oracle.bound(spec, adjacency, norm="l2", size=Size(1, 1), values={})
+        oracle.check(spec, adjacency, norm="l2")
 
 
 @pytest.mark.parametrize("rate", [0.0, -0.1, 1.1, math.nan])
@@ -366,7 +366,7 @@ def test_a_name_stands_for_a_method_and_its_question():
     choice = Choice(problem=problem, clip=1.0, record_norm=1.0, rate=0.2)
     oracle = method_named("dp-sgd").oracle(choice)
     assert isinstance(oracle, MinibatchGradient)
-    assert oracle.sampling_rate == 0.2
+    assert oracle.sampling.rate == 0.2
     assert isinstance(method_named("dp-admm").oracle(choice), Gradient)
     assert isinstance(method_named("pvp").oracle(choice), ProximalStep)
     assert isinstance(method_named("dvp").oracle(choice), PerturbedStep)
@@ -380,12 +380,13 @@ def test_a_batch_of_several_pieces_is_summed_whole():
 
     @jax.jit
     def both(key):
-        drawn = question.draw(key, rows, count)
+        drawn = question.sampling.draw(key, rows, count)
         whole = question.exact(gathered(shard, drawn), count, query)
         slots = jnp.max(jnp.where(drawn.taken, jnp.arange(1, len(drawn.places) + 1), 0))
-        return question.exact_on(shard, drawn, count, query), whole, slots
+        return question.unnoised(shard, drawn, count, query), whole, slots
 
     pieces, whole, slots = jax.vmap(both)(jax.random.split(jax.random.key(0), 300))
-    usual = question._piece(rows, len(question.draw(jax.random.key(0), rows, count).places))
+    law = question.sampling
+    usual = law.slots_at_once(rows, len(law.draw(jax.random.key(0), rows, count).places))
     assert np.sum(slots > usual) > 10
     np.testing.assert_allclose(pieces, whole, rtol=1e-10, atol=1e-14)

@@ -2,21 +2,23 @@
 
 import dataclasses
 import math
+import re
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import tacit
 from conftest import make_shards, make_terms
 from tacit.algorithms import EXTRA, NIDS, RECAL, RWADMM, DIGing, NoisyGradient, Walkman
 from tacit.engine import behind_the_door, run, simulate, sweep
 from tacit.engine.door import Live, Record
-from tacit.engine.gossip import differences
+from tacit.engine.gossip import Gossip, neighbours_of
 from tacit.engine.plan import plan
 from tacit.engine.program import agent_turns, stack
 from tacit.engine.transcript import KEPT, observed_ledger
-from tacit.engine.wiring import Gossip, beside
 from tacit.errors import InputError, PrivacyError
 from tacit.network import (
     Walk,
@@ -167,7 +169,7 @@ NAMES = ["recal", "recal-capped", "walkman", "nids", "extra"]
 def small(index, **more):
     method, network = SETTINGS[index]
     network = network()
-    rounds = len(network.holders) if isinstance(network, Walk) else 7
+    rounds = network.fixed_rounds or 7
     return planned(method(LOGISTIC), make_shards(), network, rounds=rounds, **more)
 
 
@@ -189,7 +191,7 @@ def test_a_float32_plan_stays_in_float32_on_every_network(index):
     shards = make_shards(precision="float32")
     method, network = SETTINGS[index]
     network = network()
-    rounds = len(network.holders) if isinstance(network, Walk) else 7
+    rounds = network.fixed_rounds or 7
     made = planned(method(LOGISTIC), shards, network, rounds=rounds, precision="float32")
     keys = jax.random.split(jax.random.key(0), 2)
     doors = Live(made.program.oracles, made.program.mechanism, keys)
@@ -270,8 +272,9 @@ def test_a_relay_that_asks_out_of_turn_releases_nothing():
     observed = observed_ledger(made.ledger, trace.records.kind, trace.records.scale)
     with pytest.raises(PrivacyError, match="round 3"):
         made.ledger.same_as(observed)
-    awake = dataclasses.replace(made.program.wiring, holders=made.program.wiring.holders[::-1])
-    other = dataclasses.replace(made.program, wiring=awake)
+    network = made.program.network
+    backwards = dataclasses.replace(network, holders=network.holders[::-1])
+    other = dataclasses.replace(made.program, network=backwards)
     with pytest.raises(PrivacyError):
         run(dataclasses.replace(made, program=other), shards, runtime="simulate")
 
@@ -280,14 +283,14 @@ def test_a_relay_that_asks_out_of_turn_releases_nothing():
 def test_messages_of_gossip_are_mixed_as_by_the_matrix(by_agent):
     graph = grid(3, 4)
     mixing = metropolis(graph)
-    lists = beside(mixing) if by_agent else None
-    wiring = Gossip(*(jnp.asarray(e) for e in graph.edges.T), jnp.asarray(mixing.weights), lists)
+    lists = neighbours_of(mixing) if by_agent else None
+    gossip = dataclasses.replace(Gossip.connect(mixing, 12, 1), neighbours=lists)
     values = jnp.asarray(np.random.default_rng(0).standard_normal((12, 3, 2)))
     flat = np.asarray(values).reshape(12, -1)
     expected = (mixing.matrix() @ flat - flat).reshape(12, 3, 2)
-    np.testing.assert_allclose(differences(wiring, values), expected, atol=1e-14)
-    assert np.all(differences(wiring, jnp.ones((12, 2)) * 0.1) == 0)
-    assert beside(metropolis(star(12))) is None
+    np.testing.assert_allclose(gossip.differences(values), expected, atol=1e-14)
+    assert np.all(gossip.differences(jnp.ones((12, 2)) * 0.1) == 0)
+    assert neighbours_of(metropolis(star(12))) is None
 
 
 def test_gossip_does_not_drift_in_single_precision():
@@ -339,3 +342,24 @@ def test_without_an_aggregator_nothing_is_credited_to_summation():
 def test_networks_and_steps_that_do_not_suit_are_refused_with_the_fix(make, words):
     with pytest.raises(InputError, match=words):
         make(make_shards())
+
+
+def test_a_network_that_is_none_is_refused_with_what_to_pass():
+    with pytest.raises(InputError, match=r"pass None \(an aggregator\), a tacit.network.Mixing"):
+        planned(NIDS(LOGISTIC), make_shards(), "ring", rounds=2)
+
+
+KIND_TEST = re.compile(
+    r"isinstance\([^)]*\b(Mixing|Walk|Star|Gossip|Relay|NetworkKind)\b|type\(network\)"
+)
+
+
+def kind_tests(source):
+    return [line for line in source.splitlines() if KIND_TEST.search(line)]
+
+
+def test_only_one_place_asks_which_kind_a_network_is():
+    root = Path(tacit.__file__).parent
+    asking = {p.name for p in root.rglob("*.py") if kind_tests(p.read_text())}
+    assert asking == {"connect.py"}
+    assert kind_tests("if isinstance(plan.network, Mixing | Walk):")  # a planted one

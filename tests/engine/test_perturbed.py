@@ -52,7 +52,7 @@ def test_the_answer_makes_the_perturbed_gradient_vanish():
     shard = make_shards(agents=1).shard(0)
     noise = jnp.asarray(np.random.default_rng(0).standard_normal((2, 3)))
     v = jnp.asarray([0.3, -0.2, 0.5])
-    y = PerturbedStep(STEP).answer(shard, jnp.asarray(12.0), Centre(v), noise)
+    y = PerturbedStep(STEP).answer(shard, None, jnp.asarray(12.0), Centre(v), noise)
     y = y - 1e-3 * noise[1] / RHO
     slope = jax.grad(lambda w: PROBLEM.local_value(w, shard, 12.0))(y) + noise[0] + RHO * (y - v)
     assert float(jnp.max(jnp.abs(slope))) < 1e-10
@@ -68,7 +68,8 @@ def test_in_single_precision_only_the_release_is_rounded():
     def answer(dtype):
         data = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float32).astype(dtype), shard)
         centre = Centre(jnp.asarray(v, dtype))
-        return np.asarray(oracle.answer(data, jnp.asarray(12, dtype), centre, noise.astype(dtype)))
+        count, rounded = jnp.asarray(12, dtype), noise.astype(dtype)
+        return np.asarray(oracle.answer(data, None, count, centre, rounded))
 
     short, long = answer("float32"), answer("float64")
     assert short.dtype == np.float32

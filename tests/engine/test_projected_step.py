@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tacit.oracles import Gradient, Point, ProjectedStep, Size, Step
+from tacit.oracles import Gradient, Point, ProjectedStep, Step
 from tacit.privacy import Adjacency, ReplaceOne, ZeroOut
 from tacit.problems import (
     L1,
@@ -57,7 +57,7 @@ def limit(problem, clip, shards, relation, norm="l2"):
     spec = public_facts(problem, shards, clip=clip)
     oracle = ProjectedStep(problem, clip)
     adjacency = Adjacency(relation, "record")
-    made = oracle.bound(spec, adjacency, norm=norm, size=Size(1, 1), values={})
+    made = oracle.bound(spec, adjacency, norm=norm)
     return float(made.value[0, 0, 0])
 
 

@@ -15,7 +15,7 @@ from tacit.algorithms import ADMM, at_agents
 from tacit.engine import run
 from tacit.engine.plan import plan
 from tacit.errors import InputError
-from tacit.oracles import Centre, PerturbedStep, ProximalStep, Size
+from tacit.oracles import Centre, PerturbedStep, ProximalStep
 from tacit.privacy import Adjacency, ReplaceOne, Sum, ZeroOut
 from tacit.problems import (
     L1,
@@ -66,7 +66,7 @@ def answer(oracle, shards, v):
 def bound(oracle, shards, relation):
     facts = public_facts(oracle.problem, shards, clip=oracle.clip)
     adjacency = Adjacency(relation, "record")
-    return oracle.bound(facts, adjacency, norm="l2", size=Size(1, 1), values={}).value[0, 0, 0]
+    return oracle.bound(facts, adjacency, norm="l2").value[0, 0, 0]
 
 
 @pytest.mark.parametrize(("loss", "clip"), LOSSES)

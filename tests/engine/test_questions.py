@@ -99,9 +99,9 @@ def test_several_questions_a_round_are_not_credited_to_summation():
 
 
 @pytest.mark.parametrize("kinds", [[[2]], [[-2]], [[0.5]], [[0], [0], [7]]])
-def test_a_kind_that_no_oracle_answers_is_refused(kinds):
+def test_a_question_that_no_oracle_answers_is_refused(kinds):
     """Such a question would otherwise be answered without noise and without a ledger entry."""
-    with pytest.raises(InputError, match="kind"):
+    with pytest.raises(InputError, match="a question is a whole number from -1 to 1"):
         planned(kinds)
 
 

@@ -4,6 +4,7 @@ import dataclasses
 import math
 import sys
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.stats import norm as normal
@@ -12,7 +13,7 @@ from conftest import make_shards, make_terms
 from tacit.algorithms import NoisyGradient
 from tacit.engine.plan import plan
 from tacit.errors import InputError
-from tacit.oracles import MinibatchGradient, Oracle, Size, check_sampling
+from tacit.oracles import Drawn, MinibatchGradient, Oracle, PoissonBatches
 from tacit.privacy import (
     Adjacency,
     GaussianAnswer,
@@ -30,14 +31,21 @@ from tacit.problems import Logistic, NoRegulariser, Problem, WholeSpace, public_
 PROBLEM = Problem(Logistic(), NoRegulariser(), WholeSpace())
 
 
-class NoBatch(Oracle):
-    """Planted fault: names a rate and answers on all records."""
+class NoBatches(PoissonBatches):
+    """Planted fault: names a rate and takes all records."""
+
+    def draw(self, key, rows, count):
+        return Drawn(None, jnp.ones(rows, bool))
+
+
+class Wraps(Oracle):
+    """A question that is another one's, to plant faults in."""
 
     inner: MinibatchGradient
 
     @property
-    def sampling_rate(self):
-        return self.inner.rate
+    def sampling(self):
+        return self.inner.sampling
 
     def exact(self, shard, count, query):
         return self.inner.exact(shard, count, query)
@@ -46,11 +54,16 @@ class NoBatch(Oracle):
         return self.inner.bound(*args, **kwargs)
 
 
-class OneSided(NoBatch):
-    """Planted fault: coefficients from 0 to c, so a replaced record moves the answer by c only."""
+class NoBatch(Wraps):
+    """Planted fault: names a rate and answers on all records."""
 
-    def batch(self, shard, key):
-        return self.inner.batch(shard, key)
+    @property
+    def sampling(self):
+        return NoBatches(self.inner.rate)
+
+
+class OneSided(Wraps):
+    """Planted fault: coefficients from 0 to c, so a replaced record moves the answer by c only."""
 
     def bound(self, spec, adjacency, **options):
         zeroed = Adjacency(ZeroOut(), adjacency.unit)
@@ -69,9 +82,7 @@ class ForAgents(OneSided):
 
 def checked(oracle, adjacency):
     spec = public_facts(PROBLEM, make_shards(), clip=1.0)
-    options = {"norm": "l2", "size": Size(1, 1), "values": {}}
-    bound = oracle.bound(spec, adjacency, **options)
-    check_sampling(oracle, bound, spec=spec, **options)
+    oracle.check(spec, adjacency, norm="l2", loss=PROBLEM.loss)
 
 
 def sampling(rate=0.3):
@@ -83,9 +94,9 @@ REPLACED, ZEROED = (Adjacency(relation, "record") for relation in (ReplaceOne(),
 
 def test_a_rate_without_a_batch_is_refused():
     checked(sampling(), REPLACED)
-    with pytest.raises(InputError, match="draws no batch"):
+    with pytest.raises(InputError, match="otherwise than they are accounted for"):
         checked(NoBatch(sampling()), REPLACED)
-    checked(NoBatch(sampling(1.0)), REPLACED)
+    checked(Wraps(sampling()), REPLACED)
 
 
 def test_a_replaced_record_bounded_by_less_than_two_terms_is_refused():
@@ -107,7 +118,7 @@ def test_a_plan_makes_the_check(monkeypatch):
 
 def test_batches_are_refused_for_the_unit_agent_by_plan_and_certificate():
     agent = Adjacency(ReplaceOne(), "agent")
-    with pytest.raises(InputError, match="hides no agent"):
+    with pytest.raises(InputError, match="does not hide an agent"):
         checked(ForAgents(sampling()), agent)
     one = np.ones((1, 1, 1))
     book = Ledger(np.zeros((1, 1, 1), int), one, 3 * one, Gaussian(), 0.1 * one)

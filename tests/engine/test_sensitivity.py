@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tacit.engine.door import Private
-from tacit.oracles import Gradient, Point, Size
+from tacit.oracles import Gradient, Point
 from tacit.privacy import Adjacency, ReplaceOne, ZeroOut
 from tacit.problems import (
     HuberHinge,
@@ -58,7 +58,7 @@ def answer(oracle, shards, x):
 def bound(oracle, loss, clip, shards, relation, norm="l2"):
     problem = Problem(loss, NoRegulariser(), WholeSpace())
     spec = public_facts(problem, shards, clip=clip)
-    made = oracle.bound(spec, Adjacency(relation, "record"), norm=norm, size=Size(1, 1), values={})
+    made = oracle.bound(spec, Adjacency(relation, "record"), norm=norm)
     return float(made.value[0, 0, 0]), spec.shape
 
 

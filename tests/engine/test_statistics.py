@@ -17,7 +17,7 @@ from tacit.engine.credit import credits_summation
 from tacit.engine.plan import plan
 from tacit.engine.transcript import KEPT
 from tacit.errors import InputError
-from tacit.oracles import Gradient, Point, Size, Statistics, statistics_size, unpacked
+from tacit.oracles import Gradient, Point, Statistics, statistics_size, unpacked
 from tacit.privacy import Adjacency, BoundedChange, Messages, ReplaceOne, Sum, ZeroOut
 from tacit.problems import (
     L1,
@@ -75,7 +75,7 @@ def moved(oracle, first, second, norm=2):
 
 def limit(oracle, shards, relation, norm="l2", unit="record"):
     spec = public_facts(PLAIN, shards, clip=math.inf)
-    made = oracle.bound(spec, Adjacency(relation, unit), norm=norm, size=Size(1, 1), values={})
+    made = oracle.bound(spec, Adjacency(relation, unit), norm=norm)
     return float(made.value[0, 0, 0])
 
 

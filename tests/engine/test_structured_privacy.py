@@ -27,7 +27,6 @@ from tacit.oracles import (
     MinibatchGradient,
     Pair,
     Point,
-    Size,
     poisson_batch,
 )
 from tacit.oracles.poisson import _UNIT, capacity, survival
@@ -40,6 +39,7 @@ from tacit.problems import (
     Squared,
     WholeSpace,
     chain,
+    facts_from,
     generalised_lasso,
     lasso,
     pack,
@@ -107,7 +107,9 @@ def worst(oracle, relation):
         first, second, query = pairs(relation, draw)
         key = jax.random.key(trial)
         answers = [
-            oracle.exact(oracle.batch(shards.shard(0), key), float(shards.counts[0]), query)
+            oracle.exact(
+                oracle.sampling.batch(shards.shard(0), key), float(shards.counts[0]), query
+            )
             for shards in (first, second)
         ]
         best = max(best, float(jnp.linalg.norm(answers[0] - answers[1])))
@@ -120,9 +122,7 @@ def limit(oracle, adjacency):
         record_norm=1.5, precision="float64", enforce="clip",
     )  # fmt: skip
     spec = public_facts(Problem(Squared(), NoRegulariser(), WholeSpace()), shards, clip=2.0)
-    return float(
-        oracle.bound(spec, adjacency, norm="l2", size=Size(1, 1), values={}).value[0, 0, 0]
-    )
+    return float(oracle.bound(spec, adjacency, norm="l2").value[0, 0, 0])
 
 
 @pytest.mark.parametrize("relation", [ReplaceOne(), ZeroOut()])
@@ -146,9 +146,11 @@ def test_a_difference_that_clips_each_gradient_only_is_caught_by_the_same_search
 
 def test_sampling_that_does_not_match_the_accounting_is_refused():
     oracle = MinibatchDifference(Logistic(), 1.0, 1.0, 0.5)
+    logistic = Problem(Logistic(), NoRegulariser(), WholeSpace())
+    facts = facts_from(logistic, [4], features=2, record_norm=1.5, clip=1.0)
     for adjacency in (Adjacency(ReplaceOne(), "agent"), Adjacency(BoundedChange(0.1), "record")):
         with pytest.raises(InputError, match="full-batch Gradient"):
-            limit(dataclasses.replace(oracle, loss=Squared()), adjacency)
+            oracle.check(facts, adjacency, norm="l2")
     with pytest.raises(InputError, match=r"rate is 1\.5"):
         MinibatchGradient(Logistic(), 1.0, 1.5)  # a batch larger than the data
 

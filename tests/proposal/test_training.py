@@ -142,10 +142,10 @@ def test_dp_sgd_trains_on_batches_within_its_budget():
         REQUEST, agents=2, algorithm="dp-sgd", epsilon=5.0, rounds=40, sampling_rate=0.2
     )
     run = train(dataset, request, reference=False)
-    assert run.plan.program.oracles[0].sampling_rate == 0.2
+    assert run.plan.program.oracles[0].sampling.rate == 0.2
     assert run.plan.ledger.sampled
     assert 4.999 < run.certificate.epsilon <= 5.0
     assert run.certificate.mu is None
     assert run.metrics.test_error < 0.25
     default = dataclasses.replace(request, sampling_rate=None, rounds=2, epsilon=math.inf)
-    assert train(dataset, default, reference=False).plan.program.oracles[0].sampling_rate == 0.1
+    assert train(dataset, default, reference=False).plan.program.oracles[0].sampling.rate == 0.1

@@ -20,7 +20,7 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Float, Int
 
-from tacit.network import Mixing, Walk
+from tacit.problems import Loss
 from tacit.spec import Spec
 from tacit.typing import Array, HostArray, PyTree
 
@@ -34,7 +34,7 @@ class Turn(NamedTuple):
         Which round, and which question inside it.
     participation
         The agent's own participation number; equal to `round` where all take part in every round.
-    kind
+    question
         Which oracle is asked; -1 for a turn that asks nothing.
     agent
         Who is asked.
@@ -47,7 +47,7 @@ class Turn(NamedTuple):
     round: Int[Array, "*q"]
     local: Int[Array, "*q"]
     participation: Int[Array, "*q"]
-    kind: Int[Array, "*q"]
+    question: Int[Array, "*q"]
     agent: Int[Array, "*q"]
     scale: Float[Array, "*q"]
     values: dict[str, Float[Array, "*q"]]
@@ -79,19 +79,39 @@ class Noise:
 
 
 class Algorithm(eqx.Module):
-    """The agent's side of a method."""
+    """The agent's side of a method.
 
-    def fitted(self, spec: Spec, network: Mixing | Walk | None) -> Self:
+    Attributes
+    ----------
+    tells_neighbours
+        On a relay, whether who is asked tells all its neighbours: its token is then not what
+        travels, its parts stay with the agents, and they learn of the answer at that hop.
+    """
+
+    tells_neighbours: ClassVar[bool] = False
+
+    @property
+    def loss(self) -> Loss | None:
+        """The loss that is minimised, that of `problem`; None for a method without a problem."""
+        return getattr(getattr(self, "problem", None), "loss", None)
+
+    def on_network(self, spec: Spec, network: Any) -> Self:
         """Return this algorithm with what it takes from the network; here it is unchanged.
 
         Called once, before planning. It may raise `InputError`, for example if a step size is
         beyond what is stable on the network.
+
+        Parameters
+        ----------
+        network
+            None for a method with an aggregator, a `tacit.network.Mixing` for one by gossip, a
+            `tacit.network.Walk` for one on a relay.
         """
         del spec, network
         return self
 
     def questions(self, rounds: int) -> HostArray:
-        """Return the kinds of the questions, `(T, E)` integers: here oracle 0 once a round."""
+        """Return the number of the oracle of every question, `(T, E)`: here 0, once a round."""
         return np.zeros((rounds, 1), dtype=int)
 
     @abstractmethod
@@ -159,16 +179,7 @@ class GossipAlgorithm(Algorithm):
 
 
 class RelayAlgorithm(Algorithm):
-    """A method with a token: the inbox is the token that arrives, the message the one passed on.
-
-    Attributes
-    ----------
-    tells_neighbours
-        False if the token is what travels. True if on a network its parts stay with the agents, and
-        who is asked tells all its neighbours: then they learn of its answer at that hop.
-    """
-
-    tells_neighbours: ClassVar[bool] = False
+    """A method with a token: the inbox is the token that arrives, the message the one passed on."""
 
     @abstractmethod
     def first_token(self, template: Float[Array, "*shape"]) -> PyTree:

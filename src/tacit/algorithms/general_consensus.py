@@ -15,7 +15,7 @@ from tacit.algorithms.algorithm import Noise, StarAlgorithm, Turn
 from tacit.algorithms.shared_coordinates import SharedCoordinates
 from tacit.errors import InputError
 from tacit.oracles import Point
-from tacit.problems import AgentSets
+from tacit.problems import AgentSets, Loss, Squared
 from tacit.spec import Spec
 from tacit.typing import Array, HostArray
 
@@ -98,13 +98,19 @@ class GeneralConsensus(StarAlgorithm):
         if self.question == "gradient" and self.lift is None:
             raise InputError("the question gradient needs the lifts of the rows; pass lifts(rows)")
 
+    @property
+    @override
+    def loss(self) -> Loss:
+        """Half the square: sum_a |X_a z_a - y_a|^2 / 2."""
+        return Squared()
+
     @override
     def questions(self, rounds: int) -> HostArray:
-        kinds = np.zeros((rounds, self.updates), dtype=int)
+        numbers = np.zeros((rounds, self.updates), dtype=int)
         if self.question == "targets":
-            kinds[:] = -1
-            kinds[0, 0] = 0
-        return kinds
+            numbers[:] = -1
+            numbers[0, 0] = 0
+        return numbers
 
     @override
     def schedule(self, spec: Spec, rounds: int, noise: Noise) -> dict[str, HostArray]:
@@ -153,7 +159,7 @@ class GeneralConsensus(StarAlgorithm):
             look = fitted - self.lift[turn.agent] @ answer
         if self.question == "residual":
             look = fitted - answer
-        asked = (turn.kind >= 0).astype(look.dtype)
+        asked = (turn.question >= 0).astype(look.dtype)
         looks = state.looks + asked
         share = asked / jnp.maximum(looks, 1) if self.average else asked
         return state._replace(targets=state.targets + share * (look - state.targets), looks=looks)

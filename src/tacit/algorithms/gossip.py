@@ -13,7 +13,7 @@ from typing_extensions import override
 from tacit.algorithms.algorithm import GossipAlgorithm, Noise, Turn
 from tacit.algorithms.steps import checked_step, smoothness_of, steps_and_averaging
 from tacit.errors import InputError
-from tacit.network import Mixing, Walk
+from tacit.network import Mixing
 from tacit.oracles import Point
 from tacit.problems import NoRegulariser, Problem, WholeSpace
 from tacit.spec import Spec
@@ -73,14 +73,12 @@ class NoisedGossip(GossipAlgorithm):
         """Return the step size from which on the method may diverge, and its formula."""
 
     @override
-    def fitted(self, spec: Spec, network: Mixing | Walk | None) -> Self:
-        if not isinstance(network, Mixing):
-            return self
-        made = dataclasses.replace(self, least_eigenvalue=network.least_eigenvalue)
+    def on_network(self, spec: Spec, network: Mixing) -> Self:
+        planned = dataclasses.replace(self, least_eigenvalue=network.least_eigenvalue)
         if self.step is not None:
             name = type(self).__name__
-            checked_step(name, self.step, *made.limit(smoothness_of(spec)))
-        return made
+            checked_step(name, self.step, *planned.limit(smoothness_of(spec)))
+        return planned
 
     @override
     def schedule(self, spec: Spec, rounds: int, noise: Noise) -> dict[str, HostArray]:

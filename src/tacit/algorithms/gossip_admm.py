@@ -146,7 +146,7 @@ class RecycledADMM(GossipADMM):
         turn: Turn,
         answer: Float[Array, "*shape"],
     ) -> ADMMState:
-        asked = turn.kind >= 0
+        asked = turn.question >= 0
         slope = jnp.where(asked, self.rho * (state.centre - answer), state.slope)
         model = jnp.where(asked, answer, state.centre - slope / self.rho)
         return state._replace(model=model, slope=slope)

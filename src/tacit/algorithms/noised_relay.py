@@ -11,7 +11,7 @@ from typing_extensions import override
 
 from tacit.algorithms.algorithm import Noise, RelayAlgorithm
 from tacit.algorithms.steps import checked_step, steps_and_averaging
-from tacit.network import Mixing, Walk
+from tacit.network import Walk
 from tacit.problems import Problem
 from tacit.spec import Spec
 from tacit.typing import HostArray
@@ -43,7 +43,7 @@ class NoisedRelay(RelayAlgorithm):
         """Return the step size from which on the method may diverge, and its formula."""
 
     @override
-    def fitted(self, spec: Spec, network: Mixing | Walk | None) -> Self:
+    def on_network(self, spec: Spec, network: Walk) -> Self:
         if self.step is not None:
             checked_step(type(self).__name__, self.step, *self.limit(spec))
         return dataclasses.replace(self, agents=spec.agents)

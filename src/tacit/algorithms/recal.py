@@ -13,7 +13,7 @@ from tacit import checks
 from tacit.algorithms.algorithm import Noise, Turn
 from tacit.algorithms.noised_relay import NoisedRelay
 from tacit.algorithms.steps import smoothness_of
-from tacit.network import Mixing, Walk
+from tacit.network import Walk
 from tacit.oracles import Point
 from tacit.spec import Spec
 from tacit.typing import Array, HostArray
@@ -83,9 +83,9 @@ class RECAL(NoisedRelay):
         return 2 / (smoothness + 1 / scale), "2 / (L + 1/s)"
 
     @override
-    def fitted(self, spec: Spec, network: Mixing | Walk | None) -> Self:
+    def on_network(self, spec: Spec, network: Walk) -> Self:
         scale = self.objective_scale or 10 / smoothness_of(spec)
-        return dataclasses.replace(super().fitted(spec, network), objective_scale=scale)
+        return dataclasses.replace(super().on_network(spec, network), objective_scale=scale)
 
     @override
     def schedule(self, spec: Spec, rounds: int, noise: Noise) -> dict[str, HostArray]:

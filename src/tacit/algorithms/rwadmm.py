@@ -15,7 +15,7 @@ from tacit.algorithms.algorithm import Turn
 from tacit.algorithms.noised_relay import NoisedRelay
 from tacit.algorithms.steps import smoothness_of
 from tacit.errors import InputError
-from tacit.network import Graph, Mixing, Walk
+from tacit.network import Graph, Walk
 from tacit.oracles import Point
 from tacit.spec import Spec
 from tacit.typing import Array
@@ -92,11 +92,9 @@ class RWADMM(NoisedRelay):
         return 1 / smoothness_of(spec), "1 / L"
 
     @override
-    def fitted(self, spec: Spec, network: Mixing | Walk | None) -> Self:
-        made = super().fitted(spec, network)
-        if not isinstance(network, Walk):
-            return made
-        return dataclasses.replace(made, incidence=incidence_of(network.graph))
+    def on_network(self, spec: Spec, network: Walk) -> Self:
+        planned = super().on_network(spec, network)
+        return dataclasses.replace(planned, incidence=incidence_of(network.graph))
 
     @override
     def start(self, template: Float[Array, "*shape"]) -> RWToken:

@@ -45,7 +45,7 @@ class Affine(Door):
     @override
     def __call__(self, private: Behind, query: Point, turn: Turn) -> tuple[Array, None]:
         answer = private.slope @ query.x + private.rest[turn.round, turn.local]
-        return jnp.where(turn.kind >= 0, answer, jnp.zeros_like(answer)), None
+        return jnp.where(turn.question >= 0, answer, jnp.zeros_like(answer)), None
 
 
 def pairwise_mu_affine(
@@ -129,11 +129,7 @@ class UnitAnswers(NamedTuple):
         self, network: Mixing | Walk, agent: int, *, released: bool
     ) -> Float[HostArray, "R ND"]:
         """Return the rows of the linear map from answers to what an agent hears."""
-        if isinstance(network, Walk):
-            # the token of hop t - 1 is handed to the holder of hop t
-            heard = self.messages[:, :-1][:, network.holders[1:] == agent]
-        else:
-            heard = self.messages[:, :, network.graph.neighbours()[agent]]
+        heard = network.heard_by(agent, self.messages)
         flat = heard.reshape(len(heard), -1)
         return (np.concatenate([flat, self.model], axis=1) if released else flat).T
 

@@ -35,8 +35,8 @@ from tacit.engine.door import Live, Pair, Rival
 from tacit.engine.plan import Plan
 from tacit.engine.program import Program
 from tacit.engine.transcript import Trace
-from tacit.engine.wiring import Network
 from tacit.errors import InputError
+from tacit.network import Network
 from tacit.oracles import Oracle
 from tacit.privacy import Messages, Observer, epsilon_of
 from tacit.problems import Shards
@@ -113,7 +113,7 @@ def audit(  # noqa: PLR0913 - who is attacked, by whom, with what
     seed: int,
     fault: Fault | None = None,
     observer: Observer | None = None,
-    network: Network = None,
+    network: Network | None = None,
     options: Mapping[str, Value] | None = None,
 ) -> AuditReport:
     """Attack `algorithm`, planned to be mu-GDP, on a problem that saturates its bound.

@@ -209,7 +209,7 @@ def _attacked(subject: str | Maker, case: Case, runs: int, seed: int) -> list[La
         why = "noise inside an objective: see audit_perturbed"
         return [Law(name, "does not apply", why) for name in ("replay", "messages", "likelihood")]
     composition = composition_of(subject)
-    if any(oracle.sampling_rate < 1 for oracle in composition.oracles):
+    if any(oracle.sampling.rate < 1 for oracle in composition.oracles):
         return _replayed(subject, case, seed)
     structured = method is not None and method.structure == "required"
     if structured:
@@ -268,7 +268,7 @@ def _permutation(subject: str | Maker, case: Case) -> Law:
     plan = planned(subject, _exact(case))
     if not isinstance(plan.program.algorithm, StarAlgorithm):
         return Law(name, "does not apply", "on a network agents differ by their place")
-    if any(oracle.sampling_rate < 1 for oracle in plan.program.oracles):
+    if any(oracle.sampling.rate < 1 for oracle in plan.program.oracles):
         return Law(name, "does not apply", "batches are drawn by agent")
     shards = _records(case)
     order = np.arange(AGENTS)[::-1]
@@ -291,7 +291,7 @@ def _convergence(subject: str | Maker, case: Case, rounds: int) -> Law:
         float(problem.objective(jnp.asarray(w), shards)) - least
         for w in (np.zeros_like(model), model)
     )
-    sampled = any(oracle.sampling_rate < 1 for oracle in plan.program.oracles)
+    sampled = any(oracle.sampling.rate < 1 for oracle in plan.program.oracles)
     left, allowed = end / start, CLOSE_ON_BATCHES if sampled else CLOSE
     seen = f"{max(left, 0.0):.1e} of the first gap is left after {plan.rounds} rounds"
     return _law("convergence", left <= allowed, seen)

@@ -98,7 +98,7 @@ class ReusedNoise(Door):
         exact = exact_answer(live.oracles, private, query, turn, live.key)
         key = noise_key(live.key, turn._replace(participation=turn.participation * 0))
         answer = exact + live.mechanism.sample(key, exact, turn.scale)
-        return answer, Record(turn.kind, turn.scale, answer)
+        return answer, Record(turn.question, turn.scale, answer)
 
 
 class BothAnswers(Door):

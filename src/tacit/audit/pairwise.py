@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import cast
 
 import numpy as np
 from jaxtyping import Float, Int
-from scipy.sparse.csgraph import shortest_path
 
-from tacit.algorithms import RelayAlgorithm
 from tacit.engine.plan import Plan
 from tacit.errors import InputError
 from tacit.network import Mixing, Walk
@@ -74,7 +71,7 @@ def pairwise_mu(plan: Plan, *, released: bool) -> Pairwise:
     leads to something that j hears. In gossip the answer of agent k in round t is in what k sends
     in that round, and moves one link a round: it is in the past iff t <= T - d(k, j), with d the
     number of links. On a relay it is iff j holds the token at a later hop; where the asked tell
-    their neighbours instead (`RelayAlgorithm.tells_neighbours`), iff somebody who hears of it is
+    their neighbours instead (`Algorithm.tells_neighbours`), iff somebody who hears of it is
     asked later and tells on, and so forth to j. The past is closed:
     whatever leads to the question of one of its answers leads on to j. So what j hears is a
     function of the answers in its past, each of which is asked at a state that follows from earlier
@@ -107,30 +104,7 @@ def rounds_that_reach(plan: Plan, *, released: bool) -> Int[HostArray, "A A"]:
     agents, rounds, network = plan.spec.agents, plan.rounds, required_network(plan.network)
     if released:
         return np.full((agents, agents), rounds)
-    if isinstance(network, Walk):
-        if cast(RelayAlgorithm, plan.program.algorithm).tells_neighbours:
-            return _told(network)
-        last = np.zeros(agents, int)
-        last[network.holders] = np.arange(rounds)  # of several assignments the last one stays
-        return np.broadcast_to(last, (agents, agents))
-    links = shortest_path(network.graph.adjacency(), unweighted=True)
-    return np.clip(rounds - links + 1, 0, rounds).astype(int)
-
-
-def _told(walk: Walk) -> Int[HostArray, "A A"]:
-    """Return the hops up to which answers of agent i reach agent j if the asked tell neighbours.
-
-    Backwards: `leads[j, k]` says whether what agent k knows after a hop reaches j in the end.
-    """
-    agents = walk.graph.agents
-    leads, last = np.eye(agents, dtype=bool), np.zeros((agents, agents), int)
-    heard = walk.graph.adjacency().toarray().astype(bool) | leads
-    for hop in range(len(walk.holders) - 1, -1, -1):
-        asked = walk.holders[hop]
-        reached = np.any(leads[:, heard[asked]], axis=1)
-        last[asked] = np.maximum(last[asked], np.where(reached, hop + 1, 0))
-        leads[reached, asked] = True
-    return last
+    return network.reach(rounds, tells_neighbours=plan.program.algorithm.tells_neighbours)
 
 
 def required_network(network: Mixing | Walk | None) -> Mixing | Walk:

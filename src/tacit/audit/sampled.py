@@ -20,8 +20,7 @@ from tacit.engine import simulate
 from tacit.engine.door import Live
 from tacit.engine.plan import Plan
 from tacit.errors import InputError
-from tacit.oracles import MinibatchGradient
-from tacit.oracles.drawn import Drawn
+from tacit.oracles import Drawn, MinibatchGradient, PoissonBatches
 from tacit.privacy import Adjacency, ReplaceOne
 from tacit.problems import (
     Shards,
@@ -68,12 +67,21 @@ class EpsilonBound:
         }
 
 
-class FullBatch(MinibatchGradient):
-    """Planted fault: claims the amplification of a batch and answers on all records."""
+class NoBatches(PoissonBatches):
+    """Planted fault: names a rate and takes all records."""
 
     @override
     def draw(self, key: Key, rows: int, count: Float[Array, ""]) -> Drawn:
         return Drawn(None, jnp.ones(rows, bool))
+
+
+class FullBatch(MinibatchGradient):
+    """Planted fault: claims the amplification of a batch and answers on all records."""
+
+    @property
+    @override
+    def sampling(self) -> NoBatches:
+        return NoBatches(self.rate)
 
 
 def epsilon_lower_bound(
@@ -189,7 +197,7 @@ def _answers(made: Plan, shards: Shards, keys: Key, fault: str | None) -> HostAr
     program = made.program
     oracles = program.oracles
     if fault is not None:
-        claimed = oracles[0].sampling_rate
+        claimed = oracles[0].sampling.rate
         oracles = (FullBatch(Squared(), 1.0, claimed),)
         program = dataclasses.replace(program, oracles=oracles)
 
@@ -209,7 +217,7 @@ def _answers(made: Plan, shards: Shards, keys: Key, fault: str | None) -> HostAr
 def _score(answers: HostArray, made: Plan, adjacency: Adjacency) -> HostArray:
     """Return log p(answers | first) - log p(answers | second), `(runs,)`."""
     oracle = made.program.oracles[0]
-    rate = oracle.sampling_rate
+    rate = oracle.sampling.rate
     scale, jump = made.ledger.scale[0, 0, 0], 1 / (rate * RECORDS)
     here = _log_mixture(answers, jump, scale, rate)
     there = -jump if isinstance(adjacency.relation, ReplaceOne) else 0.0

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tacit.oracles import Oracle, Point, Size
+from tacit.oracles import Oracle, Point
 from tacit.privacy import Adjacency, BoundedChange, ZeroOut
 from tacit.problems import NoRegulariser, Problem, Shard, Squared, WholeSpace, facts_from
 from tacit.spec import Spec
@@ -57,7 +57,7 @@ def largest_change(
 
 def _bound(oracle: Oracle, adjacency: Adjacency) -> Array:
     spec = _spec(oracle)
-    found = oracle.bound(spec, adjacency, norm="l2", size=Size(1, 1), values={})
+    found = oracle.bound(spec, adjacency, norm="l2")
     return jnp.asarray(found.value[0, 0, 0])
 
 

@@ -15,9 +15,9 @@ from tacit.algorithms import (
     Value,
     method_named,
 )
-from tacit.engine import Network, Plan, plan
+from tacit.engine import Plan, plan
 from tacit.errors import InputError
-from tacit.network import Walk, metropolis, path, ring, uniform_walk
+from tacit.network import Network, metropolis, path, ring, uniform_walk
 from tacit.oracles import Gradient
 from tacit.privacy import Adjacency, Messages, Observer, ReplaceOne, Terms
 from tacit.problems import NoRegulariser, Problem, Squared, WholeSpace, facts_from
@@ -56,7 +56,7 @@ class Case:
     rounds: int | None = None
     records: int = RECORDS
     precision: Precision = "float64"
-    network: Network = None
+    network: Network | None = None
     options: Mapping[str, Value] = field(default_factory=dict)
 
 
@@ -95,8 +95,8 @@ def planned(subject: str | Maker, case: Case) -> Plan:
         network = uniform_walk(ring(AGENTS), rounds * AGENTS, seed=0)
     elif network is None and isinstance(algorithm, GossipAlgorithm):
         network = metropolis(path(AGENTS))
-    if isinstance(network, Walk):
-        rounds = len(network.holders)
+    if network is not None:
+        rounds = network.fixed_rounds or rounds
     facts = facts_from(
         PROBLEM, [case.records] * AGENTS, features=FEATURES, record_norm=1.0, clip=case.clip
     )

@@ -7,7 +7,7 @@ from tacit.engine.run import Run, Runtime, behind_the_door, fresh_key, run
 from tacit.engine.serial import serial
 from tacit.engine.simulate import simulate, sweep
 from tacit.engine.transcript import Trace, observed_ledger
-from tacit.engine.wiring import Network
+from tacit.network import Network
 
 __all__ = [
     "Door",

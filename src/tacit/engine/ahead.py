@@ -16,7 +16,6 @@ import jax.numpy as jnp
 from tacit.algorithms import Turn
 from tacit.engine.door import AheadOf, Door, Live, Prepared
 from tacit.engine.program import Program
-from tacit.engine.wiring import Relay
 from tacit.typing import Array, PyTree
 
 # bytes that are drawn at once; a sweep draws as many for each of its runs
@@ -31,7 +30,7 @@ def block_length(program: Program, door: Door, private: Any, turns: Turn) -> int
     It divides the number of rounds if a number down to half as large does: what is left over is
     compiled a second time.
     """
-    if isinstance(program.wiring, Relay):  # doors of a relay hold all agents' data
+    if not program.network.draws_ahead:
         return 0
     one = jax.tree.map(lambda leaf: leaf[:1], turns)
     leaves = jax.tree.leaves(jax.eval_shape(lambda: draw(program, door, private, one)))
@@ -46,8 +45,8 @@ def block_length(program: Program, door: Door, private: Any, turns: Turn) -> int
 def draw(program: Program, door: Door, private: Any, turns: Turn) -> PyTree:
     """Return what the door draws ahead for some rounds, leaves `(B, A, E, ...)`."""
 
-    def one(turn: Turn, own: Any) -> PyTree:
-        return door.ahead(own, turn, program.template.shape)
+    def one(turn: Turn, data: Any) -> PyTree:
+        return door.ahead(data, turn, program.template.shape)
 
     questions = jax.vmap(one, in_axes=(0, None))
     agents = jax.vmap(questions, in_axes=(-1, 0))
@@ -69,8 +68,8 @@ def in_blocks(
 ) -> tuple[PyTree, PyTree]:
     """Return `jax.lax.scan` of `step` over (turns, draws of the turns), a block at a time."""
 
-    def block(carry: PyTree, own: PyTree) -> tuple[PyTree, PyTree]:
-        return jax.lax.scan(step, carry, (own, draws(own)))
+    def block(carry: PyTree, some: PyTree) -> tuple[PyTree, PyTree]:
+        return jax.lax.scan(step, carry, (some, draws(some)))
 
     rounds = jax.tree.leaves(turns)[0].shape[0]
     whole, left = divmod(rounds, length)

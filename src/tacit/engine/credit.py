@@ -21,7 +21,7 @@ messages, which holds for any function of them.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import jax
 import jax.numpy as jnp
@@ -46,21 +46,15 @@ _CALLS = frozenset({"pjit", "jit", "closed_call", "core_call"})
 
 def credits_summation(program: Program) -> bool:
     """Return whether the observer of sums may be credited with all honest agents' noise."""
-    if program.kinds.shape[1] != 1:  # several answers reach one message: not analysed here
+    if program.questions.shape[1] != 1:  # several answers reach one message: not analysed here
         return False
-    if any(oracle.sampling_rate < 1 for oracle in program.oracles):
+    if any(o.sampling.rate < 1 or not o.noise.adds for o in program.oracles):
         return False
-    model = program.template.shape
-    if any(
-        oracle.noise_shape(oracle.answer_shape(model)) != oracle.answer_shape(model)
-        for oracle in program.oracles
-    ):  # the noise is not simply added
+    if not program.network.aggregates:
         return False
-    algorithm, template = program.algorithm, program.template
-    if not isinstance(algorithm, StarAlgorithm):
-        return False
+    algorithm, template = cast(StarAlgorithm, program.algorithm), program.template
     answer = jnp.zeros(program.oracles[0].answer_shape(template.shape), template.dtype)
-    private = (algorithm.start(template), _own(program))
+    private = (algorithm.start(template), _of_one_agent(program))
     public = algorithm.first_public(template)
 
     def query(private: PyTree, public: PyTree) -> PyTree:
@@ -72,12 +66,12 @@ def credits_summation(program: Program) -> bool:
         state = algorithm.receive(state, public, turn)
         return algorithm.send(algorithm.tell(state, public, turn, answer), public, turn)[1]
 
-    asked = _marks_out(query, (private, public), (TAINTED, CLEAN))
-    sent = _marks_out(message, (private, public, answer), (TAINTED, CLEAN, AFFINE))
-    return set(asked) <= {CLEAN} and TAINTED not in sent
+    queries = _marks_out(query, (private, public), (TAINTED, CLEAN))
+    messages = _marks_out(message, (private, public, answer), (TAINTED, CLEAN, AFFINE))
+    return set(queries) <= {CLEAN} and TAINTED not in messages
 
 
-def _own(program: Program) -> dict[str, Any]:
+def _of_one_agent(program: Program) -> dict[str, Any]:
     """Return what differs from agent to agent in a turn."""
     one = jnp.ones((), program.template.dtype)
     return {
@@ -87,11 +81,13 @@ def _own(program: Program) -> dict[str, Any]:
     }
 
 
-def _turn(program: Program, own: dict[str, Any]) -> Turn:
-    """One agent's turn: its own part traced, the shared schedules as constants."""
+def _turn(program: Program, private: dict[str, Any]) -> Turn:
+    """One agent's turn: what differs between agents traced, the shared schedules as constants."""
     zero = jnp.zeros((), jnp.int32)
     shared = {name: values[0] for name, values in program.shared.items()}
-    return Turn(zero, zero, zero, zero, own["agent"], own["scale"], shared | own["values"])
+    return Turn(
+        zero, zero, zero, zero, private["agent"], private["scale"], shared | private["values"]
+    )
 
 
 def _marks_out(

@@ -21,7 +21,7 @@ from typing_extensions import override
 
 from tacit.algorithms import Turn
 from tacit.errors import InputError
-from tacit.oracles import Oracle
+from tacit.oracles import Drawn, Oracle
 from tacit.privacy import Mechanism
 from tacit.problems import Shard
 from tacit.typing import Array, Key, PyTree
@@ -36,6 +36,8 @@ class Private(NamedTuple):
 
 class Record(NamedTuple):
     """What a door writes down of one answer; all but `answer` makes the observed ledger.
+
+    `kind` is the number of the question, as in the ledger.
 
     `rate` is that at which records were sampled, `batch` the size of the batch if it is fixed, else
     0; None where no oracle samples.
@@ -66,7 +68,7 @@ class Chance(NamedTuple):
     """What chance decides of one answer: its noise, and each oracle's batch; None: not drawn."""
 
     noise: Float[Array, "*s_shape"] | None
-    batches: tuple[Any, ...]
+    batches: tuple[Drawn | None, ...]
 
 
 class Door(eqx.Module):
@@ -97,13 +99,13 @@ def batch_key(key: Key, turn: Turn) -> Key:
 
 def samples(oracles: tuple[Oracle, ...]) -> bool:
     """Return whether any of the oracles draws batches."""
-    return any(oracle.sampling_rate < 1 for oracle in oracles)
+    return any(oracle.sampling.rate < 1 for oracle in oracles)
 
 
 def exact_answer(
     oracles: tuple[Oracle, ...], private: Private, query: PyTree, turn: Turn, key: Key | None
 ) -> Array:
-    """Return the un-noised answer of oracle number `turn.kind`; zeros where nothing is asked (-1).
+    """Return the un-noised answer of oracle number `turn.question`; zeros for -1, no question.
 
     Parameters
     ----------
@@ -117,27 +119,25 @@ def exact_answer(
     """
 
     def exact(oracle: Oracle) -> Array:
-        if oracle.sampling_rate == 1:
-            return oracle.exact(private.shard, private.records, query)
-        if key is None:
-            raise InputError("an oracle samples its batches; give the key of the run")
         drawn = _draw(oracle, private, turn, key)
-        return oracle.exact_on(private.shard, drawn, private.records, query)
+        return oracle.unnoised(private.shard, drawn, private.records, query)
 
-    return _of_kind(turn, [partial(exact, oracle) for oracle in oracles])
-
-
-def _of_kind(turn: Turn, branches: list[Callable[[], Array]]) -> Array:
-    """Return the answer of oracle number `turn.kind`; zeros for -1."""
-    answer = branches[0]() if len(branches) == 1 else jax.lax.switch(turn.kind, branches)
-    return jnp.where(turn.kind >= 0, answer, jnp.zeros_like(answer))
+    return _chosen(turn, [partial(exact, oracle) for oracle in oracles])
 
 
-def _draw(oracle: Oracle, private: Private, turn: Turn, key: Key) -> Any:
-    """Return what the oracle draws for a turn; None if it does not sample."""
-    if oracle.sampling_rate == 1:
+def _chosen(turn: Turn, branches: list[Callable[[], Array]]) -> Array:
+    """Return the answer of oracle number `turn.question`; zeros for -1."""
+    answer = branches[0]() if len(branches) == 1 else jax.lax.switch(turn.question, branches)
+    return jnp.where(turn.question >= 0, answer, jnp.zeros_like(answer))
+
+
+def _draw(oracle: Oracle, private: Private, turn: Turn, key: Key | None) -> Drawn | None:
+    """Return the oracle's batch for a turn; None if it does not sample."""
+    if oracle.sampling.rate == 1:
         return None
-    return oracle.draw(batch_key(key, turn), private.shard.mask.shape[-1], private.records)
+    if key is None:
+        raise InputError("an oracle samples its batches; give the key of the run")
+    return oracle.sampling.draw(batch_key(key, turn), private.shard.mask.shape[-1], private.records)
 
 
 def answer_shape(oracle: Oracle, private: Private, query: PyTree) -> tuple[int, ...]:
@@ -149,10 +149,10 @@ def answer_shape(oracle: Oracle, private: Private, query: PyTree) -> tuple[int, 
 class Live(Door):
     """The door of a run: the oracle's answer under noise of the turn's scale.
 
-    **Guarantee.** Every answer is `oracle.answer(..., mechanism.sample(...))`, which is the exact
-    answer plus noise unless the oracle says otherwise, with a key that is used once, and
-    every answer leaves one record, which the run compares with the plan. A batch is drawn afresh
-    for every answer, with another key that is used once.
+    **Guarantee.** Every answer is `oracle.answer(..., mechanism.sample(...))`: the exact answer on
+    a batch of `oracle.sampling`, with its noise where `oracle.noise` puts it. Noise and batch are
+    drawn afresh for every answer, each with a key of its own that is used once. Every answer leaves
+    one record, which the run compares with the plan.
     """
 
     oracles: tuple[Oracle, ...]
@@ -169,18 +169,16 @@ class Live(Door):
     ) -> tuple[Array, Record]:
         """Return what the door returns, with the draws of `ahead`."""
 
-        def asked(oracle: Oracle, drawn: Any) -> Array:
+        def answer(oracle: Oracle, drawn: Drawn | None) -> Array:
             noise = chance.noise
             if noise is None:
-                shape = oracle.noise_shape(answer_shape(oracle, private, query))
+                shape = oracle.noise.shape(answer_shape(oracle, private, query))
                 noise = self._noise(private, shape, turn)
-            if oracle.sampling_rate == 1:
-                return oracle.answer(private.shard, private.records, query, noise)
-            return oracle.exact_on(private.shard, drawn, private.records, query) + noise
+            return oracle.answer(private.shard, drawn, private.records, query, noise)
 
         pairs = zip(self.oracles, chance.batches, strict=True)
-        answer = _of_kind(turn, [partial(asked, *pair) for pair in pairs])
-        return answer, Record(turn.kind, turn.scale, answer, *self._sampling(turn))
+        told = _chosen(turn, [partial(answer, *pair) for pair in pairs])
+        return told, Record(turn.question, turn.scale, told, *self._sampling(turn))
 
     @override
     def ahead(self, private: Private, turn: Turn, shape: tuple[int, ...]) -> Chance | None:
@@ -188,7 +186,7 @@ class Live(Door):
         if type(self).__call__ is not Live.__call__:
             return None  # another door, which may draw otherwise
         drawn = tuple(_draw(oracle, private, turn, self.key) for oracle in self.oracles)
-        shapes = {oracle.noise_shape(oracle.answer_shape(shape)) for oracle in self.oracles}
+        shapes = {oracle.noise.shape(oracle.answer_shape(shape)) for oracle in self.oracles}
         if len(shapes) > 1:
             return Chance(None, drawn)
         return Chance(self._noise(private, shapes.pop(), turn), drawn)
@@ -201,10 +199,12 @@ class Live(Door):
         """Return the rate and the fixed size of a turn's batch; None if nothing is sampled."""
         if not samples(self.oracles):
             return None, None
-        rates = [oracle.sampling_rate for oracle in self.oracles]
-        sizes = [oracle.batch_size or 0 for oracle in self.oracles]
-        kind = turn.kind
-        return jnp.asarray(rates, turn.scale.dtype)[kind], jnp.asarray(sizes, jnp.int32)[kind]
+        rates = [oracle.sampling.rate for oracle in self.oracles]
+        sizes = [oracle.sampling.size or 0 for oracle in self.oracles]
+        question = turn.question
+        return jnp.asarray(rates, turn.scale.dtype)[question], jnp.asarray(sizes, jnp.int32)[
+            question
+        ]
 
 
 class Prepared(NamedTuple):
@@ -221,10 +221,10 @@ class AheadOf(Door):
 
     @override
     def __call__(self, private: Prepared, query: PyTree, turn: Turn) -> tuple[Array, Record]:
-        def own(leaf: Array) -> Array:
+        def of_question(leaf: Array) -> Array:
             return leaf[0] if leaf.shape[0] == 1 else leaf[turn.local]
 
-        chance = jax.tree.map(own, private.chances)
+        chance = jax.tree.map(of_question, private.chances)
         return self.live.answered(private.private, query, turn, chance)
 
 

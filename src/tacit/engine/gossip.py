@@ -2,71 +2,104 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import ClassVar, Self
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float, Int
 from typing_extensions import override
 
 from tacit.algorithms import GossipAlgorithm, Turn
-from tacit.engine.door import Door
-from tacit.engine.exchange import Exchange, rounds_of_all
-from tacit.engine.program import Program
-from tacit.engine.wiring import Gossip
+from tacit.engine.network import Together, check_agents
+from tacit.network import Mixing
 from tacit.typing import Array, PyTree
 
+_FEW = 8  # neighbours: each is a gather of its own in the compiled program
 
-class Gossiping(Exchange):
-    """Agent i hears sum_j w_ij (m_j - m_i); all are asked in every round."""
+
+class Neighbours(eqx.Module):
+    """Each agent's neighbours and their weights, K lists of A; filled up with itself, weight 0."""
+
+    agents: Int[Array, "K A"]
+    weights: Float[Array, "K A"]
+
+
+class Gossip(Together):
+    """Agent i hears sum_j w_ij (m_j - m_i); all are asked in every round.
+
+    Attributes
+    ----------
+    first, second, weights
+        Agent `first[e]` and agent `second[e]` weigh each other by w_e.
+    neighbours
+        The same by agent, where nobody has many neighbours: quicker then.
+    """
+
+    algorithms: ClassVar[type] = GossipAlgorithm
+    data: ClassVar[str] = "a Mixing"
+    inbox_axis: ClassVar[int | None] = 0
+
+    first: Int[Array, " L"]
+    second: Int[Array, " L"]
+    weights: Float[Array, " L"]
+    neighbours: Neighbours | None = eqx.field(default=None, repr=False)
+
+    @classmethod
+    @override
+    def connect(cls, data: Mixing, agents: int, rounds: int) -> Self:
+        check_agents(data.graph.agents, agents)
+        first, second = (jnp.asarray(end, jnp.int32) for end in data.graph.edges.T)
+        return cls(agents, first, second, jnp.asarray(data.weights), neighbours_of(data))
 
     @override
-    def first_heard(self, program: Program) -> PyTree:
-        first = _algorithm(program).first_inbox(program.template)
-        return jax.tree.map(lambda x: jnp.broadcast_to(x, (program.agents, *x.shape)), first)
+    def first_inboxes(self, algorithm: GossipAlgorithm, template: Array) -> PyTree:
+        return self._copies(algorithm.first_inbox(template))
 
     @override
-    def inbox(self, heard: PyTree, agent: int) -> PyTree:
-        return jax.tree.map(lambda x: x[agent], heard)
+    def inbox(self, inboxes: PyTree, agent: int) -> PyTree:
+        return jax.tree.map(lambda x: x[agent], inboxes)
 
     @override
-    def round(
-        self, program: Program, door: Door, private: Any, carry: PyTree, turns: Turn, server: Turn
-    ) -> tuple[PyTree, tuple[PyTree, PyTree]]:
-        states, heard = carry
-        states, messages, records = rounds_of_all(
-            program, door, private, states, heard, turns, axis=0
-        )
-        heard = self.deliver(program, heard, messages, server)
-        return (states, heard), (records, messages)
+    def deliver(
+        self, algorithm: GossipAlgorithm, inboxes: PyTree, messages: PyTree, server: Turn
+    ) -> PyTree:
+        return jax.tree.map(self.differences, messages)
 
     @override
-    def deliver(self, program: Program, heard: PyTree, messages: PyTree, server: Turn) -> PyTree:
-        return jax.tree.map(lambda m: differences(cast(Gossip, program.wiring), m), messages)
-
-    @override
-    def model(self, program: Program, states: PyTree, heard: PyTree) -> Array:
-        models = jax.vmap(_algorithm(program).model)(states)
-        mean: Array = jnp.mean(models, axis=0)
+    def model(self, algorithm: GossipAlgorithm, states: PyTree, inboxes: PyTree) -> Array:
+        """Return the mean of the agents' models."""
+        mean: Array = jnp.mean(jax.vmap(algorithm.model)(states), axis=0)
         return mean
 
+    def differences(self, messages: Float[Array, "A ..."]) -> Float[Array, "A ..."]:
+        """Return sum_j w_ij (m_j - m_i) for every agent i.
 
-def differences(wiring: Gossip, messages: Array) -> Array:
-    """Return sum_j w_ij (m_j - m_i) for every agent i, `(A, ...)`.
-
-    What an edge brings to its two ends differs in sign alone, so that the sum over all agents is 0
-    up to rounding, and every flow is exactly 0 at agreement.
-    """
-    ones = (1,) * (messages.ndim - 1)
-    if wiring.beside is not None:  # a scatter of edges costs several times these gathers
-        flows = (
-            weights.reshape(-1, *ones) * (messages[others] - messages)
-            for others, weights in zip(wiring.beside.neighbours, wiring.beside.weights, strict=True)
-        )
-        return sum(flows, jnp.zeros_like(messages))
-    width = wiring.weights.reshape(-1, *ones)
-    flow = width * (messages[wiring.second] - messages[wiring.first])
-    return jnp.zeros_like(messages).at[wiring.first].add(flow).at[wiring.second].add(-flow)
+        What an edge brings to its two ends differs in sign alone, so that the sum over all agents
+        is 0 up to rounding, and every flow is exactly 0 at agreement.
+        """
+        ones = (1,) * (messages.ndim - 1)
+        if self.neighbours is not None:  # a scatter of edges costs several times these gathers
+            lists = zip(self.neighbours.agents, self.neighbours.weights, strict=True)
+            flows = (w.reshape(-1, *ones) * (messages[others] - messages) for others, w in lists)
+            return sum(flows, jnp.zeros_like(messages))
+        width = self.weights.reshape(-1, *ones)
+        flow = width * (messages[self.second] - messages[self.first])
+        return jnp.zeros_like(messages).at[self.first].add(flow).at[self.second].add(-flow)
 
 
-def _algorithm(program: Program) -> GossipAlgorithm:
-    return cast(GossipAlgorithm, program.algorithm)  # the plan saw to it
+def neighbours_of(mixing: Mixing) -> Neighbours | None:
+    """Return the neighbours by agent, or None if an agent has more than eight."""
+    graph = mixing.graph
+    most = int(np.max(graph.degrees))
+    if most > _FEW:
+        return None
+    agents = np.tile(np.arange(graph.agents), (most, 1))
+    weights, filled = np.zeros(agents.shape), np.zeros(graph.agents, int)
+    for pair, weight in zip(graph.edges.tolist(), mixing.weights, strict=True):
+        for agent, other in (pair, pair[::-1]):
+            agents[filled[agent], agent] = other
+            weights[filled[agent], agent] = weight
+            filled[agent] += 1
+    return Neighbours(jnp.asarray(agents, jnp.int32), jnp.asarray(weights))

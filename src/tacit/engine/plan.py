@@ -1,7 +1,7 @@
 """Planning: from public facts and a budget to schedules, noise scales and a predicted ledger.
 
 No data can be reached from here. The order is: noise multiplier from the budget; schedules, which
-may depend on it; bounds, which may depend on the schedules; scales; ledger and certificate.
+may depend on it; bounds; scales; ledger and certificate.
 """
 
 from __future__ import annotations
@@ -15,17 +15,18 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 
 from tacit import checks
 from tacit.algorithms import Algorithm, Noise
+from tacit.engine.connect import connect
 from tacit.engine.credit import credits_summation
 from tacit.engine.describe import compact, describe
-from tacit.engine.program import Program, cast
-from tacit.engine.wiring import Network, Star, asked_kinds, for_all_rounds, of_those_asked, wired
+from tacit.engine.draft import Design, Draft, drafted, scales_for
+from tacit.engine.program import Program
 from tacit.errors import InputError, PrivacyError
-from tacit.oracles import Oracle, Size, check_sampling
+from tacit.network import Network
+from tacit.oracles import Oracle
 from tacit.privacy import (
     Adjacency,
     Certificate,
@@ -68,9 +69,7 @@ class Plan:
 
     def to_dict(self) -> dict[str, Any]:
         """Return all of the plan as JSON-safe values; arrays as nested lists."""
-        wiring = self.program.wiring
-        network = {} if isinstance(wiring, Star) else {"network": describe(wiring)}
-        return network | {
+        return self.program.network.described() | {
             "algorithm": describe(self.program.algorithm),
             "oracles": [describe(oracle) for oracle in self.program.oracles],
             "mechanism": describe(self.program.mechanism),
@@ -110,7 +109,7 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
     spec
         Public facts.
     oracles
-        The questions that the algorithm may ask, in the order of their kinds.
+        The questions that the algorithm may ask, in the order of their numbers.
     mechanism
         The law of the noise; Gaussian if none is given.
     network
@@ -123,9 +122,10 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
     Raises
     ------
     InputError
-        If an answer is not bounded and epsilon is finite, a setting is out of range, the oracles
-        differ in the shape of their answers or in where the noise stands, one samples as
-        `check_sampling` forbids, or the network does not suit (`tacit.engine.wiring.wired`).
+        If an answer is not bounded and epsilon is finite, a setting is out of range, an oracle is
+        about another loss than the algorithm or differs from the public facts (`Oracle.check`),
+        the oracles differ in the shape of their answers or in where the noise stands, or the
+        network does not suit (`tacit.engine.connect.connect`).
     PrivacyError
         If the predicted ledger would cost more than the budget.
 
@@ -136,8 +136,8 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
     (epsilon, delta) curve of that mu passes through the budget, with n that of the agent who is
     asked most (on a relay: the privacy leakage frequency; the others spend less). The certificate
     is computed again from the finished ledger, not from z, for every agent.
-    An oracle with a `relative_multiplier` r has multiplier r z instead, in scales, ledger and
-    calibration alike; z is then found numerically.
+    A question whose noise has the `relative_multiplier` r has multiplier r z instead, in scales,
+    ledger and calibration alike; z is then found numerically.
 
     For the observer of sums, the noises of honest agents add: with k colluders, h = max(1, A - k)
     honest agents and the largest sensitivity D, each adds scale z D / sqrt(h). This is used only
@@ -148,22 +148,25 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
     """
     rounds = checks.at_least("rounds", rounds, 1)
     check_size(rounds, spec.agents)
-    algorithm = algorithm.fitted(spec, network)
-    wired(network, algorithm, spec.agents, rounds)
-    kinds = _questions(algorithm, rounds, len(oracles))
-    check_size(kinds.size, spec.agents)
+    connected = connect(network, algorithm, spec.agents, rounds)
+    algorithm = algorithm.on_network(spec, network)
+    questions = _numbered(algorithm, rounds, len(oracles))
+    check_size(questions.size, spec.agents)
     law = NoNoise() if np.isinf(terms.epsilon) else (mechanism or Gaussian())
     _check_shapes(oracles, spec)
+    for oracle in oracles:
+        oracle.check(spec, terms.adjacency, norm=law.norm, loss=algorithm.loss)
     inside = _inside(oracles, spec, terms.adjacency)
-    design = _Design(spec, algorithm, oracles, terms, law, inside, network)
+    design = Design(spec, algorithm, oracles, terms.adjacency, law, inside, connected)
     preview = _preview(design)
-    found = _multiplier(design, kinds) if multiplier is None else multiplier
-    multiplier = checks.not_negative("multiplier", found)
+    if multiplier is None:
+        multiplier = _multiplier(design, questions, terms)
+    multiplier = checks.not_negative("multiplier", multiplier)
 
-    def build(observer: Observer) -> _Draft:
-        scales = _scales(preview * oracles[0].relative_multiplier, multiplier, observer)
-        noise = Noise(multiplier, scales, oracles[0].sampling_rate < 1)
-        return _draft(design, kinds, noise, observer, precision)
+    def build(observer: Observer) -> Draft:
+        scales = scales_for(preview * oracles[0].noise.relative_multiplier, multiplier, observer)
+        noise = Noise(multiplier, scales, oracles[0].sampling.rate < 1)
+        return drafted(design, questions, noise, observer, precision)
 
     observer, draft = terms.observer, build(terms.observer)
     law_adds = isinstance(law, Gaussian | NoNoise)  # the sum of such noises is accounted for
@@ -185,29 +188,6 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
     )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class _Design:
-    spec: Spec
-    algorithm: Algorithm
-    oracles: tuple[Oracle, ...]
-    terms: Terms
-    mechanism: Mechanism
-    inside: Inside | None
-    network: Network
-
-    def asked(self, kinds: HostArray) -> HostArray:
-        """Return the kind of every agent's questions, `(A, T, E)`."""
-        return asked_kinds(self.network, kinds, self.spec.agents)
-
-
-@dataclass(frozen=True)
-class _Draft:
-    schedules: dict[str, HostArray]
-    bounds: tuple[SensitivityBound, ...]
-    ledger: Ledger
-    program: Program
-
-
 def check_size(questions: int, agents: int) -> None:
     """Raise `InputError` if a run would give more answers than a ledger can hold in memory."""
     if questions * agents > MOST_ANSWERS:
@@ -217,31 +197,34 @@ def check_size(questions: int, agents: int) -> None:
         )
 
 
-def _questions(algorithm: Algorithm, rounds: int, oracles: int) -> HostArray:
-    """Return the kinds of all questions, each of them one of the oracles or -1."""
-    kinds = np.asarray(algorithm.questions(rounds))
-    if kinds.ndim != 2 or len(kinds) != rounds or kinds.shape[1] < 1:
+def _numbered(algorithm: Algorithm, rounds: int, oracles: int) -> HostArray:
+    """Return the number of the oracle of every question, -1 for none."""
+    questions = np.asarray(algorithm.questions(rounds))
+    if questions.ndim != 2 or len(questions) != rounds or questions.shape[1] < 1:
         raise InputError(
-            f"{type(algorithm).__name__}.questions returned shape {kinds.shape}; "
+            f"{type(algorithm).__name__}.questions returned shape {questions.shape}; "
             f"it must be ({rounds}, questions per round)"
         )
-    if not (np.issubdtype(kinds.dtype, np.integer) and -1 <= kinds.min() <= kinds.max() < oracles):
+    if not (
+        np.issubdtype(questions.dtype, np.integer)
+        and -1 <= questions.min() <= questions.max() < oracles
+    ):
         raise InputError(
-            f"{type(algorithm).__name__} asks kinds {sorted(set(kinds.ravel().tolist()))}; "
-            f"there are {oracles} oracles, so a kind is a whole number from -1 to {oracles - 1}"
+            f"{type(algorithm).__name__} asks questions {sorted(set(questions.ravel().tolist()))}; "
+            f"there are {oracles} oracles, so a question is a whole number from -1 to {oracles - 1}"
         )
-    return kinds.astype(np.int32)
+    return questions.astype(np.int32)
 
 
 def _inside(oracles: tuple[Oracle, ...], spec: Spec, adjacency: Adjacency) -> Inside | None:
     """Return where the noise stands, once the oracles are seen to agree."""
-    found = [oracle.inside(spec, adjacency) for oracle in oracles]
-    if len(oracles) > 1 and any(inside is not None for inside in found):
+    laws = [oracle.noise.law(spec, adjacency) for oracle in oracles]
+    if len(oracles) > 1 and any(law is not None for law in laws):
         raise InputError(
             "noise inside an objective is accounted for where it is the plan's only question; plan "
             "the other questions separately"
         )
-    return found[0]
+    return laws[0]
 
 
 def _check_shapes(oracles: tuple[Oracle, ...], spec: Spec) -> None:
@@ -253,10 +236,11 @@ def _check_shapes(oracles: tuple[Oracle, ...], spec: Spec) -> None:
         )
 
 
-def _preview(design: _Design) -> HostArray:
+def _preview(design: Design) -> HostArray:
     """Return how far each agent's answer to question 0 can move, `(A,)`; all must be bounded."""
-    adjacency, norm = design.terms.adjacency, design.mechanism.norm
-    moves = [oracle.preview(design.spec, adjacency, norm=norm) for oracle in design.oracles]
+    adjacency, norm = design.adjacency, design.mechanism.norm
+    bounds = [oracle.bound(design.spec, adjacency, norm=norm) for oracle in design.oracles]
+    moves = [bound.value[:, 0, 0] for bound in bounds]
     if not isinstance(design.mechanism, NoNoise) and bool(np.any(np.isinf(moves))):
         raise InputError(
             "nothing bounds one record's gradient under this loss; clip the coefficient (clip=...) "
@@ -265,101 +249,31 @@ def _preview(design: _Design) -> HostArray:
     return moves[0]
 
 
-def _multiplier(design: _Design, kinds: HostArray) -> float:
+def _multiplier(design: Design, questions: HostArray, terms: Terms) -> float:
     """Return the multiplier at which all questions fit the budget, each with its relative one."""
-    terms, mechanism, inside = design.terms, design.mechanism, design.inside
-    own = [Counter(row[row >= 0].tolist()) for row in design.asked(kinds)]
-    counts = functools.reduce(operator.or_, own)  # of every kind, as often as anyone is asked it
-    if isinstance(mechanism, NoNoise) or not counts:
+    mechanism, inside = design.mechanism, design.inside
+    of_agents = [Counter(row[row >= 0].tolist()) for row in design.network.asked(questions)]
+    most = functools.reduce(operator.or_, of_agents)  # as often as anyone is asked each question
+    if isinstance(mechanism, NoNoise) or not most:
         return 0.0
-    asked = [(design.oracles[kind], count) for kind, count in counts.items()]
-    plain = all(o.sampling_rate == 1 and o.relative_multiplier == 1 for o, _ in asked)
+    counts = [(design.oracles[number], count) for number, count in most.items()]
+    plain = all(o.sampling.rate == 1 and o.noise.relative_multiplier == 1 for o, _ in counts)
     if isinstance(mechanism, Gaussian) and inside is None and plain:
-        most = max(counter.total() for counter in own)
-        return gaussian_multiplier(terms.epsilon, terms.delta, most)
+        answers = max(counter.total() for counter in of_agents)
+        return gaussian_multiplier(terms.epsilon, terms.delta, answers)
 
     def event(multiplier: float) -> Event:
         return mechanism.event(multiplier) if inside is None else inside.worst(multiplier)
 
     def events(multiplier: float) -> list[tuple[Event, int]]:
         return [
-            (oracle.charged(event(multiplier * oracle.relative_multiplier)), count)
-            for oracle, count in asked
+            (oracle.sampling.charged(event(multiplier * oracle.noise.relative_multiplier)), count)
+            for oracle, count in counts
         ]
 
     return multiplier_for_all(
         events, epsilon=terms.epsilon, delta=terms.delta, relation=terms.adjacency.relation
     )
-
-
-def _draft(
-    design: _Design, kinds: HostArray, noise: Noise, observer: Observer, precision: Precision
-) -> _Draft:
-    spec, oracles, size = design.spec, design.oracles, Size(*kinds.shape)
-    adjacency, norm = design.terms.adjacency, design.mechanism.norm
-    made = functools.partial(design.algorithm.schedule, spec, noise=noise)
-    schedules = for_all_rounds(design.network, size.rounds, made)
-    bounds = tuple(
-        oracle.bound(spec, adjacency, norm=norm, size=size, values=schedules) for oracle in oracles
-    )
-    for oracle, bound in zip(oracles, bounds, strict=True):
-        check_sampling(oracle, bound, spec=spec, norm=norm, size=size, values=schedules)
-    asked = design.asked(kinds)
-    sensitivity = _by_kind([bound.value for bound in bounds], asked)
-    weighted = [b.value * o.relative_multiplier for b, o in zip(bounds, oracles, strict=True)]
-    scale = _scales(_by_kind(weighted, asked), noise.multiplier, observer)
-    rates = np.array([oracle.sampling_rate for oracle in oracles])[np.maximum(asked, 0)]
-    sizes = np.array([oracle.batch_size or 0 for oracle in oracles])[np.maximum(asked, 0)]
-    ledger = Ledger(asked, sensitivity, scale, design.mechanism, rates, design.inside, sizes)
-    return _Draft(schedules, bounds, ledger, _program(design, kinds, schedules, scale, precision))
-
-
-def _by_kind(of_kinds: list[HostArray], kinds: HostArray) -> HostArray:
-    """Return the `(A, T, E)` entry of the question in each slot; 0 where there is none."""
-    value = np.zeros_like(of_kinds[0])
-    for kind, entries in enumerate(of_kinds):
-        value = np.where(kinds == kind, entries, value)
-    return value
-
-
-def _scales(sensitivity: HostArray, multiplier: float, observer: Observer) -> HostArray:
-    """Return the noise scales for sensitivities with agents on the first axis."""
-    if multiplier == 0:
-        return np.zeros_like(sensitivity)
-    if not isinstance(observer, Sum):
-        return multiplier * sensitivity
-    honest = max(1, sensitivity.shape[0] - observer.colluders)
-    largest = np.max(sensitivity, axis=0, keepdims=True) / np.sqrt(honest)
-    return multiplier * np.broadcast_to(largest, sensitivity.shape).copy()
-
-
-def _program(
-    design: _Design,
-    kinds: HostArray,
-    schedules: dict[str, HostArray],
-    scale: HostArray,
-    precision: Precision,
-) -> Program:
-    program = Program(
-        algorithm=design.algorithm,
-        oracles=design.oracles,
-        mechanism=design.mechanism,
-        kinds=jnp.asarray(kinds, jnp.int32),
-        shared={name: jnp.asarray(v) for name, v in schedules.items() if v.ndim == 1},
-        per_agent={name: jnp.asarray(v.T) for name, v in schedules.items() if v.ndim == 2},
-        scales=jnp.asarray(of_those_asked(design.network, _rounded_up(scale, precision))),
-        template=jnp.zeros(design.spec.shape),
-        wiring=wired(design.network, design.algorithm, design.spec.agents, len(kinds)),
-        agents=design.spec.agents,
-    )
-    narrowed: Program = cast(program, jnp.dtype(precision))
-    return narrowed
-
-
-def _rounded_up(scale: HostArray, precision: Precision) -> HostArray:
-    """Return the scales in the run's precision, never below what was planned."""
-    narrow = scale.astype(precision)
-    return np.where(narrow < scale, np.nextafter(narrow, np.inf, dtype=narrow.dtype), narrow)
 
 
 def _named_as_asked(certificate: Certificate, asked: Observer, ledger: Ledger) -> Certificate:

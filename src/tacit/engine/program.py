@@ -11,10 +11,10 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from tacit.algorithms import Algorithm, Turn
-from tacit.engine.wiring import Relay, Wiring
+from tacit.engine.network import NetworkKind
 from tacit.errors import InputError
 from tacit.oracles import Oracle
-from tacit.privacy import NO_QUESTION, Mechanism
+from tacit.privacy import Mechanism
 from tacit.typing import Array, PyTree
 
 
@@ -23,7 +23,7 @@ class Program(eqx.Module):
 
     Attributes
     ----------
-    kinds
+    questions
         `(T, E)`: which oracle is asked; -1 for none.
     shared, per_agent
         Schedules: `(T,)` each, and `(T, A)` each.
@@ -32,27 +32,29 @@ class Program(eqx.Module):
         round: all on a star and in gossip, the holder of the token on a relay.
     template
         A zero model: its shape and dtype are the run's.
-    wiring
+    network
         How the agents are connected.
-    agents
-        Number of agents, A.
     """
 
     algorithm: Algorithm
     oracles: tuple[Oracle, ...]
     mechanism: Mechanism
-    kinds: Int[Array, "T E"]
+    questions: Int[Array, "T E"]
     shared: dict[str, Float[Array, "T"]]
     per_agent: dict[str, Float[Array, "T A"]]
     scales: Float[Array, "T E S"]
     template: Float[Array, "*shape"]
-    wiring: Wiring
-    agents: int = eqx.field(static=True)
+    network: NetworkKind
 
     @property
     def rounds(self) -> int:
         """Number of rounds, T."""
-        return int(self.kinds.shape[0])
+        return int(self.questions.shape[0])
+
+    @property
+    def agents(self) -> int:
+        """Number of agents, A."""
+        return self.network.agents
 
 
 def cast(tree: PyTree, dtype: Any) -> PyTree:
@@ -92,25 +94,20 @@ def stack(programs: list[Program]) -> Program:
 
 def agent_turns(program: Program) -> Turn:
     """Return the turns of the S agents that may be asked in each round, leaves `(T, E, S)`."""
-    rounds, questions = program.kinds.shape
+    network, (rounds, local) = program.network, program.questions.shape
     shape = program.scales.shape
     index = jnp.arange(rounds, dtype=jnp.int32)[:, None, None]
-    agent = jnp.arange(program.agents, dtype=jnp.int32)[None, :]
-    participation, kind, per_agent = index, program.kinds[:, :, None], program.per_agent
-    if isinstance(program.wiring, Relay):
-        relay = program.wiring
-        agent, participation = relay.holders[:, None], relay.visits[:, None, None]
-        kind = jnp.where(relay.awake[:, None, None], kind, NO_QUESTION)
-        per_agent = {name: jnp.take_along_axis(v, agent, axis=1) for name, v in per_agent.items()}
+    agent, participation = network.participants(rounds)
+    per_agent = {name: network.schedule_of_participants(v) for name, v in program.per_agent.items()}
 
     def fill(x: Array) -> Array:
         return jnp.broadcast_to(x, shape)
 
     return Turn(
         round=fill(index),
-        local=fill(jnp.arange(questions, dtype=jnp.int32)[None, :, None]),
-        participation=fill(participation),
-        kind=fill(kind),
+        local=fill(jnp.arange(local, dtype=jnp.int32)[None, :, None]),
+        participation=fill(participation[:, None, None]),
+        question=fill(network.questions(program.questions)[:, :, None]),
         agent=fill(agent[:, None, :]),
         scale=program.scales,
         values={name: fill(v[:, None, None]) for name, v in program.shared.items()}

@@ -37,7 +37,7 @@ def agent_round(
         answer, record = door(private, query, turn)
         return algorithm.tell(state, inbox, turn, answer), record
 
-    if turns.kind.shape[0] == 1:  # a scan of length one costs its loop and gains nothing
+    if turns.question.shape[0] == 1:  # a scan of length one costs its loop and gains nothing
         state, record = question(state, first)
         records = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], record)
     else:

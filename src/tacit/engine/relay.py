@@ -2,71 +2,150 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import Any, cast
+from typing import Any, ClassVar, Self
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Bool, Float, Int
 from typing_extensions import override
 
 from tacit.algorithms import RelayAlgorithm, Turn
 from tacit.engine.door import Door
-from tacit.engine.exchange import Exchange
-from tacit.engine.program import Program
+from tacit.engine.network import NetworkKind, check_agents
 from tacit.engine.protocol import agent_round
-from tacit.engine.wiring import Relay
-from tacit.typing import Array, PyTree
+from tacit.errors import InputError
+from tacit.network import Walk
+from tacit.privacy import NO_QUESTION
+from tacit.typing import Array, HostArray, PyTree
 
 # branches of a switch: above this many, compiling them costs more than copying one shard a hop
 _MOST_BRANCHES = 64
 
 
-class OnRelay(Exchange):
-    """The holder hears the token; the other agents' states stay as they are."""
+class Relay(NetworkKind):
+    """The holder hears the token and passes it on; the other agents' states stay as they are.
+
+    A round is a hop. A holder beyond its cap takes no part: it passes the token on untouched.
+
+    Attributes
+    ----------
+    holders, visits, awake
+        Who holds the token at each hop, how often before, and whether it takes part.
+    """
+
+    algorithms: ClassVar[type] = RelayAlgorithm
+    data: ClassVar[str] = "a Walk"
+    draws_ahead: ClassVar[bool] = False  # its doors are opened with all agents' data
+
+    holders: Int[Array, " T"]
+    visits: Int[Array, " T"]
+    awake: Bool[Array, " T"]
+
+    @classmethod
+    @override
+    def connect(cls, data: Walk, agents: int, rounds: int) -> Self:
+        check_agents(data.graph.agents, agents)
+        if len(data.holders) != rounds:
+            raise InputError(
+                f"the walk has {len(data.holders)} hops, the plan {rounds} rounds; on a relay a "
+                "round is one hop, so make them equal"
+            )
+        missing = np.flatnonzero(data.counts == 0)
+        if missing.size:
+            raise InputError(
+                f"the walk never asks agent {missing[0]}, whose records would not count; allow "
+                "more hops"
+            )
+        return cls(agents, *(jnp.asarray(x) for x in (data.holders, data.visits, data.awake)))
 
     @override
-    def first_heard(self, program: Program) -> PyTree:
-        return _algorithm(program).first_token(program.template)
+    def asked(self, questions: Int[HostArray, "T E"]) -> Int[HostArray, "A T E"]:
+        """Return every agent's questions: those at its hops, as long as it takes part."""
+        holders, awake = np.asarray(self.holders), np.asarray(self.awake)
+        holds = (holders == np.arange(self.agents)[:, None]) & awake
+        return np.where(holds[:, :, None], super().asked(questions), NO_QUESTION)
 
     @override
-    def inbox(self, heard: PyTree, agent: int) -> PyTree:
-        return heard
+    def all_rounds(
+        self, rounds: int, schedule: Callable[[int], dict[str, HostArray]]
+    ) -> dict[str, HostArray]:
+        """Return schedules `(..., T)`; where nobody takes part, they repeat what is before."""
+        latest = np.cumsum(np.asarray(self.awake)) - 1
+        schedules = schedule(int(latest[-1]) + 1)
+        return {name: values[..., latest] for name, values in schedules.items()}
 
     @override
-    def opened(self, program: Program, door: Door, private: Any) -> tuple[Door, Any]:
-        if program.agents > _MOST_BRANCHES:
-            return Sliced(door), private
-        return OneOf(door), tuple(_at(private, agent) for agent in range(program.agents))
+    def of_participants(self, values: Float[HostArray, "A T E"]) -> Float[HostArray, "T E 1"]:
+        holders = np.asarray(self.holders)[:, None, None]
+        return np.take_along_axis(super().of_participants(values), holders, axis=-1)
+
+    @override
+    def participants(self, rounds: int) -> tuple[Int[Array, "T 1"], Int[Array, "T"]]:
+        return self.holders[:, None], self.visits
+
+    @override
+    def questions(self, questions: Int[Array, "T E"]) -> Int[Array, "T E"]:
+        return jnp.where(self.awake[:, None], questions, NO_QUESTION)
+
+    @override
+    def schedule_of_participants(self, values: Float[Array, "T A"]) -> Float[Array, "T 1"]:
+        return jnp.take_along_axis(values, self.holders[:, None], axis=1)
+
+    @override
+    def of_all_agents(self, values: Array, *, fill: int = 0) -> Float[Array, "T E A ..."]:
+        holds = self.holders[:, None, None] == jnp.arange(self.agents, dtype=jnp.int32)
+        wide = holds.reshape(holds.shape + (1,) * (values.ndim - 3))
+        return jnp.where(wide, values, jnp.asarray(fill, values.dtype))
+
+    @override
+    def first_inboxes(self, algorithm: RelayAlgorithm, template: Array) -> PyTree:
+        """Return the token."""
+        return algorithm.first_token(template)
+
+    @override
+    def inbox(self, inboxes: PyTree, agent: int) -> PyTree:
+        return inboxes
+
+    @override
+    def behind(self, door: Door, private: Any) -> tuple[Door, Any]:
+        if self.agents > _MOST_BRANCHES:
+            return SlicedDoor(door), private
+        return SwitchDoor(door), tuple(_at(private, agent) for agent in range(self.agents))
 
     @override
     def round(
-        self, program: Program, door: Door, private: Any, carry: PyTree, turns: Turn, server: Turn
+        self, algorithm: Any, door: Door, private: Any, carry: PyTree, turns: Turn, server: Turn
     ) -> tuple[PyTree, tuple[PyTree, PyTree]]:
         states, token = carry
         turns = jax.tree.map(lambda leaf: leaf[..., 0], turns)
         holder = turns.agent[0]
         old = jax.tree.map(partial(_slice, holder), states)
-        state, message, records = agent_round(program.algorithm, door, old, token, turns, private)
-        state, message = self.settled(program, turns.round[0], (state, message), (old, token))
+        state, message, records = agent_round(algorithm, door, old, token, turns, private)
+        state, message = self.if_taking_part(turns.round[0], (state, message), (old, token))
         states = jax.tree.map(lambda all_, one: all_.at[holder].set(one), states, state)
         alone = jax.tree.map(lambda leaf: leaf[:, None], records)
         return (states, message), (alone, jax.tree.map(lambda leaf: leaf[None], message))
 
     @override
-    def settled(self, program: Program, hop: int | Array, new: PyTree, old: PyTree) -> PyTree:
-        awake = cast(Relay, program.wiring).awake[hop]
+    def if_taking_part(self, hop: int | Array, new: PyTree, old: PyTree) -> PyTree:
+        awake = self.awake[hop]
         return jax.tree.map(lambda x, y: jnp.where(awake, x, y), new, old)
 
     @override
-    def deliver(self, program: Program, heard: PyTree, messages: PyTree, server: Turn) -> PyTree:
+    def deliver(
+        self, algorithm: RelayAlgorithm, inboxes: PyTree, messages: PyTree, server: Turn
+    ) -> PyTree:
         return _at(messages, 0)
 
     @override
-    def model(self, program: Program, states: PyTree, heard: PyTree) -> Array:
-        return _algorithm(program).model(heard)
+    def model(self, algorithm: RelayAlgorithm, states: PyTree, inboxes: PyTree) -> Array:
+        return algorithm.model(inboxes)
 
 
-class OneOf(Door):
+class SwitchDoor(Door):
     """A door that is opened with all agents' data and asks the turn's agent, without copying.
 
     Data are a tuple with an entry per agent, and each agent's question is a branch of a switch: a
@@ -77,23 +156,19 @@ class OneOf(Door):
 
     @override
     def __call__(self, private: Any, query: PyTree, turn: Turn) -> tuple[Array, Any]:
-        branches = [partial(self._ask, own) for own in private]
+        branches = [partial(self.door.__call__, one) for one in private]
         answered: tuple[Array, Any] = jax.lax.switch(turn.agent, branches, query, turn)
         return answered
 
-    def _ask(self, own: Any, query: PyTree, turn: Turn) -> tuple[Array, Any]:
-        return self.door(own, query, turn)
 
-
-class Sliced(Door):
+class SlicedDoor(Door):
     """A door that is opened with all agents' data, stacked, and asks the turn's agent."""
 
     door: Door
 
     @override
     def __call__(self, private: Any, query: PyTree, turn: Turn) -> tuple[Array, Any]:
-        own = jax.tree.map(partial(_slice, turn.agent), private)
-        return self.door(own, query, turn)
+        return self.door(jax.tree.map(partial(_slice, turn.agent), private), query, turn)
 
 
 def _slice(index: Array, leaf: Array) -> Array:
@@ -103,7 +178,3 @@ def _slice(index: Array, leaf: Array) -> Array:
 
 def _at(tree: PyTree, index: int) -> PyTree:
     return jax.tree.map(lambda leaf: leaf[index], tree)
-
-
-def _algorithm(program: Program) -> RelayAlgorithm:
-    return cast(RelayAlgorithm, program.algorithm)  # the plan saw to it

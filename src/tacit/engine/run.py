@@ -18,9 +18,7 @@ from tacit.engine.plan import Plan
 from tacit.engine.serial import serial
 from tacit.engine.simulate import simulate
 from tacit.engine.transcript import KEPT, Trace, observed_ledger
-from tacit.engine.wiring import asked_kinds
 from tacit.errors import InputError, PrivacyError
-from tacit.oracles import Size
 from tacit.privacy import Certificate, Ledger
 from tacit.problems import Shards, check_norms
 from tacit.typing import HostArray, Key
@@ -148,16 +146,18 @@ def check_shards(shards: Shards) -> None:
 
 
 def check_bounds(plan: Plan) -> None:
-    """Raise `PrivacyError` unless the program's oracles have the bounds that were planned."""
-    kinds = np.asarray(plan.program.kinds)
-    oracles, size = plan.program.oracles, Size(*plan.ledger.kind.shape[1:])
+    """Raise `PrivacyError` unless the program's oracles have the bounds that were planned.
+
+    `InputError` if they do not suit the method, the public facts or an accountant (`Oracle.check`).
+    """
+    oracles = plan.program.oracles
     same = len(oracles) == len(plan.bounds)
     for oracle, bound in zip(oracles, plan.bounds, strict=False):
-        fresh = oracle.bound(
-            plan.spec, bound.adjacency, norm=bound.norm, size=size, values=plan.schedules
-        )
+        loss = plan.program.algorithm.loss
+        oracle.check(plan.spec, bound.adjacency, norm=bound.norm, loss=loss)
+        fresh = oracle.bound(plan.spec, bound.adjacency, norm=bound.norm)
         same = same and bool(np.all(fresh.value <= bound.value))
-    asked = asked_kinds(plan.network, kinds, plan.spec.agents)
+    asked = plan.program.network.asked(np.asarray(plan.program.questions))
     if not same or not np.array_equal(asked, plan.ledger.kind):
         raise PrivacyError("the program's questions are not the planned ones; plan again")
 

@@ -10,11 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from tacit.engine.door import Door
-from tacit.engine.exchange import Keep, first_states, kept_parts, whole
-from tacit.engine.exchanges import exchange_of
 from tacit.engine.program import Program, agent_turns, server_turns
 from tacit.engine.protocol import agent_round
-from tacit.engine.transcript import Trace
+from tacit.engine.transcript import Keep, Trace, kept_parts
 from tacit.typing import Array, PyTree
 
 _one_agent = jax.jit(agent_round)
@@ -33,30 +31,35 @@ def serial(
     Slow on purpose: it is the truth that the vectorised runtime is held to, and the shape that a
     runtime on real machines takes.
     """
-    exchange, turns, server = exchange_of(program), agent_turns(program), server_turns(program)
-    first, heard = first_states(program), exchange.first_heard(program)
+    network, algorithm, template = program.network, program.algorithm, program.template
+    turns, server = agent_turns(program), server_turns(program)
+    first, inboxes = (
+        network.first_states(algorithm, template),
+        network.first_inboxes(algorithm, template),
+    )
     states = [_at(first, agent) for agent in range(program.agents)]
-    asked = np.asarray(turns.agent[:, 0, :])
+    participants = np.asarray(turns.agent[:, 0, :])
     traces = []
     for t in range(program.rounds):
         records, messages = [], []
-        for slot, agent in enumerate(asked[t].tolist()):
-            mine = jax.tree.map(lambda x, t=t, slot=slot: x[t, :, slot], turns)
-            inbox = exchange.inbox(heard, agent)
+        for slot, agent in enumerate(participants[t].tolist()):
+            turn = jax.tree.map(lambda x, t=t, slot=slot: x[t, :, slot], turns)
+            inbox = network.inbox(inboxes, agent)
             state, message, record = _one_agent(
-                program.algorithm, door, states[agent], inbox, mine, _at(private, agent)
+                algorithm, door, states[agent], inbox, turn, _at(private, agent)
             )
             new, old = (state, message), (states[agent], inbox)
-            states[agent], message = exchange.settled(program, t, new, old)
+            states[agent], message = network.if_taking_part(t, new, old)
             records.append(record)
             messages.append(message)
         wire = _stack(messages, axis=0)
-        heard = exchange.deliver(program, heard, wire, _at(server, t))
-        model = exchange.model(program, _stack(states, axis=0), heard)
-        traces.append(kept_parts(model, heard, _stack(records, axis=1), wire, keep))
+        inboxes = network.deliver(algorithm, inboxes, wire, _at(server, t))
+        model = network.model(algorithm, _stack(states, axis=0), inboxes)
+        traces.append(kept_parts(model, inboxes, _stack(records, axis=1), wire, keep))
         if report is not None:
             report(t + 1)
-    return model, whole(program, _stack(traces, axis=0))
+    trace = _stack(traces, axis=0)
+    return model, trace._replace(records=network.spread_records(trace.records))
 
 
 def _at(tree: PyTree, index: int) -> PyTree:

@@ -10,10 +10,8 @@ import jax
 
 from tacit.engine.ahead import block_length, draw, in_blocks, prepared
 from tacit.engine.door import Door
-from tacit.engine.exchange import Keep, first_states, kept_parts, whole
-from tacit.engine.exchanges import exchange_of
 from tacit.engine.program import Program, agent_turns, server_turns
-from tacit.engine.transcript import Trace
+from tacit.engine.transcript import Keep, Trace, kept_parts
 from tacit.typing import Array, PyTree
 
 
@@ -72,27 +70,29 @@ def sweep(programs: Program, doors: Door, private: Any, *, keep: Keep) -> tuple[
 def _simulate(
     program: Program, door: Door, private: Any, keep: Keep, report: Callable[[Any], None] | None
 ) -> tuple[Array, Trace]:
-    exchange = exchange_of(program)
+    network, algorithm = program.network, program.algorithm
     turns = (agent_turns(program), server_turns(program))
     length = block_length(program, door, private, turns[0])
-    opening = exchange.opened(program, door, private)
+    behind = network.behind(door, private)
 
     def body(carry: PyTree, now: tuple[Any, PyTree]) -> tuple[PyTree, Trace]:
         turn, chances = now
-        behind = opening if chances is None else prepared(*opening, chances)
-        carry, (records, messages) = exchange.round(program, *behind, carry, *turn)
+        opened = behind if chances is None else prepared(*behind, chances)
+        carry, (records, messages) = network.round(algorithm, *opened, carry, *turn)
         if report is not None:
             jax.debug.callback(report, turn[1].round + 1)
-        model = exchange.model(program, *carry)
+        model = network.model(algorithm, *carry)
         return carry, kept_parts(model, carry[1], records, messages, keep)
 
-    first = (first_states(program), exchange.first_heard(program))
+    template = program.template
+    first = (network.first_states(algorithm, template), network.first_inboxes(algorithm, template))
     if length:
         draws = partial(_draws, program, door, private)
         last, trace = in_blocks(body, first, turns, draws, length=length)
     else:
         last, trace = jax.lax.scan(body, first, (turns, None))
-    return exchange.model(program, *last), whole(program, trace)
+    records = network.spread_records(trace.records)
+    return network.model(algorithm, *last), trace._replace(records=records)
 
 
 def _draws(program: Program, door: Door, private: Any, turns: Any) -> PyTree:

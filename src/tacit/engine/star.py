@@ -1,51 +1,51 @@
-"""A star: each inbox is the public value; the aggregator sees the mean message."""
+"""A star: each inbox is the aggregator's public value; it combines the mean message."""
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any, ClassVar, Self
 
 import jax
 import jax.numpy as jnp
 from typing_extensions import override
 
 from tacit.algorithms import StarAlgorithm, Turn
-from tacit.engine.door import Door
-from tacit.engine.exchange import Exchange, rounds_of_all
-from tacit.engine.program import Program
+from tacit.engine.network import Together
 from tacit.typing import Array, PyTree
 
 
-class OnStar(Exchange):
-    """All agents hear the aggregator's public value."""
+class Star(Together):
+    """An aggregator and all agents, who hear its public value."""
+
+    algorithms: ClassVar[type] = StarAlgorithm
+    data: ClassVar[str] = "no network (an aggregator)"
+    aggregates: ClassVar[bool] = True
+    inbox_axis: ClassVar[int | None] = None
+
+    @classmethod
+    @override
+    def connect(cls, data: None, agents: int, rounds: int) -> Self:
+        return cls(agents)
 
     @override
-    def first_heard(self, program: Program) -> PyTree:
-        return _algorithm(program).first_public(program.template)
+    def described(self) -> dict[str, Any]:
+        """Return nothing: a plan without a network is one on a star."""
+        return {}
 
     @override
-    def inbox(self, heard: PyTree, agent: int) -> PyTree:
-        return heard
+    def first_inboxes(self, algorithm: StarAlgorithm, template: Array) -> PyTree:
+        return algorithm.first_public(template)
 
     @override
-    def round(
-        self, program: Program, door: Door, private: Any, carry: PyTree, turns: Turn, server: Turn
-    ) -> tuple[PyTree, tuple[PyTree, PyTree]]:
-        states, public = carry
-        states, messages, records = rounds_of_all(
-            program, door, private, states, public, turns, axis=None
-        )
-        public = self.deliver(program, public, messages, server)
-        return (states, public), (records, messages)
+    def inbox(self, inboxes: PyTree, agent: int) -> PyTree:
+        return inboxes
 
     @override
-    def deliver(self, program: Program, heard: PyTree, messages: PyTree, server: Turn) -> PyTree:
+    def deliver(
+        self, algorithm: StarAlgorithm, inboxes: PyTree, messages: PyTree, server: Turn
+    ) -> PyTree:
         mean = jax.tree.map(lambda x: jnp.mean(x, axis=0), messages)
-        return _algorithm(program).combine(heard, mean, server)
+        return algorithm.combine(inboxes, mean, server)
 
     @override
-    def model(self, program: Program, states: PyTree, heard: PyTree) -> Array:
-        return _algorithm(program).model(heard)
-
-
-def _algorithm(program: Program) -> StarAlgorithm:
-    return cast(StarAlgorithm, program.algorithm)  # the plan saw to it
+    def model(self, algorithm: StarAlgorithm, states: PyTree, inboxes: PyTree) -> Array:
+        return algorithm.model(inboxes)

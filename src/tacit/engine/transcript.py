@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from tacit.engine.door import Record
 from tacit.privacy import Ledger
-from tacit.typing import HostArray, PyTree
+from tacit.typing import Array, HostArray, PyTree
 
 
 class Trace(NamedTuple):
@@ -33,6 +34,21 @@ class Trace(NamedTuple):
 
 
 KEPT = ("models", "answers", "messages", "publics")
+Keep: TypeAlias = frozenset[str]
+
+
+def kept_parts(
+    model: Array, inboxes: PyTree, records: PyTree, messages: PyTree, keep: Keep
+) -> Trace:
+    """Return the parts of one round that were asked for, of `KEPT`."""
+    if isinstance(records, Record) and "answers" not in keep:
+        records = records._replace(answer=None)
+    return Trace(
+        models=model if "models" in keep else None,
+        records=records,
+        messages=messages if "messages" in keep else None,
+        publics=inboxes if "publics" in keep else None,
+    )
 
 
 def observed_ledger(

@@ -1,5 +1,7 @@
 """Networks of agents: graphs, mixing matrices, walks. All of it is public."""
 
+from typing import TypeAlias
+
 from tacit.network.families import (
     complete,
     erdos_renyi,
@@ -15,10 +17,14 @@ from tacit.network.graph import Graph
 from tacit.network.mixing import Mixing, metropolis, mixing_from_matrix
 from tacit.network.walk import Walk, closed_route, cyclic_walk, uniform_walk
 
+Network: TypeAlias = Mixing | Walk | None
+"""What a plan is made on: gossip, a relay, or None for a star with an aggregator."""
+
 __all__ = [
     "SUFFIXES",
     "Graph",
     "Mixing",
+    "Network",
     "Walk",
     "closed_route",
     "complete",

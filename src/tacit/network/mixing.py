@@ -11,7 +11,8 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse
 import scipy.sparse.linalg
-from jaxtyping import Float
+from jaxtyping import Float, Int
+from scipy.sparse.csgraph import shortest_path
 
 from tacit.errors import InputError
 from tacit.network.graph import Graph
@@ -73,6 +74,25 @@ class Mixing:
     def lazy(self) -> Mixing:
         """(I + W) / 2, whose eigenvalues are not negative."""
         return dataclasses.replace(self, weights=self.weights / 2)
+
+    @property
+    def fixed_rounds(self) -> None:
+        """How many rounds a plan must have: any number."""
+        return None
+
+    def reach(self, rounds: int, *, tells_neighbours: bool) -> Int[HostArray, "A A"]:
+        """Return how many of the first rounds' messages of agent i can have reached agent j.
+
+        A message moves one link a round, so those of the first T - d(i, j) + 1 rounds have, with d
+        the number of links between the two. All tell their neighbours, whatever is said of it.
+        """
+        del tells_neighbours
+        links = shortest_path(self.graph.adjacency(), unweighted=True)
+        return np.clip(rounds - links + 1, 0, rounds).astype(int)
+
+    def heard_by(self, agent: int, messages: Float[HostArray, "N T A L"]) -> HostArray:
+        """Return what an agent hears of the messages of N runs: its neighbours', `(N, T, K, L)`."""
+        return messages[:, :, self.graph.neighbours()[agent]]
 
     def matrix(self) -> scipy.sparse.csr_array:
         """Return W, `(A, A)`, sparse."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Float, Int
 from scipy.sparse.csgraph import breadth_first_order
 
 from tacit import checks
@@ -87,6 +87,44 @@ class Walk:
     def privacy_leakage_frequency(self) -> int:
         """PLF: how often the busiest agent takes part (Wang et al. 2024, Section II-D)."""
         return int(np.max(self.counts))
+
+    @property
+    def fixed_rounds(self) -> int:
+        """How many rounds a plan must have: one for each hop."""
+        return len(self.holders)
+
+    def reach(self, rounds: int, *, tells_neighbours: bool) -> Int[HostArray, "A A"]:
+        """Return how many of the first hops' answers of agent i can have reached agent j.
+
+        The token carries all that was answered before, so what counts is when j holds it for the
+        last time. If those who are asked tell their neighbours instead, an answer reaches j if
+        somebody who hears of it is asked later and tells on, and so forth to j.
+        """
+        agents = self.graph.agents
+        if tells_neighbours:
+            return self._reach_by_telling()
+        last = np.zeros(agents, int)
+        last[self.holders] = np.arange(rounds)  # of several assignments the last one stays
+        return np.broadcast_to(last, (agents, agents))
+
+    def _reach_by_telling(self) -> Int[HostArray, "A A"]:
+        """Go backwards: `leads[j, k]` says whether what k knows after a hop reaches j at last."""
+        agents = self.graph.agents
+        leads, last = np.eye(agents, dtype=bool), np.zeros((agents, agents), int)
+        heard = self.graph.adjacency().toarray().astype(bool) | leads
+        for hop in range(len(self.holders) - 1, -1, -1):
+            asked = self.holders[hop]
+            reached = np.any(leads[:, heard[asked]], axis=1)
+            last[asked] = np.maximum(last[asked], np.where(reached, hop + 1, 0))
+            leads[reached, asked] = True
+        return last
+
+    def heard_by(self, agent: int, messages: Float[HostArray, "N T 1 L"]) -> HostArray:
+        """Return what an agent hears of the tokens of N runs: those handed to it, `(N, H, 1, L)`.
+
+        The token of hop t - 1 is handed to the holder of hop t.
+        """
+        return messages[:, :-1][:, self.holders[1:] == agent]
 
     def capped(self, cap: int) -> Walk:
         """Return the same walk with that cap."""

@@ -13,13 +13,14 @@ from typing_extensions import override
 
 from tacit import checks
 from tacit.errors import InputError
-from tacit.oracles.batches import BatchOracle
 from tacit.oracles.gradient import Gradient
-from tacit.oracles.oracle import Size
+from tacit.oracles.noise import AddedNoise
+from tacit.oracles.oracle import Assumptions, Oracle
+from tacit.oracles.sampling import Sampling, batches
 from tacit.privacy import Adjacency, Norm, SensitivityBound
 from tacit.problems import Loss, Shard, clip_coefficient
 from tacit.spec import Spec
-from tacit.typing import Array, HostArray
+from tacit.typing import Array
 
 
 class Pair(NamedTuple):
@@ -43,8 +44,13 @@ class Snapshot(Gradient):
     def __check_init__(self) -> None:
         checks.positive("relative_multiplier", self.relative_multiplier)
 
+    @property
+    @override
+    def noise(self) -> AddedNoise:
+        return AddedNoise(self.relative_multiplier)
 
-class MinibatchDifference(BatchOracle):
+
+class MinibatchDifference(Oracle):
     r"""The change of the gradient from an anchor a to a point x, on a Poisson batch.
 
     With the clipped coefficients c_j(x), c_j(a) of `Gradient` at both points,
@@ -73,38 +79,45 @@ class MinibatchDifference(BatchOracle):
     rate
         q, in (0, 1].
     records
-        See `BatchOracle`; None for Poisson batches.
+        As for `MinibatchGradient`.
 
     Raises
     ------
     InputError
-        If a number is out of range; from `bound`, as for `MinibatchGradient`.
+        If a number is out of range; from `check`, as for `MinibatchGradient`.
     """
 
     loss: Loss
     clip: float = eqx.field(static=True)
     spread: float = eqx.field(static=True)
     rate: float = eqx.field(static=True)
+    records: int | None = eqx.field(static=True, default=None, kw_only=True)
 
     def __check_init__(self) -> None:
         checks.positive("clip", self.clip, allow_infinity=True)
         checks.positive("spread", self.spread, allow_infinity=True)
+        batches(self.rate, self.records)
 
     @property
     @override
-    def asked_rate(self) -> float:
-        return self.rate
+    def sampling(self) -> Sampling:
+        return batches(self.rate, self.records)
 
     @property
     def coefficient_bound(self) -> float:
         """The bound that is enforced on the change of a record's coefficient."""
         return min(self.spread, 2 * self._full.coefficient_bound)
 
+    @property
+    @override
+    def assumptions(self) -> Assumptions:
+        return self._full.assumptions
+
     @override
     def exact(self, shard: Shard, count: Float[Array, ""], query: Pair) -> Float[Array, "..."]:
         here, there = (self._coefficient(shard, point) for point in query)
         change = clip_coefficient(here - there, self.coefficient_bound)
-        size = self.expected_size(count)
+        size = self.sampling.expected_size(count)
         mean: Array = jnp.matmul(change * shard.mask, shard.features) / size
         return mean
 
@@ -117,33 +130,19 @@ class MinibatchDifference(BatchOracle):
         return Gradient(self.loss, self.clip)
 
     @override
-    def preview(self, spec: Spec, adjacency: Adjacency, *, norm: Norm) -> Float[HostArray, " A"]:
-        made = self.bound(spec, adjacency, norm=norm, size=Size(1, 1), values={})
-        return np.asarray(made.value[:, 0, 0])
-
-    @override
-    def bound(
-        self,
-        spec: Spec,
-        adjacency: Adjacency,
-        *,
-        norm: Norm,
-        size: Size,
-        values: dict[str, HostArray],
-    ) -> SensitivityBound:
-        self.check_terms(spec, adjacency)
+    def bound(self, spec: Spec, adjacency: Adjacency, *, norm: Norm) -> SensitivityBound:
         if self.loss.outputs is not None:
             raise InputError(
                 f"the difference of gradients is asked of losses with one margin, not of "
                 f"{type(self.loss).__name__}"
             )
-        full = self._full.bound(spec, adjacency, norm=norm, size=size, values=values)
+        full = self._full.bound(spec, adjacency, norm=norm)
         one = self.coefficient_bound / self._full.coefficient_bound if self._bounded else 1.0
         reason = (
             f"{full.derivation}; times {one:g}, what the coefficient may change by over what it "
             f"may be, and divided by the expected share of the batch, {self.rate:g}"
         )
-        value = full.value * one / self.share(spec)[:, None, None]
+        value = full.value * one / self.sampling.share(spec)[:, None, None]
         return dataclasses.replace(full, value=value, derivation=reason)
 
     @property

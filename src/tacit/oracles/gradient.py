@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Float
 from typing_extensions import override
 
-from tacit.errors import InputError
-from tacit.oracles.oracle import Oracle, Point, Size
+from tacit.oracles.oracle import Assumptions, Oracle
+from tacit.oracles.queries import Point
 from tacit.privacy import Adjacency, Norm, SensitivityBound, mean_gradient_bound
 from tacit.problems import Loss, Shard, clip_coefficient
 from tacit.spec import Spec
-from tacit.typing import Array, HostArray
+from tacit.typing import Array
 
 
 class Gradient(Oracle):
@@ -46,6 +48,11 @@ class Gradient(Oracle):
         """The bound that is enforced on the norm of a record's coefficient."""
         return min(self.clip, self.loss.lipschitz)
 
+    @property
+    @override
+    def assumptions(self) -> Assumptions:
+        return Assumptions(self.loss, self.coefficient_bound)
+
     @override
     def exact(self, shard: Shard, count: Float[Array, ""], query: Point) -> Float[Array, "..."]:
         coefficient = self.loss.coefficient(shard.features @ query.x, shard.targets)
@@ -57,33 +64,7 @@ class Gradient(Oracle):
         return jnp.matmul(shard.features.T, clipped * shard.mask[:, None]) / count
 
     @override
-    def bound(
-        self,
-        spec: Spec,
-        adjacency: Adjacency,
-        *,
-        norm: Norm,
-        size: Size,
-        values: dict[str, HostArray],
-    ) -> SensitivityBound:
-        del values  # the same in every round
-        _check_shape(spec, self.loss)
-        own = spec.record_norm * self.coefficient_bound
-        if spec.gradient_bound != own:
-            raise InputError(
-                f"the public facts assume record gradients of norm {spec.gradient_bound:g}, this "
-                f"oracle allows {own:g}; give both the same clip"
-            )
-        return mean_gradient_bound(
-            spec, adjacency, norm=norm, rounds=size.rounds, questions=size.questions
-        )
-
-
-def _check_shape(spec: Spec, loss: Loss) -> None:
-    """Raise unless the model has one column per margin: else a target would reach other records."""
-    needed = spec.shape[:1] if loss.outputs is None else (spec.shape[0], loss.outputs)
-    if spec.shape != needed:
-        raise InputError(
-            f"the model has shape {spec.shape}; {type(loss).__name__} needs {needed}: "
-            "take the public facts from the same problem"
-        )
+    def bound(self, spec: Spec, adjacency: Adjacency, *, norm: Norm) -> SensitivityBound:
+        enforced = spec.record_norm * self.coefficient_bound
+        facts = dataclasses.replace(spec, gradient_bound=enforced)
+        return mean_gradient_bound(facts, adjacency, norm=norm, rounds=1, questions=1)

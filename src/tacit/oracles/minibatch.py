@@ -8,20 +8,22 @@ import equinox as eqx
 from jaxtyping import Float
 from typing_extensions import override
 
-from tacit.oracles.batches import BatchOracle
 from tacit.oracles.gradient import Gradient
-from tacit.oracles.oracle import Point, Size
+from tacit.oracles.oracle import Assumptions, Oracle
+from tacit.oracles.queries import Point
+from tacit.oracles.sampling import Sampling, batches
 from tacit.privacy import Adjacency, Norm, SensitivityBound
 from tacit.problems import Loss, Shard
 from tacit.spec import Spec
-from tacit.typing import Array, HostArray
+from tacit.typing import Array
 
 
-class MinibatchGradient(BatchOracle):
+class MinibatchGradient(Oracle):
     r"""The clipped record gradients of a Poisson batch, over the expected batch size.
 
     Every record takes part independently with probability q, afresh for every answer; or, with
-    `records`, the batch is of a fixed size (`BatchOracle`: then b takes the place of q m_i below).
+    `records`, the batch is of a fixed size b, which takes the place of q m_i below
+    (`FixedSizeBatches`).
     With z_j = x_j' w and the coefficient c_j = loss'(z_j, y_j) limited to |c_j| <= clip,
 
         g_i(w) = 1/(q m_i) sum_{j in batch} x_j c_j'                             shape of w,
@@ -53,50 +55,46 @@ class MinibatchGradient(BatchOracle):
     rate
         q, in (0, 1].
     records
-        See `BatchOracle`; None for Poisson batches.
+        None for Poisson batches; for batches of a fixed size n, the least number of records that
+        an agent has.
 
     Raises
     ------
     InputError
-        If the rate is not in (0, 1]; from `bound`, if the unit is an agent or the relation neither
+        If the rate is not in (0, 1]; from `check`, if the unit is an agent or the relation neither
         replace_one nor zero_out.
     """
 
     loss: Loss
     clip: float = eqx.field(static=True)
     rate: float = eqx.field(static=True)
+    records: int | None = eqx.field(static=True, default=None, kw_only=True)
+
+    def __check_init__(self) -> None:
+        batches(self.rate, self.records)
 
     @property
     @override
-    def asked_rate(self) -> float:
-        return self.rate
+    def sampling(self) -> Sampling:
+        return batches(self.rate, self.records)
+
+    @property
+    @override
+    def assumptions(self) -> Assumptions:
+        return self._full.assumptions
 
     @override
     def exact(self, shard: Shard, count: Float[Array, ""], query: Point) -> Float[Array, "..."]:
         """Return the sum over the batch divided by the expected size of one."""
-        return self._full.exact(shard, self.expected_size(count), query)
+        return self._full.exact(shard, self.sampling.expected_size(count), query)
 
     @property
     def _full(self) -> Gradient:
         return Gradient(self.loss, self.clip)
 
     @override
-    def preview(self, spec: Spec, adjacency: Adjacency, *, norm: Norm) -> Float[HostArray, " A"]:
-        self.check_terms(spec, adjacency)
-        return super().preview(spec, adjacency, norm=norm) / self.share(spec)
-
-    @override
-    def bound(
-        self,
-        spec: Spec,
-        adjacency: Adjacency,
-        *,
-        norm: Norm,
-        size: Size,
-        values: dict[str, HostArray],
-    ) -> SensitivityBound:
-        self.check_terms(spec, adjacency)
-        full = self._full.bound(spec, adjacency, norm=norm, size=size, values=values)
+    def bound(self, spec: Spec, adjacency: Adjacency, *, norm: Norm) -> SensitivityBound:
+        full = self._full.bound(spec, adjacency, norm=norm)
         reason = f"{full.derivation}; divided by the expected share of the batch, {self.rate:g}"
-        value = full.value / self.share(spec)[:, None, None]
+        value = full.value / self.sampling.share(spec)[:, None, None]
         return dataclasses.replace(full, value=value, derivation=reason)

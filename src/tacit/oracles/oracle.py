@@ -1,144 +1,64 @@
 """The question an algorithm may put to private data, and how far its answer can move.
 
-An oracle is stateless. It computes one exact value on one agent's shard; the noise is drawn by the
-door, which also hands over the key of a sampled batch, and added to that value, unless the oracle
-puts it inside what it minimises. `bound`, `sampling_rate` and `inside` are where a method's privacy
-is decided: everything after the noise is post-processing.
+An oracle is stateless and says three things: the question (`exact`, `bound`, `answer_shape`), how
+it samples (`sampling`) and where its noise stands (`noise`). Everything after the noise is
+post-processing, so these three decide the privacy of a method.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, final
 
 import equinox as eqx
+import numpy as np
 from jaxtyping import Float
 
-from tacit.privacy import (
-    Adjacency,
-    Event,
-    Inside,
-    Norm,
-    SensitivityBound,
-    mean_gradient_bound,
-    sampled,
-)
-from tacit.problems import Shard
+from tacit.errors import InputError
+from tacit.oracles.drawn import Drawn
+from tacit.oracles.noise import AddedNoise, NoisePlacement
+from tacit.oracles.sampling import LAWS, AllRecords, PoissonBatches, Sampling
+from tacit.privacy import Adjacency, Norm, ReplaceOne, SensitivityBound, ZeroOut
+from tacit.problems import Loss, Shard
 from tacit.spec import Spec
-from tacit.typing import Array, HostArray, Key
+from tacit.typing import Array
 
 
-class Centre(NamedTuple):
-    """A question about the point near `v` at which f_i is small: `v`, of the model's shape."""
+class Assumptions(NamedTuple):
+    """What a question takes for granted; None where it takes nothing.
 
-    v: Float[Array, "..."]
+    Attributes
+    ----------
+    loss
+        The loss that it is about: the method must minimise the same one.
+    coefficient_bound
+        If the question is about the mean of record gradients: the bound that it enforces on the
+        norm of a record's coefficient, min(lipschitz, clip). The public facts must have the record
+        gradients and the smoothness that follow from it and from the loss.
+    record_norm
+        The bound on a record's norm, where the question holds one of its own.
+    """
 
-
-class Point(NamedTuple):
-    """A question about f_i at one point: `x`, of the model's shape."""
-
-    x: Float[Array, "..."]
-
-
-class Size(NamedTuple):
-    """How many rounds and questions per round a bound is wanted for."""
-
-    rounds: int
-    questions: int
+    loss: Loss | None = None
+    coefficient_bound: float | None = None
+    record_norm: float | None = None
 
 
 class Oracle(eqx.Module):
-    """A question: its exact value on a shard, and the bound on its sensitivity.
+    """A question to one agent's records.
 
-    All but `exact` and `bound` are those of a full-batch gradient with noise added to it, unless an
-    oracle says otherwise.
+    A new question states `exact` and `bound`. The rest is that of a question to all records whose
+    answer has the model's shape and noise added to it, unless it says otherwise.
     """
-
-    @property
-    def sampling_rate(self) -> float:
-        """The rate at which every record takes part in an answer; 1: all of them, always."""
-        return 1.0
-
-    @property
-    def batch_size(self) -> int | None:
-        """The size of its batches if it is fixed; None if nothing is sampled, or Poisson."""
-        return None
-
-    @property
-    def relative_multiplier(self) -> float:
-        """The noise multiplier of its answers over that of the plan; the ledger has the product."""
-        return 1.0
-
-    def charged(self, event: Event) -> Event:
-        """Return what is charged for a noised answer: itself, or that on a batch."""
-        return sampled(event, self.sampling_rate, self.batch_size or 0)
-
-    def batch(self, shard: Shard, key: Key) -> Shard:
-        """Return the records that one answer is computed on, drawn with a key used for that only.
-
-        `exact_on` calls it before `exact`, unless an oracle says otherwise.
-        """
-        del key
-        return shard
-
-    def draw(self, key: Key, rows: int, count: Float[Array, ""]) -> Any:
-        """Return all that chance decides of a batch among so many rows, `count` of them records.
-
-        No record is seen, so it may be drawn ahead of the question. Here it is the key itself.
-        """
-        del rows, count
-        return key
-
-    def exact_on(
-        self, shard: Shard, drawn: Any, count: Float[Array, ""], query: Any
-    ) -> Float[Array, "..."]:
-        """Return the answer without noise on the batch that `draw` returned.
-
-        The door calls it in place of `exact` where `sampling_rate` is below 1.
-        """
-        return self.exact(self.batch(shard, drawn), count, query)
-
-    def answer_shape(self, model_shape: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the shape of an answer, given that of the model: here the same."""
-        return model_shape
-
-    def preview(self, spec: Spec, adjacency: Adjacency, *, norm: Norm) -> Float[HostArray, " A"]:
-        """Return how far an answer can move before any schedule is known: a mean gradient's bound.
-
-        Schedules are told the noise that follows from it (`Noise.gradient_scale`); what is
-        certified is `bound`.
-        """
-        bound = mean_gradient_bound(spec, adjacency, norm=norm, rounds=1, questions=1)
-        return bound.value[:, 0, 0]
-
-    def noise_shape(self, answer_shape: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the shape of the noise of one answer: here that of the answer."""
-        return answer_shape
-
-    def answer(
-        self,
-        shard: Shard,
-        count: Float[Array, ""],
-        query: Any,
-        noise: Float[Array, "..."],
-    ) -> Float[Array, "..."]:
-        """Return the noised answer: here the exact one plus `noise`."""
-        return self.exact(shard, count, query) + noise
-
-    def inside(self, spec: Spec, adjacency: Adjacency) -> Inside | None:
-        """Return what decides the law if the noise stands inside an objective; here it does not."""
-        del spec, adjacency
-        return None
 
     @abstractmethod
     def exact(self, shard: Shard, count: Float[Array, ""], query: Any) -> Float[Array, "..."]:
-        """Return the answer without noise.
+        """Return the answer without noise; on batches it must be a sum over the records.
 
         Parameters
         ----------
         shard
-            One agent's padded records, or what `batch` left of them. Only a door may hand one
-            over.
+            One agent's padded records, or those of a batch. Only a door may hand one over.
         count
             The agent's public number of records m_i.
         query
@@ -146,19 +66,163 @@ class Oracle(eqx.Module):
         """
 
     @abstractmethod
-    def bound(
+    def bound(self, spec: Spec, adjacency: Adjacency, *, norm: Norm) -> SensitivityBound:
+        """Return how far the answer can move between neighbouring data sets.
+
+        It must hold at every query and on every batch: queries follow from earlier answers.
+
+        Returns
+        -------
+        SensitivityBound
+            Of shape `(A, 1, 1)`, the same in every round.
+        """
+
+    def answer_shape(self, model_shape: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the shape of an answer, given that of the model: here the same."""
+        return model_shape
+
+    @property
+    def assumptions(self) -> Assumptions:
+        """What the algorithm and the public facts must agree with; here nothing."""
+        return Assumptions()
+
+    @property
+    def sampling(self) -> Sampling:
+        """Which records take part in an answer; here all."""
+        return AllRecords()
+
+    @property
+    def noise(self) -> NoisePlacement:
+        """Where the noise stands; here it is added to the exact answer."""
+        return AddedNoise()
+
+    @final
+    def unnoised(
+        self, shard: Shard, drawn: Drawn | None, count: Float[Array, ""], query: Any
+    ) -> Float[Array, "..."]:
+        """Return the answer without noise on a batch of `sampling`; None for all records."""
+        return self.sampling.answer(self.exact, shard, drawn, count, query)
+
+    @final
+    def answer(
         self,
-        spec: Spec,
-        adjacency: Adjacency,
-        *,
-        norm: Norm,
-        size: Size,
-        values: dict[str, HostArray],
-    ) -> SensitivityBound:
-        """Return how far the answer can move between neighbouring data sets, for every query.
+        shard: Shard,
+        drawn: Drawn | None,
+        count: Float[Array, ""],
+        query: Any,
+        noise: Float[Array, "..."],
+    ) -> Float[Array, "..."]:
+        """Return the noised answer on a batch of `sampling`; None for all records."""
+
+        def exact(shard: Shard, count: Float[Array, ""], query: Any) -> Float[Array, "..."]:
+            return self.unnoised(shard, drawn, count, query)
+
+        return self.noise.answer(exact, shard, count, query, noise)
+
+    @final
+    def check(
+        self, spec: Spec, adjacency: Adjacency, *, norm: Norm, loss: Loss | None = None
+    ) -> None:
+        r"""Raise unless the question suits method, public facts and accountant.
 
         Parameters
         ----------
-        values
-            The schedules of the plan, each `(T,)` or `(A, T)`: a bound may depend on them.
+        loss
+            What the method minimises; None if it does not say.
+
+        Raises
+        ------
+        InputError
+            If the loss is another one than the question's, or the public facts are not those it
+            assumes; if its batches are drawn otherwise than by a law of `tacit.oracles.sampling`,
+            no accountant is known for them under these terms, or a replaced record is bounded by
+            less than twice a zeroed one on Poisson batches.
+
+        Notes
+        -----
+        **Guarantee.** `bound` is a number of this question, whatever the public facts say. But
+        schedules follow from the public facts: with others the run would optimise something else.
+        A model with more columns than the loss has margins would be worse: the coefficient of a
+        record would reach the rows of others.
+
+        The accountant of Poisson batches takes an answer under replace_one for a sum whose terms
+        have norm at most Delta / 2: the present record's term against the other's, both around the
+        answer of an absent one. The bound under zero_out is that of one term, :math:`\Delta_0`. If
+        Delta were below :math:`2 \Delta_0`, terms longer than Delta / 2 could occur, and their
+        tails are not covered: for terms in [0, 1], Delta = 1, and the pair (absent or 1, absent or
+        0) leaks more than the pair (absent or 1/2, absent or -1/2) that would be accounted for.
+        (Fixed sizes: any two answers at that distance are covered.)
         """
+        _check_assumptions(self, spec, loss)
+        _check_law(self)
+        self.sampling.check(spec, adjacency)
+        poisson = isinstance(self.sampling, PoissonBatches) and self.sampling.rate < 1
+        if poisson and isinstance(adjacency.relation, ReplaceOne):
+            _check_terms_of_sum(self, spec, norm)
+
+
+def _check_law(oracle: Oracle) -> None:
+    """Raise unless batches are drawn, and read, as they are accounted for."""
+    kind = type(oracle)
+    same = kind.unnoised is Oracle.unnoised and kind.answer is Oracle.answer
+    if type(oracle.sampling) not in LAWS or not same:
+        names = ", ".join(law.__name__ for law in LAWS)
+        raise InputError(
+            f"{kind.__name__} draws its batches otherwise than they are accounted for; its "
+            f"sampling must be one of {names}, and unnoised and answer those of Oracle"
+        )
+
+
+def _check_terms_of_sum(oracle: Oracle, spec: Spec, norm: Norm) -> None:
+    replaced, zeroed = (
+        oracle.bound(spec, Adjacency(relation, "record"), norm=norm).value
+        for relation in (ReplaceOne(), ZeroOut())
+    )
+    if not np.all(replaced >= 2 * zeroed * (1 - 1e-12)):
+        raise InputError(
+            f"{type(oracle).__name__} bounds a replaced record by less than twice a zeroed one, "
+            "for which no accountant of sampled answers is known; return twice the bound of "
+            "zero_out"
+        )
+
+
+def _check_assumptions(oracle: Oracle, spec: Spec, loss: Loss | None) -> None:
+    assumed, name = oracle.assumptions, type(oracle).__name__
+    if assumed.loss is not None:
+        _check_loss(name, assumed.loss, spec, loss)
+    if assumed.record_norm not in (None, spec.record_norm):
+        raise InputError(
+            f"the public facts promise record norm {spec.record_norm:g}, {name} assumes "
+            f"{assumed.record_norm:g}; give both the same bound"
+        )
+    if assumed.coefficient_bound is not None:
+        _check_gradients(name, assumed.coefficient_bound, assumed.loss, spec)
+
+
+def _check_loss(name: str, assumed: Loss, spec: Spec, loss: Loss | None) -> None:
+    if loss is not None and not (type(assumed) is type(loss) and assumed == loss):
+        raise InputError(
+            f"{name} asks about the loss {assumed!r}, the algorithm minimises {loss!r}; give both "
+            "the same loss"
+        )
+    needed = spec.shape[:1] if assumed.outputs is None else (spec.shape[0], assumed.outputs)
+    if spec.shape != needed:
+        raise InputError(
+            f"the model has shape {spec.shape}; {type(assumed).__name__} needs {needed}: take the "
+            "public facts from the same problem"
+        )
+
+
+def _check_gradients(name: str, coefficient: float, loss: Loss | None, spec: Spec) -> None:
+    largest = spec.record_norm * coefficient
+    if spec.gradient_bound != largest:
+        raise InputError(
+            f"the public facts assume record gradients of norm {spec.gradient_bound:g}, {name} "
+            f"allows {largest:g}; give both the same clip and the same record norm"
+        )
+    if loss is not None and spec.smoothness != loss.smoothness * spec.record_norm**2:
+        raise InputError(
+            f"the public facts assume gradients with Lipschitz constant {spec.smoothness:g}, those "
+            f"of {loss!r} have {loss.smoothness * spec.record_norm**2:g}; take the public facts "
+            "from the same problem"
+        )

@@ -5,19 +5,18 @@ from __future__ import annotations
 import math
 
 import equinox as eqx
-import jax
-import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Float
 from typing_extensions import override
 
 from tacit.errors import InputError
-from tacit.oracles.oracle import Centre, Oracle, Size
+from tacit.oracles.noise import ObjectiveNoise
+from tacit.oracles.oracle import Assumptions, Oracle
 from tacit.oracles.proximal import ProximalStep
-from tacit.privacy import Adjacency, Inside, Norm, SensitivityBound
+from tacit.oracles.queries import Centre
+from tacit.privacy import Adjacency, Norm, SensitivityBound
 from tacit.problems import Shard, WholeSpace
 from tacit.spec import Spec
-from tacit.typing import Array, HostArray, PyTree
+from tacit.typing import Array
 
 
 class PerturbedStep(Oracle):
@@ -66,63 +65,27 @@ class PerturbedStep(Oracle):
                 'constraint at the server (regulariser_at="server")'
             )
 
+    @property
+    @override
+    def assumptions(self) -> Assumptions:
+        return self.step.assumptions
+
     @override
     def exact(self, shard: Shard, count: Float[Array, ""], query: Centre) -> Float[Array, "..."]:
         return self.step.exact(shard, count, query)
 
+    @property
     @override
-    def noise_shape(self, answer_shape: tuple[int, ...]) -> tuple[int, ...]:
-        return (2, *answer_shape)
+    def noise(self) -> ObjectiveNoise:
+        step = self.step
+        return ObjectiveNoise(step.rho, step.smoothness, step.tol, self.output_noise)
 
     @override
-    def answer(
-        self,
-        shard: Shard,
-        count: Float[Array, ""],
-        query: Centre,
-        noise: Float[Array, "2 ..."],
-    ) -> Float[Array, "..."]:
-        # in single precision rounding would exceed the residual that the output noise is made for
-        shard, count, query, wide = _in_double((shard, count, query, noise))
-        inside, outside = wide / self.step.rho
-        minimiser = self.step.exact(shard, count, Centre(query.v - inside))
-        answer: Array = minimiser + self.output_noise * outside
-        return answer.astype(noise.dtype)
-
-    @override
-    def bound(
-        self,
-        spec: Spec,
-        adjacency: Adjacency,
-        *,
-        norm: Norm,
-        size: Size,
-        values: dict[str, HostArray],
-    ) -> SensitivityBound:
+    def bound(self, spec: Spec, adjacency: Adjacency, *, norm: Norm) -> SensitivityBound:
         """Return how far the gradient can move: the noise stands beside it."""
-        self._check(spec, adjacency)
-        return self.step.gradient.bound(spec, adjacency, norm=norm, size=size, values=values)
-
-    @override
-    def inside(self, spec: Spec, adjacency: Adjacency) -> Inside:
-        self._check(spec, adjacency)
-        counts = np.asarray(spec.counts, dtype=np.float64)
-        jacobian = np.log1p(self.step.smoothness / (counts * self.step.rho))
-        return Inside(jacobian, 2 * counts * self.step.tol / self.output_noise)
-
-    def _check(self, spec: Spec, adjacency: Adjacency) -> None:
-        self.step.check(spec)
         if not math.isfinite(self.step.problem.regulariser.smoothness):
             raise InputError(
                 "noise inside an objective needs a smooth one; keep the regulariser at the server "
                 '(regulariser_at="server")'
             )
-        if adjacency.unit != "record":
-            raise InputError(
-                "the law of noise inside an objective is known here for one record, not for all "
-                "records of an agent; add the noise to the output (ProximalStep)"
-            )
-
-
-def _in_double(tree: PyTree) -> PyTree:
-    return jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float64), tree)
+        return self.step.gradient.bound(spec, adjacency, norm=norm)

@@ -54,9 +54,9 @@ def poisson_draw(key: Key, rate: float, rows: int) -> Drawn:
         return Drawn(None, jax.random.uniform(key, (rows,), jnp.float64) < rate)
     draws = jax.random.bits(key, (room,), jnp.uint64) >> jnp.uint64(1)
     passed = gaps(draws, survival(rate, rows), rate)
-    found = passed < _longest(rate, rows)
-    after = jnp.cumsum((passed + found).astype(jnp.int32))
-    return Drawn(jnp.minimum(after - 1, rows - 1), found & (after <= rows))
+    taken = passed < _longest(rate, rows)
+    after = jnp.cumsum((passed + taken).astype(jnp.int32))
+    return Drawn(jnp.minimum(after - 1, rows - 1), taken & (after <= rows))
 
 
 def capacity(records: int, rate: float) -> int:

@@ -10,11 +10,12 @@ from jaxtyping import Bool, Float
 from typing_extensions import override
 
 from tacit.oracles.gradient import Gradient
-from tacit.oracles.oracle import Oracle, Point, Size
+from tacit.oracles.oracle import Assumptions, Oracle
+from tacit.oracles.queries import Point
 from tacit.privacy import Adjacency, Norm, SensitivityBound
 from tacit.problems import Problem, Shard
 from tacit.spec import Spec
-from tacit.typing import Array, HostArray
+from tacit.typing import Array
 
 # queries beyond this are answered as if nothing had been asked: rounding would swallow a record
 LARGEST = 1e7
@@ -77,6 +78,11 @@ class ProjectedStep(Oracle):
         """The question about the gradient that the step is made with."""
         return Gradient(self.problem.loss, self.clip)
 
+    @property
+    @override
+    def assumptions(self) -> Assumptions:
+        return self.gradient.assumptions
+
     @override
     def exact(self, shard: Shard, count: Float[Array, ""], query: Step) -> Float[Array, "..."]:
         gradient = self.gradient.exact(shard, count, Point(query.point))
@@ -87,16 +93,8 @@ class ProjectedStep(Oracle):
         return mapping.astype(gradient.dtype)
 
     @override
-    def bound(
-        self,
-        spec: Spec,
-        adjacency: Adjacency,
-        *,
-        norm: Norm,
-        size: Size,
-        values: dict[str, HostArray],
-    ) -> SensitivityBound:
-        return self.gradient.bound(spec, adjacency, norm=norm, size=size, values=values)
+    def bound(self, spec: Spec, adjacency: Adjacency, *, norm: Norm) -> SensitivityBound:
+        return self.gradient.bound(spec, adjacency, norm=norm)
 
 
 def _usable(query: Step) -> Bool[Array, ""]:

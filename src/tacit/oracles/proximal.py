@@ -15,11 +15,12 @@ from typing_extensions import override
 from tacit import checks
 from tacit.errors import InputError
 from tacit.oracles.gradient import Gradient
-from tacit.oracles.oracle import Centre, Oracle, Point, Size
+from tacit.oracles.oracle import Assumptions, Oracle
+from tacit.oracles.queries import Centre, Point
 from tacit.privacy import Adjacency, Norm, SensitivityBound
 from tacit.problems import Problem, Shard
 from tacit.spec import Spec
-from tacit.typing import Array, HostArray
+from tacit.typing import Array
 
 
 class ProximalStep(Oracle):
@@ -106,6 +107,11 @@ class ProximalStep(Oracle):
         """The question about grad f_i that the steps consist of."""
         return Gradient(self.problem.loss, self.clip)
 
+    @property
+    @override
+    def assumptions(self) -> Assumptions:
+        return self.gradient.assumptions._replace(record_norm=self.record_norm)
+
     @override
     def exact(self, shard: Shard, count: Float[Array, ""], query: Centre) -> Float[Array, "..."]:
         step, v = jnp.asarray(self._step, query.v.dtype), query.v
@@ -123,28 +129,11 @@ class ProximalStep(Oracle):
         return answer
 
     @override
-    def bound(
-        self,
-        spec: Spec,
-        adjacency: Adjacency,
-        *,
-        norm: Norm,
-        size: Size,
-        values: dict[str, HostArray],
-    ) -> SensitivityBound:
-        self.check(spec)
-        gradient = self.gradient.bound(spec, adjacency, norm=norm, size=size, values=values)
+    def bound(self, spec: Spec, adjacency: Adjacency, *, norm: Norm) -> SensitivityBound:
+        gradient = self.gradient.bound(spec, adjacency, norm=norm)
         curvature = self.rho + self._strong_convexity
         reason = f"{gradient.derivation}; divided by the strong convexity {curvature:g} of the step"
         return dataclasses.replace(gradient, value=gradient.value / curvature, derivation=reason)
-
-    def check(self, spec: Spec) -> None:
-        """Raise `InputError` unless the public facts promise what this oracle assumes."""
-        if spec.record_norm != self.record_norm:
-            raise InputError(
-                f"the public facts promise record norm {spec.record_norm:g}, this oracle assumes "
-                f"{self.record_norm:g}; give both the same bound"
-            )
 
     @property
     def _strong_convexity(self) -> float:

@@ -1,78 +1,281 @@
-"""What an oracle that samples must show before amplification is credited to it."""
+"""How a question samples: which records an answer is computed on, and what it is charged."""
 
 from __future__ import annotations
 
+import math
+from abc import abstractmethod
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float
+from typing_extensions import override
 
+from tacit import checks
 from tacit.errors import InputError
-from tacit.oracles.batches import BatchOracle
-from tacit.oracles.oracle import Oracle, Size
-from tacit.privacy import Adjacency, Norm, ReplaceOne, SensitivityBound, ZeroOut
+from tacit.oracles.drawn import Drawn, gathered
+from tacit.oracles.poisson import poisson_draw
+from tacit.oracles.queries import Exact
+from tacit.oracles.without_replacement import distinct
+from tacit.privacy import Adjacency, Event, ReplaceOne, ZeroOut, sampled
+from tacit.problems import Shard
 from tacit.spec import Spec
-from tacit.typing import HostArray
+from tacit.typing import Array, HostArray, Key
+
+# slots for a record of a batch: the twentieth of them that pass all over hold none
+_SLOTS = 1.06
+# counts up to here are whole numbers in single precision
+_MOST_RECORDS = 2**24
 
 
-def check_sampling(
-    oracle: Oracle,
-    bound: SensitivityBound,
-    *,
-    spec: Spec,
-    norm: Norm,
-    size: Size,
-    values: dict[str, HostArray],
-) -> None:
-    r"""Raise unless a rate below 1 comes with what the accountant of `Sampled` relies on.
+class Sampling(eqx.Module):
+    """Which records take part in an answer: the batches, their law and their charge.
 
-    Raises
-    ------
-    InputError
-        If the oracle names a rate and draws no batch, if the unit is an agent, or if under
-        replace_one the bound is less than twice that of zeroing a record. If it draws otherwise
-        than `BatchOracle` while saying that it is one, or names a fixed size and is none, or the
-        relation is not replace_one there.
-
-    Notes
-    -----
-    **Guarantee.** The accountant takes an answer under replace_one for a sum whose terms have norm
-    at most Delta / 2: the present record's term against the other's, both around the answer of an
-    absent one. The bound under zero_out is that of one term, :math:`\Delta_0`. If Delta were below
-    :math:`2 \Delta_0`, terms longer than Delta / 2 could occur, and their tails are not covered:
-    for terms in [0, 1], Delta = 1, and the pair (absent or 1, absent or 0) leaks more than the pair
-    (absent or 1/2, absent or -1/2) that would be accounted for.
+    A plan accepts the three laws of this file and no other, since an accountant is known for these.
     """
-    if oracle.sampling_rate == 1:
-        return
-    name, adjacency = type(oracle).__name__, bound.adjacency
-    if type(oracle).batch is Oracle.batch:
-        raise InputError(
-            f"{name} names a sampling rate and draws no batch; override batch, or sampling_rate not"
-        )
-    if adjacency.unit != "record":
-        raise InputError(f"{name} samples records, which hides no agent; use the unit record")
-    _check_draw(oracle, name)
-    if oracle.batch_size is not None:
+
+    @property
+    @abstractmethod
+    def rate(self) -> float:
+        """The rate at which every record takes part in an answer; 1: all of them, always."""
+
+    @property
+    def size(self) -> int | None:
+        """The size of a batch if it is fixed; None if nothing is drawn, or Poisson."""
+        return None
+
+    @abstractmethod
+    def draw(self, key: Key, rows: int, count: Float[Array, ""]) -> Drawn | None:
+        """Return a batch of so many rows, `count` of them records; None for all of them.
+
+        No record is seen, so it may be drawn ahead of the question.
+
+        Parameters
+        ----------
+        key
+            Used for this batch only.
+        """
+
+    @abstractmethod
+    def expected_size(self, count: float | Array | HostArray) -> Any:
+        """Return the public number that a sum over a batch is divided by."""
+
+    @abstractmethod
+    def check(self, spec: Spec, adjacency: Adjacency) -> None:
+        """Raise `InputError` unless an accountant of such batches is known for these terms."""
+
+    def charged(self, event: Event) -> Event:
+        """Return what is charged for a noised answer: itself, or that on a batch."""
+        return sampled(event, self.rate, self.size or 0)
+
+    def share(self, spec: Spec) -> Float[HostArray, " A"]:
+        """Return the expected size of a batch over m_i, for every agent."""
+        counts = np.asarray(spec.counts, np.float64)
+        return np.asarray(self.expected_size(counts) / counts)
+
+    def batch(self, shard: Shard, key: Key) -> Shard:
+        """Return the records of one batch."""
+        drawn = self.draw(key, shard.mask.shape[-1], jnp.sum(shard.mask))
+        return shard if drawn is None else gathered(shard, drawn)
+
+    def slots_at_once(self, rows: int, slots: int) -> int:
+        """Return how many slots of a batch are read at a time."""
+        usual = self.rate * rows
+        return min(slots, math.ceil(_SLOTS * usual + math.sqrt(usual)))
+
+    def answer(
+        self, exact: Exact, shard: Shard, drawn: Drawn | None, count: Float[Array, ""], query: Any
+    ) -> Float[Array, "..."]:
+        """Return `exact` on the batch, a sum over its records.
+
+        Rows are read in pieces of about a batch's usual size, as many as hold the batch: the room
+        of a Poisson batch is several times that.
+        """
+        if drawn is None:
+            return exact(shard, count, query)
+        if drawn.places is None:
+            return exact(gathered(shard, drawn), count, query)
+        slots = len(drawn.places)
+        size = self.slots_at_once(shard.mask.shape[-1], slots)
+        order = jnp.arange(1, slots + 1, dtype=jnp.int32)
+        last = jnp.max(jnp.where(drawn.taken, order, 0))
+        spare = (0, -slots % size)
+        padded = (jnp.pad(drawn.places, spare), jnp.pad(drawn.taken, spare))
+
+        def piece(start: Array) -> Array:
+            parts = [jax.lax.dynamic_slice_in_dim(part, start, size) for part in padded]
+            return exact(gathered(shard, Drawn(*parts)), count, query)
+
+        def more(at: tuple[Array, Array]) -> tuple[Array, Array]:
+            return at[0] + size, at[1] + piece(at[0])
+
+        start = jnp.zeros((), jnp.int32)
+        like = jax.eval_shape(piece, start)
+        nothing = jnp.zeros(like.shape, like.dtype)
+        return jax.lax.while_loop(lambda at: at[0] < last, more, (start, nothing))[1]
+
+
+class AllRecords(Sampling):
+    """Every record takes part in every answer."""
+
+    @property
+    @override
+    def rate(self) -> float:
+        return 1.0
+
+    @override
+    def draw(self, key: Key, rows: int, count: Float[Array, ""]) -> Drawn | None:
+        return None
+
+    @override
+    def expected_size(self, count: float | Array | HostArray) -> Any:
+        """Return m_i."""
+        return count
+
+    @override
+    def check(self, spec: Spec, adjacency: Adjacency) -> None:
+        """Nothing is sampled, so nothing is asked."""
+
+
+class PoissonBatches(Sampling):
+    r"""Every record takes part independently with probability q; sums are divided by q m_i.
+
+    **Guarantee.** `draw` sees how many records there are and none of them. Answers are charged as
+    `Sampled` at rate q. Under replace_one that accountant takes an answer for a sum whose terms
+    have norm at most Delta / 2; `Oracle.check` compares the oracle's bounds under both relations.
+
+    Attributes
+    ----------
+    probability
+        q, in (0, 1].
+    """
+
+    probability: float = eqx.field(static=True)
+
+    def __check_init__(self) -> None:
+        checks.fraction("rate", self.probability)
+
+    @property
+    @override
+    def rate(self) -> float:
+        return self.probability
+
+    @override
+    def draw(self, key: Key, rows: int, count: Float[Array, ""]) -> Drawn | None:
+        return poisson_draw(key, self.probability, rows)
+
+    @override
+    def expected_size(self, count: float | Array | HostArray) -> Any:
+        """Return q m_i."""
+        return self.probability * count
+
+    @override
+    def check(self, spec: Spec, adjacency: Adjacency) -> None:
+        _check_hides(adjacency)
+
+
+class FixedSizeBatches(Sampling):
+    r"""Batches of b records out of an agent's m_i >= n, every set equally likely; divided by b.
+
+    If b = n, nothing is drawn: the answer is the mean over all m_i.
+
+    **Guarantee.** `draw` sees how many records there are and none of them. Answers are charged as
+    `FixedSize(b, n)`. An agent with m_i > n records spends no more: the Renyi bound
+    (`fixed_size_epsilon`) is a sum of powers of b/m with positive factors, so it falls in m. Under
+    replace_one a record moves the answer by at most 2 c / b if c bounds one term; the counts, hence
+    the draws, are the same on both data sets. Under zero_out no bound is known here: refused.
+
+    Attributes
+    ----------
+    batch_size
+        b.
+    records
+        n, the least number of records that an agent has.
+    """
+
+    batch_size: int = eqx.field(static=True)
+    records: int = eqx.field(static=True)
+
+    def __check_init__(self) -> None:
+        checks.at_least("records", self.records, 1)
+        checks.at_least("the size of a batch", self.batch_size, 1)
+
+    @property
+    def _whole(self) -> bool:
+        """Whether a batch would be all of the smallest agent's records."""
+        return self.batch_size == self.records
+
+    @property
+    @override
+    def rate(self) -> float:
+        """B / n."""
+        return self.batch_size / self.records
+
+    @property
+    @override
+    def size(self) -> int | None:
+        return None if self._whole else self.batch_size
+
+    @override
+    def draw(self, key: Key, rows: int, count: Float[Array, ""]) -> Drawn | None:
+        if self._whole:
+            return None
+        places = distinct(key, self.batch_size, count)
+        return Drawn(places, jnp.ones(self.batch_size, bool))
+
+    @override
+    def expected_size(self, count: float | Array | HostArray) -> Any:
+        """Return b, or m_i where nothing is drawn."""
+        return 1.0 * count if self._whole else self.batch_size + 0 * count
+
+    @override
+    def slots_at_once(self, rows: int, slots: int) -> int:
+        return slots
+
+    @override
+    def check(self, spec: Spec, adjacency: Adjacency) -> None:
+        _check_hides(adjacency)
         if not isinstance(adjacency.relation, ReplaceOne):
-            raise InputError(f"{name} has batches of a fixed size, which need replace_one")
-        return  # any two answers at that distance are covered
-    if not isinstance(adjacency.relation, ReplaceOne):
-        return
-    zeroed = Adjacency(ZeroOut(), adjacency.unit)
-    one = oracle.bound(spec, zeroed, norm=norm, size=size, values=values)
-    if not np.all(bound.value >= 2 * one.value * (1 - 1e-12)):
-        raise InputError(
-            f"{name} bounds a replaced record by less than twice a zeroed one, for which no "
-            "accountant of sampled answers is known; return twice the bound of zero_out"
-        )
+            raise InputError(
+                f"batches of a fixed size are accounted for under replace_one only, not under "
+                f"{adjacency.relation.name}; use Poisson batches or replace_one"
+            )
+        if not self.records <= min(spec.counts) <= max(spec.counts) <= _MOST_RECORDS:
+            raise InputError(
+                f"batches of {self.batch_size} are out of at least {self.records} records, but "
+                f"agents have from {min(spec.counts)} to {max(spec.counts)}; give the least number "
+                "of records (up to 2^24) or use Poisson batches"
+            )
 
 
-def _check_draw(oracle: Oracle, name: str) -> None:
-    kind, base = type(oracle), BatchOracle
-    own = isinstance(oracle, BatchOracle)
-    same = own and kind.draw is base.draw and kind.exact_on is base.exact_on
-    if own and (not same or kind.batch is not base.batch):
+LAWS = (AllRecords, PoissonBatches, FixedSizeBatches)
+
+
+def batches(rate: float, records: int | None) -> Sampling:
+    """Return Poisson batches of that rate, or batches of max(1, round(rate n)) of n records.
+
+    Parameters
+    ----------
+    records
+        n, the least number of records of an agent, for batches of a fixed size; None for Poisson.
+    """
+    if records is None:
+        return PoissonBatches(rate)
+    size = max(1, round(checks.fraction("rate", rate) * checks.at_least("records", records, 1)))
+    return FixedSizeBatches(size, records)
+
+
+def _check_hides(adjacency: Adjacency) -> None:
+    """Raise `InputError` unless sampling hides the unit and an accountant for it is known."""
+    if adjacency.unit != "record":
         raise InputError(
-            f"{name} draws its batches itself, otherwise than they are accounted for; leave draw, "
-            "batch and exact_on to BatchOracle"
+            "sampling records does not hide an agent, so nothing is gained for the unit agent; "
+            "use the full-batch Gradient"
         )
-    if not own and oracle.batch_size is not None:
-        raise InputError(f"{name} names a fixed size of its batches; derive it from BatchOracle")
+    if not isinstance(adjacency.relation, ReplaceOne | ZeroOut):
+        raise InputError(
+            f"no sound accountant is known for batches under {adjacency.relation.name}; use "
+            "replace_one, zero_out or the full-batch Gradient"
+        )

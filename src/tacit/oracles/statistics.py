@@ -12,11 +12,11 @@ from typing_extensions import override
 
 from tacit import checks
 from tacit.errors import InputError
-from tacit.oracles.oracle import Oracle, Size
+from tacit.oracles.oracle import Assumptions, Oracle
 from tacit.privacy import Adjacency, Norm, SensitivityBound, ZeroOut
-from tacit.problems import Shard, clip_coefficient
+from tacit.problems import Shard, Squared, clip_coefficient
 from tacit.spec import Spec
-from tacit.typing import Array, HostArray
+from tacit.typing import Array
 
 
 class Statistics(Oracle):
@@ -61,6 +61,11 @@ class Statistics(Oracle):
     def __check_init__(self) -> None:
         checks.positive("target_bound", self.target_bound)
 
+    @property
+    @override
+    def assumptions(self) -> Assumptions:
+        return Assumptions(Squared())
+
     @override
     def exact(self, shard: Shard, count: Float[Array, ""], query: object) -> Float[Array, "S"]:
         x = shard.features
@@ -75,21 +80,7 @@ class Statistics(Oracle):
         return (statistics_size(_features(model_shape)),)
 
     @override
-    def preview(self, spec: Spec, adjacency: Adjacency, *, norm: Norm) -> Float[HostArray, " A"]:
-        bound = self.bound(spec, adjacency, norm=norm, size=Size(1, 1), values={})
-        return bound.value[:, 0, 0]
-
-    @override
-    def bound(
-        self,
-        spec: Spec,
-        adjacency: Adjacency,
-        *,
-        norm: Norm,
-        size: Size,
-        values: dict[str, HostArray],
-    ) -> SensitivityBound:
-        del values  # the same in every round
+    def bound(self, spec: Spec, adjacency: Adjacency, *, norm: Norm) -> SensitivityBound:
         change, reason = self._change(spec.record_norm, adjacency)
         if norm == "l1":
             change *= math.sqrt(statistics_size(_features(spec.shape)))
@@ -97,7 +88,7 @@ class Statistics(Oracle):
         counts = np.asarray(spec.counts, dtype=np.float64)
         share = 1 / counts if adjacency.unit == "record" else np.ones_like(counts)
         reason += " / m_i" if adjacency.unit == "record" else " (all m_i terms of the mean)"
-        value = np.broadcast_to((change * share)[:, None, None], (spec.agents, *size))
+        value = np.broadcast_to((change * share)[:, None, None], (spec.agents, 1, 1))
         return SensitivityBound(value, norm, adjacency, reason)
 
     def _change(self, record_norm: float, adjacency: Adjacency) -> tuple[float, str]:

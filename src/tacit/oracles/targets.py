@@ -24,11 +24,12 @@ from jaxtyping import Float
 from typing_extensions import override
 
 from tacit import checks
-from tacit.oracles.oracle import Oracle, Point, Size
+from tacit.oracles.oracle import Assumptions, Oracle
+from tacit.oracles.queries import Point
 from tacit.privacy import Adjacency, BoundedChange, Norm, SensitivityBound
-from tacit.problems import Shard
+from tacit.problems import Shard, Squared
 from tacit.spec import Spec
-from tacit.typing import Array, HostArray
+from tacit.typing import Array
 
 
 class TargetQuestion(Oracle):
@@ -44,21 +45,7 @@ class TargetQuestion(Oracle):
         return count
 
     @override
-    def preview(self, spec: Spec, adjacency: Adjacency, *, norm: Norm) -> Float[HostArray, " A"]:
-        bound = self.bound(spec, adjacency, norm=norm, size=Size(1, 1), values={})
-        return bound.value[:, 0, 0]
-
-    @override
-    def bound(
-        self,
-        spec: Spec,
-        adjacency: Adjacency,
-        *,
-        norm: Norm,
-        size: Size,
-        values: dict[str, HostArray],
-    ) -> SensitivityBound:
-        del values  # the same at every query and in every round
+    def bound(self, spec: Spec, adjacency: Adjacency, *, norm: Norm) -> SensitivityBound:
         one, reason = self._change(spec, norm)
         counts = np.asarray(spec.counts, dtype=np.float64)
         factor = np.ones_like(counts)
@@ -68,9 +55,7 @@ class TargetQuestion(Oracle):
         relation = adjacency.relation
         beta = relation.beta if isinstance(relation, BoundedChange) else math.inf
         each = (beta * one * factor)[:, None, None]
-        return SensitivityBound(
-            np.broadcast_to(each, (spec.agents, *size)), norm, adjacency, reason
-        )
+        return SensitivityBound(np.broadcast_to(each, (spec.agents, 1, 1)), norm, adjacency, reason)
 
 
 class TargetGradient(TargetQuestion):
@@ -81,6 +66,11 @@ class TargetGradient(TargetQuestion):
     1-norm. Reached by the longest row. (For the sum of squares without the half, Ryu and Kim's
     (6.1), both gradient and bound are twice that; a published 2 beta leaves out |x_k|.)
     """
+
+    @property
+    @override
+    def assumptions(self) -> Assumptions:
+        return Assumptions(Squared())
 
     @override
     def exact(self, shard: Shard, count: Float[Array, ""], query: Point) -> Float[Array, " D"]:
@@ -129,6 +119,11 @@ class Residual(_PerRecord):
     records
         M, the padded number of records of an agent.
     """
+
+    @property
+    @override
+    def assumptions(self) -> Assumptions:
+        return Assumptions(Squared())
 
     @override
     def exact(self, shard: Shard, count: Float[Array, ""], query: Point) -> Float[Array, " M"]:

@@ -213,7 +213,7 @@ def _of_gradient(made: Plan, problem: Problem, noise: float) -> _Prediction:
         raise InputError("this forecast is for the noisy gradient only; forecast it by its name")
     step, momentum = (float(made.schedules[k][0]) for k in ("step_size", "momentum"))
     horizon = rounds * step / (1 - momentum)
-    rate = made.program.oracles[0].sampling_rate
+    rate = made.program.oracles[0].sampling.rate
     variance = facts.dimension * noise**2 + batch_variance(facts, rate)
     margin = facts.record_norm * horizon * noise / math.sqrt(rounds)
     rule = radius_of(facts) ** 2 / (2 * horizon) + horizon * variance / (2 * rounds)

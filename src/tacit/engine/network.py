@@ -1,0 +1,223 @@
+"""A kind of network: who is asked, what agents hear, what a run would release.
+
+One class for each kind (`Star`, `Gossip`, `Relay`), with a network's arrays as its fields. A user
+passes public data instead: nothing, a `tacit.network.Mixing` or a `tacit.network.Walk`.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Any, ClassVar, Self
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float, Int
+from typing_extensions import override
+
+from tacit.algorithms import Algorithm, Turn
+from tacit.engine.describe import describe
+from tacit.engine.door import Door, Record
+from tacit.engine.protocol import agent_round
+from tacit.errors import InputError
+from tacit.privacy import NO_QUESTION
+from tacit.typing import Array, HostArray, PyTree
+
+_AGENTS_LAST: Any = Turn(-1, -1, -1, None, -1, -1, -1)  # type: ignore[arg-type]
+
+
+class NetworkKind(eqx.Module):
+    """A network as the compiled program sees it. S agents may be asked in a round.
+
+    Attributes
+    ----------
+    algorithms
+        The methods that run on it.
+    data
+        What a user passes for it, in words.
+    aggregates
+        Whether an aggregator combines the messages, so that summation can hide them.
+    draws_ahead
+        Whether noise and batches of many rounds may be drawn at once.
+    agents
+        A.
+    """
+
+    algorithms: ClassVar[type]
+    data: ClassVar[str]
+    aggregates: ClassVar[bool] = False
+    draws_ahead: ClassVar[bool] = True
+
+    agents: int = eqx.field(static=True, repr=False)
+
+    @classmethod
+    @abstractmethod
+    def connect(cls, data: Any, agents: int, rounds: int) -> Self:
+        """Return the network of a user's data.
+
+        Raises
+        ------
+        InputError
+            If it does not suit the number of agents or of rounds.
+        """
+
+    def described(self) -> dict[str, Any]:
+        """Return the network's part of a plan that is written down."""
+        return {"network": describe(self)}
+
+    # planning: on the host
+
+    def asked(self, questions: Int[HostArray, "T E"]) -> Int[HostArray, "A T E"]:
+        """Return every agent's questions; -1 where it is not asked. Here all are."""
+        return np.broadcast_to(questions, (self.agents, *questions.shape))
+
+    def all_rounds(
+        self, rounds: int, schedule: Callable[[int], dict[str, HostArray]]
+    ) -> dict[str, HostArray]:
+        """Return schedules `(..., T)` made for as many rounds as somebody takes part in."""
+        return schedule(rounds)
+
+    def of_participants(self, values: Float[HostArray, "A T E"]) -> Float[HostArray, "T E S"]:
+        """Return the values of the S agents that may be asked in a round."""
+        return np.moveaxis(values, 0, -1)
+
+    # turns
+
+    def participants(self, rounds: int) -> tuple[Int[Array, "t S"], Int[Array, "T"]]:
+        """Return who may be asked in a round, and how often they were before; t is T or 1."""
+        everybody = jnp.arange(self.agents, dtype=jnp.int32)[None, :]
+        return everybody, jnp.arange(rounds, dtype=jnp.int32)
+
+    def questions(self, questions: Int[Array, "T E"]) -> Int[Array, "T E"]:
+        """Return the question of the participants; -1 where they take no part."""
+        return questions
+
+    def schedule_of_participants(self, values: Float[Array, "T A"]) -> Float[Array, "T S"]:
+        """Return the participants' entries of a schedule that differs between agents."""
+        return values
+
+    def of_all_agents(self, values: Array, *, fill: int = 0) -> Float[Array, "T E A ..."]:
+        """Return recorded values `(T, E, S, ...)` of all agents; `fill` where one was not asked."""
+        del fill
+        return values
+
+    # a round
+
+    def first_states(self, algorithm: Algorithm, template: Array) -> PyTree:
+        """Return the agents' first states, agents on the first axis."""
+        return self._copies(algorithm.start(template))
+
+    @abstractmethod
+    def first_inboxes(self, algorithm: Any, template: Array) -> PyTree:
+        """Return what agents hear before the first round."""
+
+    @abstractmethod
+    def inbox(self, inboxes: PyTree, agent: int) -> PyTree:
+        """Return the inbox of one agent."""
+
+    @abstractmethod
+    def round(
+        self, algorithm: Any, door: Door, private: Any, carry: PyTree, turns: Turn, server: Turn
+    ) -> tuple[PyTree, tuple[PyTree, PyTree]]:
+        """Return the next carry (states, inboxes), and the round's (records, messages).
+
+        Parameters
+        ----------
+        private
+            What the door is opened with, as `behind` returned it.
+        turns, server
+            This round's turns, leaves `(E, S)`, and the aggregator's.
+        """
+
+    @abstractmethod
+    def deliver(self, algorithm: Any, inboxes: PyTree, messages: PyTree, server: Turn) -> PyTree:
+        """Return what agents hear next, from the S messages of this round."""
+
+    @abstractmethod
+    def model(self, algorithm: Any, states: PyTree, inboxes: PyTree) -> Array:
+        """Return the model that would be released now."""
+
+    def behind(self, door: Door, private: Any) -> tuple[Door, Any]:
+        """Return door and data as `round` takes them: here as they are."""
+        return door, private
+
+    def if_taking_part(self, hop: int | Array, new: PyTree, old: PyTree) -> PyTree:
+        """Return `new`, or `old` where the participant of a round takes no part."""
+        del hop, old
+        return new
+
+    def spread_records(self, records: PyTree) -> PyTree:
+        """Return records `(T, E, A, ...)`: question -1 and zeros where nobody was asked."""
+        spread = jax.tree.map(self.of_all_agents, records)
+        if not isinstance(records, Record):
+            return spread
+        kind = self.of_all_agents(records.kind, fill=NO_QUESTION)
+        rate = records.rate
+        if rate is not None:
+            rate = self.of_all_agents(rate, fill=1)
+        return spread._replace(kind=kind, rate=rate)
+
+    def _copies(self, tree: PyTree) -> PyTree:
+        """Return a tree with the same leaves for every agent, agents on the first axis."""
+        return jax.tree.map(lambda x: jnp.broadcast_to(x, (self.agents, *x.shape)), tree)
+
+
+class Together(NetworkKind):
+    """A network on which all agents are asked in every round, as one vectorised step.
+
+    Attributes
+    ----------
+    inbox_axis
+        The axis of agents in the inboxes; None where all hear the same.
+    """
+
+    inbox_axis: ClassVar[int | None]
+
+    @override
+    def round(
+        self, algorithm: Any, door: Door, private: Any, carry: PyTree, turns: Turn, server: Turn
+    ) -> tuple[PyTree, tuple[PyTree, PyTree]]:
+        states, inboxes = carry
+        # all are asked the same question; mapped over, the door would answer every one
+        turns = turns._replace(question=turns.question[:, 0])
+        step = self._only_agent if self.agents == 1 else self._every_agent
+        states, messages, records = step(algorithm, door, private, (states, inboxes), turns)
+        inboxes = self.deliver(algorithm, inboxes, messages, server)
+        return (states, inboxes), (records, messages)
+
+    def _every_agent(
+        self, algorithm: Algorithm, door: Door, private: Any, carry: PyTree, turns: Turn
+    ) -> tuple[PyTree, PyTree, PyTree]:
+        """Return the states, messages and records of all agents."""
+        mapped = jax.vmap(
+            agent_round,
+            in_axes=(None, None, 0, self.inbox_axis, _AGENTS_LAST, 0),
+            out_axes=(0, 0, 1),
+        )
+        states, inboxes = carry
+        done: tuple[PyTree, PyTree, PyTree] = mapped(
+            algorithm, door, states, inboxes, turns, private
+        )
+        return done
+
+    def _only_agent(
+        self, algorithm: Algorithm, door: Door, private: Any, carry: PyTree, turns: Turn
+    ) -> tuple[PyTree, PyTree, PyTree]:
+        """Return `_every_agent` of a single one: mapped over, its gathers would cost double."""
+        states, inboxes = carry
+        one, state = (jax.tree.map(lambda leaf: leaf[0], tree) for tree in (private, states))
+        turns = jax.tree.map(
+            lambda leaf: leaf[..., 0], turns._replace(question=turns.question[..., None])
+        )
+        inbox = self.inbox(inboxes, 0)
+        state, message, records = agent_round(algorithm, door, state, inbox, turns, one)
+        first = [jax.tree.map(lambda leaf: leaf[None], tree) for tree in (state, message)]
+        return first[0], first[1], jax.tree.map(lambda leaf: leaf[:, None], records)
+
+
+def check_agents(of_network: int, agents: int) -> None:
+    """Raise `InputError` unless a network has as many agents as the data."""
+    if of_network != agents:
+        raise InputError(f"the network has {of_network} agents, the data {agents}; make them equal")
