@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tacit.cli.main import main
+from tacit.cli import main
 from tacit.datasets import load
 from tacit.errors import InputError
 from tacit.oracles import Gradient, Point

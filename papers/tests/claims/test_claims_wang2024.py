@@ -10,8 +10,7 @@ from scipy.optimize import brentq
 
 from conftest import published
 from tacit.algorithms import RECAL
-from tacit.engine import run
-from tacit.engine.plan import Terms, plan
+from tacit.engine import Terms, plan, run
 from tacit.network import cyclic_walk, metropolis, ring
 from tacit.oracles import Gradient
 from tacit.privacy import Adjacency, Messages, ReplaceOne, epsilon_of

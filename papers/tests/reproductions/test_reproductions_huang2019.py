@@ -13,7 +13,7 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 from conftest import make_shards
-from tacit.cli.main import main
+from tacit.cli import main
 from tacit.errors import InputError, PrivacyError
 from tacit.problems import L1, L2, Logistic, Problem, WholeSpace
 from tacit_papers.reproductions import Measured, huang2019

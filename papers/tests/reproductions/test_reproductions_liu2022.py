@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from tacit.datasets import load, split
-from tacit.engine import behind_the_door, simulate
-from tacit.engine.door import Live
+from tacit.engine import Live, behind_the_door, simulate
 from tacit.errors import PrivacyError
 from tacit_papers.reproductions import Measured, plain
 from tacit_papers.reproductions.arms import repeated

@@ -14,7 +14,7 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 from conftest import make_shards
-from tacit.cli.main import main
+from tacit.cli import main
 from tacit.errors import DataError
 from tacit.privacy import epsilon_of
 from tacit.problems import Box, MultinomialLogistic, NoRegulariser, Problem, public_facts

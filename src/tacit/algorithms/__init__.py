@@ -15,16 +15,9 @@ from tacit.algorithms.general_consensus import GeneralConsensus, lifts
 from tacit.algorithms.gossip import EXTRA, NIDS, DIGing
 from tacit.algorithms.gossip_admm import GossipADMM, LinearisedGossipADMM, RecycledADMM
 from tacit.algorithms.linearised_admm import LinearisedADMM, LocalMessage, LocalPublic
-from tacit.algorithms.local_settings import PublicSettings, PublishedSettings, Settings
+from tacit.algorithms.local_settings import PublicSettings, Settings
 from tacit.algorithms.noisy_gradient import NoisyGradient
 from tacit.algorithms.one_question import OneQuestion
-from tacit.algorithms.rate_bounds import (
-    RateFacts,
-    nonsmooth_bound,
-    running_average,
-    smooth_bound,
-    strongly_convex_bound,
-)
 from tacit.algorithms.recal import RECAL
 from tacit.algorithms.registry import (
     ALGORITHMS,
@@ -76,8 +69,6 @@ __all__ = [
     "NoisyGradient",
     "OneQuestion",
     "PublicSettings",
-    "PublishedSettings",
-    "RateFacts",
     "RateWarning",
     "RecycledADMM",
     "RelayAlgorithm",
@@ -93,11 +84,7 @@ __all__ = [
     "fixed_batches",
     "lifts",
     "method_named",
-    "nonsmooth_bound",
-    "running_average",
     "shared_coordinates",
-    "smooth_bound",
     "steady_rho",
-    "strongly_convex_bound",
     "variance_reduction",
 ]

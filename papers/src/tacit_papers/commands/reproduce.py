@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tacit.cli.interrupt import interruptible
-from tacit.cli.output import emit, one_of
+from tacit.cli import emit, interruptible, one_of
 
 if TYPE_CHECKING:
     from tacit_papers.reproductions import Reproduction

@@ -12,11 +12,19 @@ import jax.numpy as jnp
 import numpy as np
 
 from tacit.algorithms import Algorithm
-from tacit.engine import behind_the_door, simulate
-from tacit.engine.door import Live, Record
-from tacit.engine.plan import Plan, Terms, plan
-from tacit.engine.program import Program, stack
-from tacit.engine.transcript import Trace, observed_ledger
+from tacit.engine import (
+    Live,
+    Plan,
+    Program,
+    Record,
+    Terms,
+    Trace,
+    behind_the_door,
+    observed_ledger,
+    plan,
+    simulate,
+    stack,
+)
 from tacit.oracles import Oracle
 from tacit.problems import Problem, Shards, public_facts
 from tacit.typing import Array, Key

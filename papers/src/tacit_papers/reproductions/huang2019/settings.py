@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from tacit.engine.plan import Terms
+from tacit.engine import Terms
 from tacit.privacy import Adjacency, ReplaceOne, mu_of, observer_named
 from tacit_papers.claims.huang2019_thm2 import exact_epsilon
 from tacit_papers.reproductions.figure import Budget

@@ -7,9 +7,7 @@ from collections.abc import Callable
 
 import jax
 
-from tacit.engine import behind_the_door, simulate
-from tacit.engine.door import Live
-from tacit.engine.plan import Plan
+from tacit.engine import Live, Plan, behind_the_door, simulate
 from tacit.errors import InputError
 from tacit.problems import Problem
 from tacit_papers.reproductions.arms import Arm

@@ -9,8 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tacit.algorithms import DualMessage
-from tacit.engine.plan import Plan
-from tacit.engine.transcript import Trace
+from tacit.engine import Plan, Trace
 from tacit.errors import InputError
 from tacit.problems import Problem
 from tacit.typing import Array, HostArray

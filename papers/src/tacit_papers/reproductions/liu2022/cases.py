@@ -11,8 +11,8 @@ from jaxtyping import Float, Int
 
 from tacit.datasets import load, split
 from tacit.errors import InputError
+from tacit.estimators import learned_edges
 from tacit.problems import Logistic, Shards, Structured, fused_lasso, lasso, minimise, pack
-from tacit.problems.graphs import learned_edges
 from tacit.typing import HostArray
 from tacit_papers.reproductions.liu2022.settings import (
     GRAPH_WEIGHTS,

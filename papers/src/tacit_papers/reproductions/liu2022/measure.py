@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tacit.engine.plan import Plan, Terms, plan
+from tacit.engine import Plan, Terms, plan
 from tacit.privacy import Adjacency, Messages, ReplaceOne
 from tacit.problems import NoRegulariser, Problem, WholeSpace, public_facts
 from tacit_papers.reproductions.arms import repeated

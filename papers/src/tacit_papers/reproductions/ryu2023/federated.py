@@ -11,15 +11,15 @@ import numpy as np
 from jaxtyping import Float
 
 from tacit import checks
-from tacit.algorithms import LinearisedADMM, PublishedSettings
-from tacit.algorithms.linearised_admm import Arm
-from tacit.engine.plan import Plan, Terms, plan
+from tacit.algorithms import LinearisedADMM
+from tacit.engine import Plan, Terms, plan
 from tacit.errors import InputError
 from tacit.oracles import Gradient, Oracle, ProjectedStep
 from tacit.privacy import Adjacency, Gaussian, Laplace, Mechanism, Messages, ReplaceOne, account
 from tacit.problems import Problem
 from tacit.spec import Spec
 from tacit.typing import HostArray
+from tacit_papers.as_published import Form, PublishedSettings
 
 # c_1, c_2 and T_c of (E.1)
 CONSTANTS: Mapping[str, tuple[float, float, int]] = MappingProxyType(
@@ -50,7 +50,7 @@ class FederatedArm:
     """
 
     constants: str
-    arm: Arm
+    arm: Form
     mechanism: Mechanism
     local_updates: int
     rounds: int
@@ -102,7 +102,7 @@ class FederatedArm:
         )  # fmt: skip
 
 
-def noise_magnitude(made: Plan, arm: Arm) -> Float[HostArray, " T"]:
+def noise_magnitude(made: Plan, arm: Form) -> Float[HostArray, " T"]:
     """Return the expectation of (6.5), sum_p sum_e (1/n) sum_i |xi_i|, in the paper's units.
 
     For "objective" xi is on the gradient of f_p, so its scale is a_p s / A (see

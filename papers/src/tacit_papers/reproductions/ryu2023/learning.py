@@ -12,15 +12,19 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from tacit.algorithms import LinearisedADMM, PublishedSettings, RateFacts
-from tacit.algorithms.linearised_admm import Arm as Form
-from tacit.engine.plan import Plan
+from tacit.algorithms import LinearisedADMM
+from tacit.engine import Plan
 from tacit.privacy import Gaussian
 from tacit.problems import public_facts
 from tacit.typing import Array, HostArray
+from tacit_papers.as_published import Form, PublishedSettings, RateFacts
 from tacit_papers.reproductions.arms import repeated
 from tacit_papers.reproductions.figure import Budget, Measured
-from tacit_papers.reproductions.ryu2023.federated import CONSTANTS, FederatedArm, noise_magnitude
+from tacit_papers.reproductions.ryu2023.federated import (
+    CONSTANTS,
+    FederatedArm,
+    noise_magnitude,
+)
 from tacit_papers.reproductions.ryu2023.records import Records, scores
 from tacit_papers.reproductions.ryu2023.settings import DELTA, RECORD_NORM, Learning
 

@@ -6,7 +6,7 @@ import dataclasses
 import math
 from collections.abc import Sequence
 
-from tacit.algorithms import nonsmooth_bound
+from tacit_papers.as_published import nonsmooth_bound
 from tacit_papers.reproductions.figure import Budget, Curve, Figure, Measured, Panel
 from tacit_papers.reproductions.ryu2023.learning import (
     ARMS,

@@ -13,16 +13,16 @@ from jaxtyping import Float
 from tacit.power import (
     Flow,
     Grid,
+    Question,
     Settings,
     bundled_case,
     chosen_zones,
     grid,
+    infer_demand,
     network,
     relax,
     solve_privately,
 )
-from tacit.power.agents import Question
-from tacit.power.inference import infer_demand
 from tacit.typing import HostArray
 from tacit_papers.reproductions.figure import Budget, Measured
 from tacit_papers.reproductions.ryu2023.settings import BETA, GRID_DELTA, GridRuns

@@ -10,8 +10,7 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from tacit.datasets import Dataset
-from tacit.datasets.cifar import CAT, DOG
+from tacit.datasets import CAT, DOG, Dataset
 from tacit.errors import InputError
 from tacit.typing import HostArray, Key
 from tacit_papers.as_published import Links

@@ -9,8 +9,7 @@ import numpy as np
 from jaxtyping import Float
 
 from tacit.algorithms import RECAL
-from tacit.engine import run
-from tacit.engine.plan import plan
+from tacit.engine import plan, run
 from tacit.network import ring, uniform_walk
 from tacit.oracles import Gradient
 from tacit.problems import Logistic, NoRegulariser, Problem, WholeSpace, pack, public_facts

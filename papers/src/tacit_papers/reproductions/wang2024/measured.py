@@ -9,8 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tacit.algorithms import Algorithm, GossipADMM, RecycledADMM
-from tacit.engine import run
-from tacit.engine.plan import plan
+from tacit.engine import plan, run
 from tacit.network import metropolis, ring
 from tacit.oracles import ProximalStep
 from tacit.problems import L2, Problem, WholeSpace, minimise, public_facts

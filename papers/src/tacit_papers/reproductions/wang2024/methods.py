@@ -16,8 +16,7 @@ from tacit.algorithms import (
     NoisyGradient,
     Walkman,
 )
-from tacit.engine.plan import Plan, plan
-from tacit.engine.wiring import Network
+from tacit.engine import Network, Plan, plan
 from tacit.network import metropolis, ring, uniform_walk
 from tacit.problems import Problem, public_facts
 from tacit_papers.reproductions.wang2024.settings import AGENTS, Scale, Setting

@@ -11,8 +11,7 @@ import numpy as np
 
 from tacit.algorithms import RECAL
 from tacit.datasets import Dataset
-from tacit.engine import run
-from tacit.engine.plan import Terms, plan
+from tacit.engine import Terms, plan, run
 from tacit.network import Walk, cyclic_walk, ring
 from tacit.oracles import Gradient, Point
 from tacit.privacy import Adjacency, Messages, ReplaceOne

@@ -10,8 +10,7 @@ import numpy as np
 from jaxtyping import Float
 
 from tacit.algorithms import Algorithm
-from tacit.engine import run
-from tacit.engine.plan import plan
+from tacit.engine import plan, run
 from tacit.network import Graph, complete, erdos_renyi, metropolis, ring, uniform_walk
 from tacit.oracles import Gradient
 from tacit.privacy import epsilon_of

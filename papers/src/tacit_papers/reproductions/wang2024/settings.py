@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tacit.engine.plan import Terms
+from tacit.engine import Terms
 from tacit.privacy import Adjacency, Messages, ReplaceOne
 from tacit_papers.reproductions.figure import Budget
 

@@ -11,7 +11,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure as Drawing
 
 from tacit.network import Graph
-from tacit.power.layout import layout
+from tacit.power import layout
 from tacit.report import STYLE, inline_svg
 
 

@@ -8,8 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from tacit.engine import run
-from tacit.engine.plan import Plan
+from tacit.engine import Plan, run
 from tacit.problems import Problem
 from tacit.typing import HostArray
 from tacit_papers.reproductions.figure import Measured
