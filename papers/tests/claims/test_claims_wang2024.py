@@ -16,7 +16,7 @@ from tacit.oracles import Gradient
 from tacit.privacy import Adjacency, Messages, ReplaceOne, epsilon_of
 from tacit.problems import NoRegulariser, Problem, Squared, WholeSpace, pack, public_facts
 from tacit_papers.as_published import (
-    Setting,
+    NoisedStep,
     claimed_epsilon,
     dp_recal,
     message_change,
@@ -37,7 +37,7 @@ from tacit_papers.claims.wang2024_setting import AGENTS, FEATURES, small_ring, s
 @pytest.mark.parametrize("variant", ["A", "B", "C"])
 @pytest.mark.parametrize("scale", [0.0, 1.0, 100.0])
 def test_every_agents_gradients_are_recovered_from_the_links_alone(variant, scale):
-    count, error = wang2024_thm4.attack_smooth(small_ring(), Setting(0.9, scale, 1.02), variant)
+    count, error = wang2024_thm4.attack_smooth(small_ring(), NoisedStep(0.9, scale, 1.02), variant)
     assert count == AGENTS
     assert error <= 1e-9
 
@@ -45,7 +45,7 @@ def test_every_agents_gradients_are_recovered_from_the_links_alone(variant, scal
 def test_recovery_does_not_look_at_what_was_hidden():
     subject = small_ring()
     links = dp_recal(
-        subject.gradient, lambda v: v, subject.walk, FEATURES, Setting(0.9, 1.0, 1.02),
+        subject.gradient, lambda v: v, subject.walk, FEATURES, NoisedStep(0.9, 1.0, 1.02),
         variant="B", seed=0,
     )  # fmt: skip
     blind = type(links)(links.model, links.duals, np.full_like(links.gradients, np.nan))
@@ -56,10 +56,10 @@ def test_recovery_does_not_look_at_what_was_hidden():
 def test_with_l1_and_a_non_zero_optimum_differences_on_the_support_are_exact():
     subject = small_ring(balanced=False)
     for variant in ("A", "B", "C"):
-        assert wang2024_thm4.attack_sparse(subject, Setting(0.9, 0.01, 1.02), variant) <= 1e-9
+        assert wang2024_thm4.attack_sparse(subject, NoisedStep(0.9, 0.01, 1.02), variant) <= 1e-9
     links = dp_recal(
         subject.gradient, partial(soft, AGENTS * 0.01, AGENTS * 0.01), subject.walk, FEATURES,
-        Setting(0.9, 0.0, 1.02), variant="A", seed=0,
+        NoisedStep(0.9, 0.0, 1.02), variant="A", seed=0,
     )  # fmt: skip
     assert np.linalg.norm(links.model[-1]) > 0.1
 
@@ -80,7 +80,7 @@ def test_the_same_recovery_fails_on_the_sound_form():
     done = run(made, shards, runtime="simulate", keep=frozenset({"answers", "messages"}))
     token, zero = done.trace.messages, np.zeros((1, FEATURES))
     links = type(dp_recal(subject.gradient, lambda v: v, subject.walk, FEATURES,
-                          Setting(0.9, 0.0, 1.0), variant="A", seed=0))  # fmt: skip
+                          NoisedStep(0.9, 0.0, 1.0), variant="A", seed=0))  # fmt: skip
     seen = links(
         np.concatenate([zero, np.asarray(token.model)[:, 0]]),
         np.concatenate([zero, np.asarray(token.duals)[:, 0]]),
@@ -105,7 +105,7 @@ def test_variants_a_and_c_converge_without_lasting_noise_and_b_does_not():
     for variant in ("A", "B", "C"):
         links = dp_recal(
             subject.gradient, lambda v: v / (1 + 0.1 * AGENTS), walk, FEATURES,
-            Setting(0.9, 0.1, 1.1), variant=variant, seed=3,
+            NoisedStep(0.9, 0.1, 1.1), variant=variant, seed=3,
         )  # fmt: skip
         gaps[variant] = np.linalg.norm(links.model[-1] - optimum) / np.linalg.norm(optimum)
     assert gaps["A"] < 1e-6
@@ -114,7 +114,7 @@ def test_variants_a_and_c_converge_without_lasting_noise_and_b_does_not():
 
 
 def test_the_claimed_epsilon_is_that_of_its_rounds_added_up():
-    setting, beta = Setting(0.9, 2.0, 1.1), 1 / 18
+    setting, beta = NoisedStep(0.9, 2.0, 1.1), 1 / 18
     rho = sum(8 * (0.9 * beta * 3.0) ** 2 / (4.0 / 1.1**t) for t in range(7))
     by_hand = rho + 2 * math.sqrt(rho * math.log(1e3))
     assert claimed_epsilon(setting, 3.0, 8, 7, 1e-3) == pytest.approx(by_hand)
@@ -182,7 +182,7 @@ def test_without_noise_the_published_gossip_reaches_the_least_squares_solution(m
     subject = small_ring(balanced=False)
     links = noisy_gossip(
         subject.gradient, lambda v: v, metropolis(ring(AGENTS)), np.ones(FEATURES),
-        Setting(0.9, 0.0, 1.0), method=method, rounds=3000, seed=0,
+        NoisedStep(0.9, 0.0, 1.0), method=method, rounds=3000, seed=0,
     )  # fmt: skip
     rows, targets = subject.features.reshape(-1, FEATURES), subject.targets.ravel()
     truth = np.linalg.lstsq(rows, targets)[0]
@@ -197,7 +197,7 @@ def test_a_message_moves_as_in_two_whole_runs_that_differ_in_one_agents_loss(met
     sent = [
         noisy_gossip(
             lambda agent, _, s=sign: np.array([s if agent == 0 else 0.0]), lambda v: v, mixing,
-            np.zeros(1), Setting(0.5, 1.0, 1.02), method=method, rounds=2, seed=0,
+            np.zeros(1), NoisedStep(0.5, 1.0, 1.02), method=method, rounds=2, seed=0,
         ).messages[:, 0, 0]
         for sign in (1.0, -1.0)
     ]  # fmt: skip

@@ -53,7 +53,7 @@ def _made(data: str, *, quick: bool, seed: int, out: Path | None, force: bool) -
     from tacit.datasets import load  # noqa: PLC0415 - start-up
     from tacit.report import check_out  # noqa: PLC0415 - start-up
     from tacit_papers.reproductions.gallery import write_gallery  # noqa: PLC0415 - start-up
-    from tacit_papers.reproductions.wang2024.images import images  # noqa: PLC0415 - start-up
+    from tacit_papers.reproductions.wang2024.pictures import images  # noqa: PLC0415 - start-up
 
     one_of("DATA", data, _DATA)
     if out is not None:

@@ -26,8 +26,8 @@ from tacit.engine import (
     stack,
 )
 from tacit.oracles import Oracle
-from tacit.problems import Problem, Shards, public_facts
-from tacit.typing import Array, Key
+from tacit.problems import Problem, Shard, Shards, pack, public_facts
+from tacit.typing import Array, HostArray, Key
 
 
 @dataclass(frozen=True)
@@ -63,6 +63,18 @@ class Arm:
             rounds=self.rounds,
             precision="float32",
         )
+
+
+def packed(
+    features: HostArray, targets: HostArray, owners: Sequence[HostArray], *, norm: float = 1.0
+) -> Shards:
+    """Return records dealt out to their owners, in single precision; longer ones are shortened."""
+    return pack(features, targets, owners, record_norm=norm, precision="float32", enforce="clip")
+
+
+def packed_test(features: HostArray, targets: HostArray, *, norm: float = 1.0) -> Shard:
+    """Return test records as one shard, bounded as those that are trained on."""
+    return packed(features, targets, [np.arange(len(targets))], norm=norm).shard(0)
 
 
 def swept(

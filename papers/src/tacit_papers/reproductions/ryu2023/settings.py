@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Literal
+from typing import Literal, NamedTuple
 
-Part = Literal["fl", "grid"]
-PARTS: tuple[Part, ...] = ("fl", "grid")
+Section = Literal["fl", "grid"]
+PARTS: tuple[Section, ...] = ("fl", "grid")
 PER_UPDATE = (0.05, 0.1, 0.5, 1.0)
 
 # federated learning: section 6.2.1
@@ -19,6 +19,15 @@ AGENTS = 10
 
 # power flow: section 6.1.1
 BETA, GRID_DELTA, GRID_RHO = 0.01, 1e-2, 100.0
+
+
+class Trial(NamedTuple):
+    """What one curve is measured under: an arm, E, the epsilon of one update, the choice of rho."""
+
+    arm: str
+    updates: int
+    per_update: float
+    rho: str = "(E.1)"
 
 
 @dataclass(frozen=True)

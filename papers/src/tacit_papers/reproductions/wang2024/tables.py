@@ -1,14 +1,21 @@
-"""Tables I to V, and the table that we add."""
+"""Tables I to V, and the tables that we add."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from tacit_papers.reproductions.figure import Measured, Table
-from tacit_papers.reproductions.wang2024.measured import Cell, Solved, totals
-from tacit_papers.reproductions.wang2024.methods import METHODS, RECAL_HOP
-from tacit_papers.reproductions.wang2024.published import PRINTED, RECAL_PRINTED
-from tacit_papers.reproductions.wang2024.scaling import CLOSE, COMPARED, MU, Scaling, order
+from tacit_papers.reproductions.wang2024.arms import METHODS, RECAL_HOP
+from tacit_papers.reproductions.wang2024.as_printed import PRINTED, RECAL_PRINTED
+from tacit_papers.reproductions.wang2024.runs import (
+    CLOSE,
+    COMPARED,
+    MU,
+    Cell,
+    Scaling,
+    Solved,
+    power_of,
+)
 from tacit_papers.reproductions.wang2024.settings import (
     AT_TWELVE,
     EQUAL,
@@ -16,6 +23,7 @@ from tacit_papers.reproductions.wang2024.settings import (
     OUR_DELTA,
     PUBLISHED,
     Scale,
+    our_budgets,
 )
 
 BY_GRAPH = {"complete": "Table I", "ring": "Table II", "random": "Table III"}
@@ -41,7 +49,7 @@ def _scaling(costs: Scaling, scale: Scale, kind: str, name: str) -> Table:
             cells = (one.gradients, one.plf, one.messages, one.bytes, one.epsilon)
             rows.append((method, str(agents), *map(_number, cells)))
         fits = [
-            order(costs, kind, method, scale.sizes, w) for w in ("gradients", "plf", "messages")
+            power_of(costs, kind, method, scale.sizes, w) for w in ("gradients", "plf", "messages")
         ]
         rows.append((f"{method}: order in n", "", *(_power(p) for p in fits), "", ""))
     return Table(
@@ -134,12 +142,12 @@ def fair_tables(cells: list[Cell], solved: dict[str, Solved], scale: Scale) -> t
 
 
 def _fair(own: list[Cell], what: str) -> Table:
-    settings = (*totals(), AT_TWELVE)
+    budgets = (*our_budgets(), AT_TWELVE)
     rows: list[tuple[str | Measured, ...]] = []
-    for setting in settings:
-        label = f"{setting.total:g}, {setting.delta:g}"
+    for budget in budgets:
+        label = f"{budget.total:g}, {budget.delta:g}"
         for method in METHODS:
-            outcomes = [cell.outcomes[method, setting] for cell in own]
+            outcomes = [cell.outcomes[method, budget] for cell in own]
             values = [o.last("wrong") if "%" in what else Measured.of(o.gaps) for o in outcomes]
             rows.append((label, method, _span(outcomes[0].plf), *values))
     if "%" in what:
