@@ -8,7 +8,6 @@ import pytest
 import scipy.optimize
 from scipy.optimize import brentq
 
-from conftest import published
 from tacit.algorithms import RECAL
 from tacit.engine import Terms, plan, run
 from tacit.network import cyclic_walk, metropolis, ring
@@ -25,13 +24,13 @@ from tacit_papers.as_published import (
     unprox_none,
 )
 from tacit_papers.claims import (
-    claim_named,
     wang2024_gossip_noise,
     wang2024_lemma5,
     wang2024_tables,
     wang2024_thm4,
 )
 from tacit_papers.claims.wang2024_setting import AGENTS, FEATURES, small_ring, soft
+from tests.made_up import published
 
 
 @pytest.mark.parametrize("variant", ["A", "B", "C"])
@@ -120,10 +119,9 @@ def test_the_claimed_epsilon_is_that_of_its_rounds_added_up():
     assert claimed_epsilon(setting, 3.0, 8, 7, 1e-3) == pytest.approx(by_hand)
 
 
-def test_the_claims_of_wang_et_al_are_decided():
+def test_the_claims_of_wang_et_al_are_decided(decided):
     verdicts = {
-        name: claim_named(f"wang2024/{name}").decide().verdict
-        for name in ("thm4", "lemma5", "tables4-5", "plf")
+        name: decided(f"wang2024/{name}").verdict for name in ("thm4", "lemma5", "tables4-5", "plf")
     }
     assert verdicts == {
         "thm4": "does not hold",
@@ -207,7 +205,7 @@ def test_a_message_moves_as_in_two_whole_runs_that_differ_in_one_agents_loss(met
     )
 
 
-def test_messages_charged_for_one_step_spend_more_than_the_charge():
+def test_messages_charged_for_one_step_spend_more_than_the_charge(decided):
     """Against the sum of squares by hand: 1, 4/3, 10/9, 16/27 on a ring."""
     squares = np.array([1, 4 / 3, 10 / 9]) ** 2
     np.testing.assert_allclose(wang2024_gossip_noise.changes("nids", 3) ** 2, squares, rtol=1e-12)
@@ -215,5 +213,5 @@ def test_messages_charged_for_one_step_spend_more_than_the_charge():
     mu = math.sqrt(2 * charged * squares.mean())
     assert wang2024_gossip_noise.spent("nids", 3) == pytest.approx(float(epsilon_of(1e-3, mu)))
     # NIDS over two rounds; of EXTRA no pair is known that spends more than the charge
-    assert claim_named("wang2024/dp-nids").decide().verdict == "does not hold"
-    assert claim_named("wang2024/dp-extra").decide().verdict == "not reproduced"
+    assert decided("wang2024/dp-nids").verdict == "does not hold"
+    assert decided("wang2024/dp-extra").verdict == "not reproduced"
