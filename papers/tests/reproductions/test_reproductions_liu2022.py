@@ -11,7 +11,7 @@ from tacit.datasets import load, split
 from tacit.engine import Live, behind_the_door, simulate
 from tacit.errors import PrivacyError
 from tacit_papers.reproductions import Measured, liu2022, plain
-from tacit_papers.reproductions.arms import packed, repeated
+from tacit_papers.reproductions.arms import repeated
 from tacit_papers.reproductions.liu2022 import QUICK, arms, build, settings
 from tacit_papers.reproductions.liu2022.arms import proximal, renyi, sadmm, vradmm
 from tacit_papers.reproductions.liu2022.settings import ADULT, DELTA
@@ -27,7 +27,7 @@ def parts():
 
 def tiny(parts, kind="fused"):
     """Return a task without the cost of its optimum."""
-    train, test = packed(*parts.train), packed(*parts.test)
+    train, test = settings._packed(parts.train), settings._packed(parts.test)
     problem = settings._problem(ADULT, kind, parts.edges, train.dimension)
     return settings.Task(kind, train, test, problem, 20 / 60, 6, 0.0, 0.2)
 
