@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -15,6 +14,11 @@ from tacit_papers.reproductions.ordering import RULE, VERDICTS, Ordering, Pair
 
 Report = Callable[[str], None]
 STAMP = "reproduction, not private: the seeds of the noise are given, so it can be drawn again"
+
+
+def run_named(scale: object, *, quick: object, full: object) -> str:
+    """Return what to call a run at this scale."""
+    return "a quick run" if scale == quick else "the full run" if scale == full else "a run"
 
 
 @dataclass(frozen=True)
@@ -182,5 +186,5 @@ def _pair(pair: Pair) -> dict[str, Any]:
         "claimed_smaller": {"name": pair.smaller[0], **asdict(pair.smaller[1])},
         "claimed_larger": {"name": pair.larger[0], **asdict(pair.larger[1])},
         "holds": pair.holds,
-        "clear": pair.clear and not math.isnan(pair.smaller[1].mean + pair.larger[1].mean),
+        "clear": pair.clear,
     }

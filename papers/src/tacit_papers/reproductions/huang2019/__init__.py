@@ -36,7 +36,7 @@ from tacit_papers.reproductions.huang2019.settings import (
     WEIGHT,
     Scale,
 )
-from tacit_papers.reproductions.reproduction import Report, Reproduction
+from tacit_papers.reproductions.reproduction import Report, Reproduction, run_named
 
 __all__ = ["FULL", "QUICK", "Scale", "build"]
 
@@ -55,7 +55,7 @@ def build(scale: Scale, report: Report) -> Reproduction:
     return Reproduction(
         paper="huang2019",
         title=TITLE,
-        run=_run(scale),
+        run=f"{run_named(scale, quick=QUICK, full=FULL)} on {scale.records:,} records",
         problem=PROBLEM,
         settings=settings_of(scale),
         seeds=tuple(range(scale.repetitions)),
@@ -87,11 +87,6 @@ PROBLEM = (
     "record. The paper states epsilon for one round. What counts is the total of all rounds, so "
     "every method here is given the same total, which is computed exactly.",
 )
-
-
-def _run(scale: Scale) -> str:
-    name = "the full run" if scale == FULL else "a quick run" if scale == QUICK else "a run"
-    return f"{name} on {scale.records:,} records"
 
 
 def settings_of(scale: Scale) -> tuple[tuple[str, str], ...]:

@@ -40,7 +40,7 @@ from tacit_papers.reproductions.liu2022.settings import (
     task,
 )
 from tacit_papers.reproductions.ordering import Ordering
-from tacit_papers.reproductions.reproduction import Report, Reproduction
+from tacit_papers.reproductions.reproduction import Report, Reproduction, run_named
 
 __all__ = ["FULL", "QUICK", "Scale", "build"]
 
@@ -119,7 +119,7 @@ PROBLEM = (
 
 
 def _run(scale: Scale, parts: list[Results]) -> str:
-    name = "the full run" if scale == FULL else "a quick run" if scale == QUICK else "a run"
+    name = run_named(scale, quick=QUICK, full=FULL)
     counts = [len(part.divided.train[1]) for part in parts]
     ends = dict.fromkeys((min(counts), max(counts)))
     return f"{name} on {' to '.join(f'{count:,}' for count in ends)} records"

@@ -23,13 +23,10 @@ from tacit_papers.reproductions.ryu2023.learning_figures import NAMES
 from tacit_papers.reproductions.ryu2023.power_flow import Answered, Published, answered, published
 from tacit_papers.reproductions.ryu2023.settings import (
     BETA,
-    DEFAULT,
     DELTA,
-    FULL,
     GRID_DELTA,
     GRID_RHO,
     PARTS,
-    QUICK,
     RECORD_NORM,
     GridRuns,
     Learning,
@@ -140,18 +137,16 @@ def settings_of(scale: Scale, parts: Sequence[str]) -> tuple[tuple[str, str], ..
     """Return the settings of all runs as (name, value)."""
     rows: list[tuple[str, str]] = [("scale", scale.name)]
     if "fl" in parts:
-        for run in scale.learning:
-            rows += _learning_row(run)
         rows += [
+            *map(_learning_row, scale.learning),
             ("federated learning", "multinomial logistic regression, eta_t = 1/sqrt(t), rho_t by "
              f"(E.1), weights in a box; delta {DELTA:g}; one record of one agent is replaced by "
              "any other; every message is seen"),
             ("norm of a record", f"at most {RECORD_NORM:g}, longer ones are scaled down"),
         ]  # fmt: skip
     if "grid" in parts:
-        for grid in scale.grids:
-            rows += _grid_row(grid)
         rows += [
+            *map(_grid_row, scale.grids),
             ("power flow", f"as published: rho = {GRID_RHO:g}, eta_t = 1/sqrt(t), linearised; "
              "our questions: the public Hessian, rho = 0.3"),
             ("demand", f"one scalar demand of one bus moves by at most {BETA:g} per unit; delta "
@@ -160,28 +155,24 @@ def settings_of(scale: Scale, parts: Sequence[str]) -> tuple[tuple[str, str], ..
     return tuple(rows)
 
 
-def _learning_row(run: Learning) -> list[tuple[str, str]]:
+def _learning_row(run: Learning) -> tuple[str, str]:
     first, private, period = CONSTANTS[run.data]
-    return [
-        (
-            NAMES[run.data],
-            f"{run.rounds} rounds, E in {listed(run.updates)}, epsilon of one update in "
-            f"{listed(run.per_update)}, {run.seeds} repetitions; c_1 = {first:g}, c_2 = "
-            f"{private:g}, T_c = {period}",
-        )
-    ]
+    return (
+        NAMES[run.data],
+        f"{run.rounds} rounds, E in {listed(run.updates)}, epsilon of one update in "
+        f"{listed(run.per_update)}, {run.seeds} repetitions; c_1 = {first:g}, c_2 = "
+        f"{private:g}, T_c = {period}",
+    )
 
 
-def _grid_row(run: GridRuns) -> list[tuple[str, str]]:
-    return [
-        (
-            run.case,
-            f"as published: {run.rounds} rounds, E in {listed(run.updates)}, epsilon of one update "
-            f"in {listed(run.per_update)}, {run.seeds} repetitions; questions: "
-            f"{run.question_rounds} rounds, E = 1, total epsilon in {listed(run.totals)}, "
-            f"{run.question_seeds} repetitions, {run.readings} readings of the attacker",
-        )
-    ]
+def _grid_row(run: GridRuns) -> tuple[str, str]:
+    return (
+        run.case,
+        f"as published: {run.rounds} rounds, E in {listed(run.updates)}, epsilon of one update "
+        f"in {listed(run.per_update)}, {run.seeds} repetitions; questions: "
+        f"{run.question_rounds} rounds, E = 1, total epsilon in {listed(run.totals)}, "
+        f"{run.question_seeds} repetitions, {run.readings} readings of the attacker",
+    )
 
 
 def notes(

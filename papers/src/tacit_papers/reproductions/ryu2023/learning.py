@@ -19,7 +19,7 @@ from tacit.typing import Array, HostArray
 from tacit_papers.as_published.local_schedules import Form, PublishedSettings
 from tacit_papers.as_published.rate_bounds import RateFacts
 from tacit_papers.reproductions.arms import repeated
-from tacit_papers.reproductions.figure import Budget, Measured
+from tacit_papers.reproductions.figure import Budget
 from tacit_papers.reproductions.ryu2023.federated import (
     CONSTANTS,
     PublishedRun,
@@ -27,7 +27,7 @@ from tacit_papers.reproductions.ryu2023.federated import (
     noise_magnitude,
     scores,
 )
-from tacit_papers.reproductions.ryu2023.settings import DELTA, RECORD_NORM, Learning, Trial
+from tacit_papers.reproductions.ryu2023.settings import DELTA, RECORD_NORM, Learning, Sampled, Trial
 
 OBJ, OUT, PROJECTED = "ObjG", "OutG", "OutG, projected"
 FORMS: Mapping[str, Form] = MappingProxyType(
@@ -42,7 +42,7 @@ _NEAR = 0.99  # of the box: a mean over agents counts as lying on it from here o
 
 
 @dataclass(frozen=True)
-class Learned:
+class Learned(Sampled):
     """What was measured on one data set.
 
     Attributes
@@ -63,14 +63,6 @@ class Learned:
     samples: dict[tuple[Trial, str], Float[HostArray, "S L"]]
     noise: dict[Trial, Float[HostArray, " T"]]
     facts: dict[Trial, RateFacts]
-
-    def at(self, trial: Trial, metric: str) -> Measured:
-        """Return the mean and spread of a metric after the last round."""
-        return Measured.of(self.samples[trial, metric][:, -1])
-
-    def by_round(self, trial: Trial, metric: str) -> tuple[Measured, ...]:
-        """Return a metric at each of `rounds`."""
-        return Measured.columns(self.samples[trial, metric])
 
     def budget(self, trial: Trial) -> Budget:
         """Return what a run of this trial spends in all."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Sequence
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -257,25 +258,20 @@ def _noise_order(one: Learned) -> Ordering:
 
 def _losses(one: Learned) -> list[Ordering]:
     part, run = part_of(one, "objective"), one.run
+    at = partial(_named, one, LOSS)
     falling = tuple(
-        Pair(
-            f"{arm}, E = {e}",
-            (f"epsilon {more:g}", one.at(Trial(arm, e, more), LOSS)),
-            (f"epsilon {less:g}", one.at(Trial(arm, e, less), LOSS)),
-        )
+        Pair(f"{arm}, E = {e}", at(f"epsilon {more:g}", arm, e, more),
+             at(f"epsilon {less:g}", arm, e, less))
         for arm in (OBJ, OUT)
         for e in run.updates
         for less, more in pairwise(run.per_update)
-    )
+    )  # fmt: skip
     updates = tuple(
-        Pair(
-            f"{OBJ}, epsilon {each:g} an update",
-            (f"E = {many}", one.at(Trial(OBJ, many, each), LOSS)),
-            (f"E = {few}", one.at(Trial(OBJ, few, each), LOSS)),
-        )
+        Pair(f"{OBJ}, epsilon {each:g} an update", at(f"E = {many}", OBJ, many, each),
+             at(f"E = {few}", OBJ, few, each))
         for each in run.per_update
         for few, many in pairwise(run.updates)
-    )
+    )  # fmt: skip
     return [
         Ordering(part, "the smaller epsilon, the larger the objective", falling),
         Ordering(part, "the objective of ObjG is below that of OutG",
@@ -288,16 +284,14 @@ def _losses(one: Learned) -> list[Ordering]:
 def _errors(one: Learned) -> list[Ordering]:
     run = one.run
     rivals = [(OUT, e) for e in run.updates] + [(OBJ, run.updates[0])]
+    at = partial(_named, one, ERROR)
     pairs = tuple(
-        Pair(
-            f"epsilon {each:g} an update",
-            (f"{OBJ}, E = {many}", one.at(Trial(OBJ, many, each), ERROR)),
-            (f"{arm}, E = {e}", one.at(Trial(arm, e, each), ERROR)),
-        )
+        Pair(f"epsilon {each:g} an update", at(f"{OBJ}, E = {many}", OBJ, many, each),
+             at(f"{arm}, E = {e}", arm, e, each))
         for each in run.per_update
         for many in run.updates[1:]
         for arm, e in rivals
-    )
+    )  # fmt: skip
     claim = "ObjG with several local updates has a smaller test error than OutG, or ObjG with one"
     return [Ordering(part_of(one, "test error"), claim, pairs)]
 
@@ -315,14 +309,17 @@ def _ours(one: Learned) -> list[Ordering]:
 
 def _against(one: Learned, rival: str, metric: str, theirs: str) -> tuple[Pair, ...]:
     return tuple(
-        Pair(
-            _where(e, each),
-            (OBJ, one.at(Trial(OBJ, e, each), metric)),
-            (rival, one.at(Trial(rival, e, each), theirs)),
-        )
+        Pair(_where(e, each), _named(one, metric, OBJ, OBJ, e, each),
+             _named(one, theirs, rival, rival, e, each))
         for e in one.run.updates
         for each in one.run.per_update
-    )
+    )  # fmt: skip
+
+
+def _named(
+    one: Learned, metric: str, name: str, arm: str, updates: int, per_update: float
+) -> tuple[str, Measured]:
+    return name, one.at(Trial(arm, updates, per_update), metric)
 
 
 def _rho(one: Learned) -> Ordering:

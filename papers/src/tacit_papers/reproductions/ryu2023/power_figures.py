@@ -17,7 +17,7 @@ from tacit_papers.reproductions.figure import (
     level,
     ticks,
 )
-from tacit_papers.reproductions.ordering import Ordering, Pair
+from tacit_papers.reproductions.ordering import Ordering, Pair, below
 from tacit_papers.reproductions.ryu2023.power_flow import (
     APART,
     ASKED,
@@ -217,21 +217,20 @@ def _published_orders(one: Published) -> list[Ordering]:
         for arm in PLACED
         for each in run.per_update
     )  # fmt: skip
-    noise, objective = NOISE, OBJECTIVE
     out_first = tuple((out, obj) for obj, out in _RIVALS)
     laplace_first = (("ObjL", "ObjG"), ("OutL", "OutG"))
     return [
         Ordering(part, "the smaller epsilon, the more noise", rising),
         Ordering(part, "Obj adds more noise than Out",
-                 _between(one, noise, out_first, few, run.per_update)),
+                 _between(one, NOISE, out_first, few, run.per_update)),
         Ordering(part, "Gaussian arms add more noise than Laplace arms",
-                 _between(one, noise, laplace_first, few, run.per_update)),
+                 _between(one, NOISE, laplace_first, few, run.per_update)),
         Ordering(part, f"E = {few}: the objective of Obj is below that of Out",
-                 _between(one, objective, _RIVALS, few, run.per_update)),
+                 _between(one, OBJECTIVE, _RIVALS, few, run.per_update)),
         Ordering(part, f"E = {few}: the objective of ObjL is below that of ObjG",
-                 _between(one, objective, (("ObjL", "ObjG"),), few, run.per_update)),
+                 _between(one, OBJECTIVE, (("ObjL", "ObjG"),), few, run.per_update)),
         Ordering(part, f"E = {many}: the objective of Obj is below that of Out at the smallest "
-                 "epsilon", _between(one, objective, _RIVALS, many, tight)),
+                 "epsilon", _between(one, OBJECTIVE, _RIVALS, many, tight)),
         Ordering(part, f"the zones are closer together at E = {many} than at E = {few}", closer),
     ]  # fmt: skip
 
@@ -303,15 +302,10 @@ def _question_orders(one: Answered) -> list[Ordering]:
 
 
 def _pairs(one: Answered, metric: str, rivals: Sequence[tuple[str, str]]) -> tuple[Pair, ...]:
-    return tuple(
-        Pair(
-            f"total epsilon {total:g}",
-            (small, one.at(small, total, metric)),
-            (large, one.at(large, total, metric)),
-        )
-        for small, large in rivals
-        for total in one.run.totals
-    )
+    totals = one.run.totals
+    places = [f"total epsilon {total:g}" for total in totals]
+    sides = [[(m, [one.at(m, e, metric) for e in totals]) for m in both] for both in rivals]
+    return tuple(pair for small, large in sides for pair in below(small, large, places))
 
 
 def _patience(one: Answered) -> list[Ordering]:

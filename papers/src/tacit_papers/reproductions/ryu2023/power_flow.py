@@ -29,7 +29,14 @@ from tacit.power import (
 from tacit.privacy import BoundedChange, Laplace, account, epsilon_of
 from tacit.typing import HostArray
 from tacit_papers.reproductions.figure import Budget, Measured
-from tacit_papers.reproductions.ryu2023.settings import BETA, GRID_DELTA, GRID_RHO, GridRuns, Trial
+from tacit_papers.reproductions.ryu2023.settings import (
+    BETA,
+    GRID_DELTA,
+    GRID_RHO,
+    GridRuns,
+    Sampled,
+    Trial,
+)
 
 
 class Placement(NamedTuple):
@@ -120,7 +127,7 @@ def linearised(name: str) -> Zoned:
 
 
 @dataclass(frozen=True)
-class Published:
+class Published(Sampled):
     """What was measured on one network.
 
     Attributes
@@ -132,14 +139,6 @@ class Published:
     run: GridRuns
     network: Zoned
     samples: dict[tuple[Trial, str], Float[HostArray, "S T"]]
-
-    def at(self, trial: Trial, metric: str) -> Measured:
-        """Return the mean and spread of a metric after the last round."""
-        return Measured.of(self.samples[trial, metric][:, -1])
-
-    def by_round(self, trial: Trial, metric: str) -> tuple[Measured, ...]:
-        """Return a metric after every round."""
-        return Measured.columns(self.samples[trial, metric])
 
     def budget(self, trial: Trial) -> Budget:
         """Return what a run of this trial spends in all."""

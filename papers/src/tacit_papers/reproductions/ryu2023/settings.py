@@ -7,6 +7,11 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal, NamedTuple
 
+from jaxtyping import Float
+
+from tacit.typing import HostArray
+from tacit_papers.reproductions.figure import Measured
+
 Section = Literal["fl", "grid"]
 PARTS: tuple[Section, ...] = ("fl", "grid")
 PER_UPDATE = (0.05, 0.1, 0.5, 1.0)
@@ -28,6 +33,20 @@ class Trial(NamedTuple):
     updates: int
     per_update: float
     rho: str = "(E.1)"
+
+
+class Sampled:
+    """Measurements by trial and metric, `(S, L)`: S repetitions, L of the rounds."""
+
+    samples: dict[tuple[Trial, str], Float[HostArray, "S L"]]
+
+    def at(self, trial: Trial, metric: str) -> Measured:
+        """Return the mean and spread of a metric after the last round."""
+        return Measured.of(self.samples[trial, metric][:, -1])
+
+    def by_round(self, trial: Trial, metric: str) -> tuple[Measured, ...]:
+        """Return a metric at every round that was measured."""
+        return Measured.columns(self.samples[trial, metric])
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from tacit.datasets import load
 from tacit.network import ring, uniform_walk
 from tacit_papers.reproductions.figure import listed
 from tacit_papers.reproductions.gallery import gallery_html
-from tacit_papers.reproductions.reproduction import Picture, Reproduction
+from tacit_papers.reproductions.reproduction import Picture, Report, Reproduction, run_named
 from tacit_papers.reproductions.wang2024.as_printed import Leak, leaks
 from tacit_papers.reproductions.wang2024.figures import (
     figures,
@@ -19,7 +19,7 @@ from tacit_papers.reproductions.wang2024.figures import (
     spending_svg,
 )
 from tacit_papers.reproductions.wang2024.pictures import images
-from tacit_papers.reproductions.wang2024.runs import Cell, Report, measured, scaling
+from tacit_papers.reproductions.wang2024.runs import Cell, measured, scaling
 from tacit_papers.reproductions.wang2024.settings import (
     AGENTS,
     AT_TWELVE,
@@ -132,7 +132,7 @@ PROBLEM = (
 
 
 def _run(scale: Scale) -> str:
-    name = "the full run" if scale == FULL else "a quick run" if scale == QUICK else "a run"
+    name = run_named(scale, quick=QUICK, full=FULL)
     sets = f"{len(scale.sets)} data sets" if len(scale.sets) > 1 else scale.sets[0]
     return f"{name} on at most {scale.records:,} records of {sets}"
 

@@ -30,6 +30,7 @@ from tacit_papers.reproductions.wang2024.settings import (
     DECAY,
     DELTA,
     EQUAL,
+    NO_NOISE,
     Scale,
 )
 
@@ -183,26 +184,24 @@ def _printed_leak(features: HostArray, targets: HostArray, claimed: float) -> Le
     errors = []
     for seed in range(LEAK_REPETITIONS):
         walk = uniform_walk(ring(AGENTS), 40 * ACTIVATIONS, seed=seed)
-        plf = walk.privacy_leakage_frequency
-        quiet = NoisedStep(1.0, 0.0, 1.0)
-        loud = noise(RECAL_PRINTED, 1.0, 0.25, EQUAL, plf)
-        budget = quiet if math.isinf(claimed) else loud
+        noised = NoisedStep(1.0, 0.0, 1.0)
+        if not math.isinf(claimed):
+            noised = noise(RECAL_PRINTED, 1.0, 0.25, claimed, walk.privacy_leakage_frequency)
         links = dp_recal(
-            gradient, lambda v: v, walk, features.shape[1], budget, variant="A", seed=seed
+            gradient, lambda v: v, walk, features.shape[1], noised, variant="A", seed=seed
         )
-        found = recover(links, walk, budget.alpha, unprox_none).gradients
+        found = recover(links, walk, noised.alpha, unprox_none).gradients
         mine = found[np.flatnonzero(walk.holders == 0)[:ACTIVATIONS]]
         errors.append(_guess_errors(mine, features[0]))
     name = "RECAL, exact gradients" if math.isinf(claimed) else (
         f"{RECAL_PRINTED}, claims epsilon {claimed:g}"
     )  # fmt: skip
-    return _leak(name, Budget(math.inf, DELTA, "messages"), errors)
+    return _leak(name, NO_NOISE, errors)
 
 
 def _sound_leak(features: HostArray, targets: HostArray) -> Leak:
     """Return the same for noised gradients: the links tell the answers and no more."""
     problem = Problem(Logistic(), NoRegulariser(), WholeSpace())
-    budget = AT_TWELVE
     owners = [np.array([agent]) for agent in range(AGENTS)]
     shards = pack(
         features[:AGENTS], targets[:AGENTS], owners, record_norm=1.0, precision="float64",
@@ -213,14 +212,14 @@ def _sound_leak(features: HostArray, targets: HostArray) -> Leak:
         walk = uniform_walk(ring(AGENTS), 40 * ACTIVATIONS, seed=seed)
         made = plan(
             public_facts(problem, shards, clip=1.0), RECAL(problem),
-            (Gradient(problem.loss, 1.0),), budget.terms, rounds=len(walk.holders),
+            (Gradient(problem.loss, 1.0),), AT_TWELVE.terms, rounds=len(walk.holders),
             precision="float64", network=walk,
         )  # fmt: skip
         done = run(made, shards, runtime="simulate", seed=seed, keep=frozenset({"answers"}))
         hops = np.flatnonzero(walk.holders == 0)[:ACTIVATIONS]
         answers = np.asarray(done.trace.records.answer)[hops, 0, 0]
         errors.append(_guess_errors(answers, features[0]))
-    return _leak("RECAL, noised gradients", budget, errors)
+    return _leak("RECAL, noised gradients", AT_TWELVE, errors)
 
 
 def _guess_errors(gradients: HostArray, record: HostArray) -> HostArray:
@@ -233,6 +232,5 @@ def _guess_errors(gradients: HostArray, record: HostArray) -> HostArray:
 
 
 def _leak(name: str, budget: Budget, errors: list[HostArray]) -> Leak:
-    columns = np.array(errors).T
-    places = tuple(range(1, len(columns) + 1))
-    return Leak(name, budget, places, tuple(Measured.of(column) for column in columns))
+    found = Measured.columns(np.array(errors))
+    return Leak(name, budget, tuple(range(1, len(found) + 1)), found)

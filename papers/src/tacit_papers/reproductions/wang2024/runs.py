@@ -28,6 +28,7 @@ from tacit.problems import (
 )
 from tacit.typing import HostArray
 from tacit_papers.reproductions.figure import Budget, Measured
+from tacit_papers.reproductions.reproduction import Report
 from tacit_papers.reproductions.wang2024.arms import (
     CENTRAL,
     METHODS,
@@ -53,7 +54,6 @@ from tacit_papers.reproductions.wang2024.settings import (
     paper_budgets,
 )
 
-Report = Callable[[str], None]
 RHO, EXACTNESS = 0.5, 1e-3
 EXACT_ADMM, RECYCLED = "gossip ADMM, exact steps (PVP)", "R-ADMM (MR-ADMM's rounds)"
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from tacit_papers.reproductions.figure import Measured, Table
-from tacit_papers.reproductions.wang2024.arms import METHODS, RECAL_HOP
-from tacit_papers.reproductions.wang2024.as_printed import PRINTED, RECAL_PRINTED
+from tacit_papers.reproductions.wang2024.arms import METHODS, RECAL_HOP, Outcome
+from tacit_papers.reproductions.wang2024.as_printed import PRINTED, RECAL_PRINTED, Printed
 from tacit_papers.reproductions.wang2024.runs import (
     CLOSE,
     COMPARED,
@@ -68,7 +68,7 @@ def comparison_table(cells: list[Cell], loss: str) -> Table:
     """Return Table IV (linear) or V (logistic)."""
     own = [cell for cell in cells if cell.facts.loss == loss]
     name = "Table IV" if loss == "linear" else "Table V"
-    rows = [row for cell in own for row in (*_sound_rows(cell), *_printed_rows(cell))]
+    rows = [row for cell in own for row in _rows(cell)]
     return Table(
         name,
         f"{name}: {loss} regression on a ring of 8 agents at epsilon {EQUAL:g}",
@@ -83,30 +83,27 @@ def comparison_table(cells: list[Cell], loss: str) -> Table:
     )  # fmt: skip
 
 
-def _sound_rows(cell: Cell) -> list[tuple[str | Measured, ...]]:
+def _rows(cell: Cell) -> list[tuple[str | Measured, ...]]:
+    """Return what every method spent, sent and reached on a task, the published ones last."""
     rows: list[tuple[str | Measured, ...]] = []
-    for name, method in METHODS.items():
-        if method.central:
-            continue
+    for name, arm in METHODS.items():
         one = cell.outcomes[name, AT_TWELVE]
-        each = method.vectors / method.messages
-        rows.append((
-            NAMES[cell.facts.name], name, f"{EQUAL:g}", _span(one.plf), f"{one.messages:,}",
-            f"{each:g}", f"{one.seconds:.2g}", one.last("relative"), f"{cell.at_zero[name]:.2g}",
-        ))  # fmt: skip
-    return rows
-
-
-def _printed_rows(cell: Cell) -> list[tuple[str | Measured, ...]]:
-    rows: list[tuple[str | Measured, ...]] = []
+        if not arm.central:
+            sent = _sent(cell, name, f"{EQUAL:g}", one, arm.vectors / arm.messages)
+            rows.append((*sent, one.last("relative"), f"{cell.at_zero[name]:.2g}"))
     for name in PRINTED:
-        one = cell.printed[name, EQUAL]
+        printed = cell.printed[name, EQUAL]
         each = RECAL_HOP - 1 if name == RECAL_PRINTED else 1
-        rows.append((
-            NAMES[cell.facts.name], name, f"claims {EQUAL:g}", _span(one.plf), f"{one.messages:,}",
-            f"{each}", f"{one.seconds:.2g}", one.course[-1], f"{float(np.mean(one.zero)):.2g}",
-        ))  # fmt: skip
+        sent = _sent(cell, name, f"claims {EQUAL:g}", printed, each)
+        rows.append((*sent, printed.course[-1], f"{float(np.mean(printed.zero)):.2g}"))
     return rows
+
+
+def _sent(
+    cell: Cell, name: str, total: str, one: Outcome | Printed, each: float
+) -> tuple[str, ...]:
+    return (NAMES[cell.facts.name], name, total, _span(one.plf), f"{one.messages:,}",
+            f"{each:g}", f"{one.seconds:.2g}")  # fmt: skip
 
 
 def optima_table(cells: list[Cell]) -> Table:
