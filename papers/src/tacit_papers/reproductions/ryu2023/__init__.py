@@ -23,10 +23,13 @@ from tacit_papers.reproductions.ryu2023.learning_figures import NAMES
 from tacit_papers.reproductions.ryu2023.power_flow import Answered, Published, answered, published
 from tacit_papers.reproductions.ryu2023.settings import (
     BETA,
+    DEFAULT,
     DELTA,
+    FULL,
     GRID_DELTA,
     GRID_RHO,
     PARTS,
+    QUICK,
     RECORD_NORM,
     GridRuns,
     Learning,
