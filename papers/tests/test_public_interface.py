@@ -48,3 +48,14 @@ def test_a_planted_import_from_within_is_caught(planted):
 
 def test_no_file_grows_beyond_four_hundred_lines():
     assert [path.name for path in FILES if path.read_text().count("\n") >= 400] == []
+
+
+def test_words_that_several_papers_use_have_one_meaning_each():
+    words = {"Arm", "Case", "Claim", "Method", "Pair", "Setting", "Trial", "Verdict"}
+    defined = [
+        node.name
+        for path in SOURCE.rglob("*.py")
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.ClassDef) and node.name in words
+    ]
+    assert len(defined) == len(set(defined))
