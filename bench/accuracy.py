@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 
 from tacit.datasets import load
-from tacit.training import Request, train
+from tacit.proposal import Request
+from tacit.training import train_on
 
 ARMS = (
     ("noisy-gradient", "messages", 0.75),
@@ -20,10 +21,7 @@ ARMS = (
 def adult_errors(splits: int = 5) -> dict[str, dict[str, float]]:
     """Return mean, least and largest test error of every arm, and the mean non-private optimum."""
     dataset = load("adult")
-    base = Request(
-        agents=100, epsilon=1.0, delta=1e-5, observer="messages",
-        relation="replace_one", algorithm="noisy-gradient",
-    )  # fmt: skip
+    base = Request(epsilon=1.0, delta=1e-5)
     table: dict[str, dict[str, float]] = {}
     optimum: list[float] = []
     for algorithm, observer, epsilon in ARMS:
@@ -32,7 +30,7 @@ def adult_errors(splits: int = 5) -> dict[str, dict[str, float]]:
             request = replace(
                 base, algorithm=algorithm, observer=observer, epsilon=epsilon, split_seed=seed
             )
-            done = train(dataset, request, reference=len(optimum) < splits)
+            done = train_on(dataset, request, agents=100, reference=len(optimum) < splits)
             errors.append(done.metrics.test_error)
             optimum += [done.nonprivate.test_error] if done.nonprivate else []
         name = f"{algorithm}, {observer}, epsilon {epsilon:g}"

@@ -7,13 +7,11 @@ from dataclasses import dataclass
 import jax
 import numpy as np
 
-from tacit.algorithms import DPADMM, Choice, method_named
+from tacit.algorithms import DPADMM
 from tacit.datasets import load, split
 from tacit.engine import behind_the_door
 from tacit.engine.door import Live, Private
-from tacit.engine.plan import Plan, plan
-from tacit.oracles import Gradient
-from tacit.privacy import Adjacency, Messages, ReplaceOne, Terms
+from tacit.engine.plan import Plan
 from tacit.problems import (
     L2,
     Logistic,
@@ -22,8 +20,8 @@ from tacit.problems import (
     WholeSpace,
     contiguous_partition,
     pack,
-    public_facts,
 )
+from tacit.proposal import DataFacts, Request, propose
 from tacit.typing import Precision
 
 AGENTS, ROUNDS, CLIP = 100, 100, 0.5
@@ -56,14 +54,18 @@ def adult(name: str, precision: Precision, *, epsilon: float = 1.0) -> Bench:
 
 def bench_of(name: str, shards: Shards, precision: Precision, *, epsilon: float) -> Bench:
     """Return the bench of an algorithm on packed shards."""
-    made = plan(
-        public_facts(PROBLEM, shards, clip=CLIP),
-        method_named(name).algorithm(Choice(problem=PROBLEM, clip=CLIP, record_norm=1.0)),
-        (Gradient(PROBLEM.loss, CLIP),),
-        Terms(epsilon, 1e-5, Adjacency(ReplaceOne(), "record"), Messages()),
-        rounds=ROUNDS,
-        precision=precision,
+    facts = DataFacts(
+        name="bench",
+        task="binary",
+        classes=2,
+        columns=shards.dimension,
+        record_norm=shards.record_norm,
+        table=None,
     )
+    request = Request(
+        epsilon=epsilon, delta=1e-5, algorithm=name, clip=CLIP, rounds=ROUNDS, precision=precision
+    )
+    made = propose(facts, shards.counts, request).plan()
     door = Live(made.program.oracles, made.program.mechanism, jax.random.key(0))
     return Bench(made, shards, behind_the_door(made, shards), door)
 

@@ -39,16 +39,14 @@ import numpy as np
 
 from tacit.datasets import load, split
 from tacit.problems.norms import within_norm
-from tacit.training import Request, train
+from tacit.proposal import Request
+from tacit.training import train_on
 
 NAMES = ("breast_cancer", "digits")
 EPSILONS = (1.0, 5.0)
 DELTA = 1e-5
 SEEDS = range(20)
-REQUEST = Request(
-    agents=1, epsilon=1.0, delta=DELTA, observer="messages", relation="replace_one",
-    algorithm="noisy-gradient",
-)  # fmt: skip
+REQUEST = Request(epsilon=1.0, delta=DELTA)
 
 
 def main() -> None:
@@ -68,9 +66,7 @@ def _ours(name: str, epsilon: float) -> dict[str, list[float]]:
 
     def accuracies(relation: str, epsilon: float) -> list[float]:
         request = replace(REQUEST, epsilon=epsilon, relation=relation)
-        runs = (
-            train(dataset, replace(request, split_seed=seed), reference=False) for seed in SEEDS
-        )
+        runs = (train_on(dataset, replace(request, split_seed=seed), agents=1) for seed in SEEDS)
         return [1 - run.metrics.test_error for run in runs]
 
     return {

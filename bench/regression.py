@@ -15,13 +15,13 @@ import jax.numpy as jnp
 import numpy as np
 from sklearn.datasets import load_diabetes
 
-from tacit.algorithms import Choice, method_named
 from tacit.engine import behind_the_door, sweep
 from tacit.engine.door import Live
-from tacit.engine.plan import Plan, plan
+from tacit.engine.plan import Plan
 from tacit.engine.program import stack
-from tacit.privacy import Adjacency, Messages, Observer, ReplaceOne, Sum, Terms
-from tacit.problems import L2, Problem, Shards, Squared, WholeSpace, minimise, pack, public_facts
+from tacit.privacy import Messages, Observer, Sum
+from tacit.problems import L2, Problem, Shards, Squared, WholeSpace, minimise, pack
+from tacit.proposal import DataFacts, Request, propose
 
 AGENTS, RECORDS, DRAWS, NOISES = 10, 400, 4, 10
 DIMENSIONS = (3, 10, 30)
@@ -151,16 +151,23 @@ def _risks(shards: Shards, seed: int) -> tuple[np.ndarray, np.ndarray, float]:
 
 
 def _plan(name: str, shards: Shards, observer: Observer, epsilon: float) -> Plan:
-    method = method_named(name)
-    choice = Choice(problem=PROBLEM, clip=CLIP, record_norm=shards.record_norm)
-    return plan(
-        public_facts(PROBLEM, shards, clip=CLIP),
-        method.algorithm(choice),
-        (method.oracle(choice),),
-        Terms(epsilon, 1e-5, Adjacency(ReplaceOne(), "record"), observer),
-        rounds=method.rounds,
+    facts = DataFacts(
+        name="bench",
+        task="regression",
+        classes=None,
+        columns=shards.dimension,
+        record_norm=shards.record_norm,
+        table=None,
+    )
+    request = Request(
+        epsilon=epsilon,
+        delta=1e-5,
+        observer=observer,
+        algorithm=name,
+        clip=CLIP,
         precision="float64",
     )
+    return propose(facts, shards.counts, request).plan()
 
 
 def _excess(plans: list[Plan], shards: Shards, seed: int) -> np.ndarray:

@@ -19,7 +19,6 @@ import pytest
 from scipy.stats import norm
 
 import tacit.audit
-import tacit_papers.claims
 from tacit.cli import interrupt
 from tacit.cli.main import main
 from tacit.cli.progress import bar
@@ -239,7 +238,6 @@ def test_a_bad_option_is_one_line_that_names_the_fix(refused, tmp_path, changes,
         ([*ACCOUNT, "--epsilon", "1e308"], "at most"),
         ([*ACCOUNT, "--multiplier", "1", "--sampling-rate", "1e-300"], "at least"),
         (["train", "digits", *PRIVATE, "--out", "/", "--force"], "root"),
-        (["claims", "fermat/last"], "huang2019/thm2"),
     ],
 )
 def test_a_bad_command_is_one_line_that_names_the_fix(refused, arguments, fix):
@@ -417,24 +415,11 @@ def test_audit_of_batches_says_what_is_claimed_and_what_is_proved(tacit_):
     assert (values["relation"], values["sampling_rate"]) == ("replace_one", 0.2)
 
 
-def test_claims_are_listed_and_shown_one_by_one(tacit_, monkeypatch):
-    # each claim takes its time; tests/claims decides them all
-    monkeypatch.setattr("tacit_papers.claims.REGISTER", tacit_papers.claims.REGISTER[:2])
-    listed = tacit_("claims", "--json").json["claims"]
-    assert {"id", "paper", "claim", "verdict", "evidence"} <= set(listed[0])
-    one = tacit_("claims", listed[0]["id"], "--json").json
-    assert one.items() >= listed[0].items()
-    assert len(one["rows"][0]) == len(one["columns"])
-    assert listed[0]["id"] in tacit_("claims").out
-    text = tacit_("claims", listed[0]["id"]).out
-    assert all(column in text for column in one["columns"])
-
-
 @pytest.mark.parametrize("arguments", [[], ["--help"]])
 def test_help_names_the_commands(tacit_, arguments):
     done = tacit_(*arguments)
     assert done.code == 0
-    assert all(name in done.out for name in ("train", "account", "audit", "claims"))
+    assert all(name in done.out for name in ("train", "account", "audit", "plan"))
 
 
 def test_version_is_printed(tacit_):

@@ -25,7 +25,6 @@ from tacit.power import (
 )
 from tacit.power.inference import infer_demand
 from tacit.privacy import Adjacency, BoundedChange, Messages, Terms
-from tacit_papers.claims import claim_named
 
 NOISELESS = {"beta": 0.01, "epsilon": math.inf, "delta": 1e-2, "seed": None}
 BETA = 0.01
@@ -126,19 +125,6 @@ def test_the_published_sensitivity_is_caught_as_a_violation(small):
     assert not seen.bounds_hold
     assert seen.worst_ratio == pytest.approx(math.sqrt(5), rel=1e-6)
     assert seen.realised_mu == pytest.approx(math.sqrt(5) * planned.certificate.mu, rel=1e-6)
-
-
-def test_the_claim_does_not_hold_and_its_numbers_are_row_norms():
-    finding = claim_named("ryu2023/opf-sensitivity").decide()
-    net = network(bundled_case("case118"))
-    zones = chosen_zones(net, None)
-    at_bus = np.bincount(net.ends.ravel(), minlength=118)
-    at_bus += np.bincount(net.generator_bus, minlength=118)
-    for zone, row in enumerate(finding.rows):
-        most = at_bus[zones.of_bus == zone].max()
-        assert row[2] == pytest.approx(most, abs=0.5)  # shunts come on top
-        assert row[1] == pytest.approx(math.sqrt(most), abs=0.1)
-    assert finding.verdict == "does not hold"
 
 
 def test_equal_budgets_make_averaged_residuals_as_good_as_demand_and_gradients_worse(small):

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tacit.cli.main import main
+from tacit.cli import main
 from tacit.datasets import load
 from tacit.errors import InputError
 from tacit.oracles import Gradient, Point
@@ -22,8 +22,7 @@ from tacit_papers.attacks import (
     span,
 )  # fmt: skip
 from tacit_papers.reproductions.gallery import gallery_html
-from tacit_papers.reproductions.wang2024 import images as builder
-from tacit_papers.reproductions.wang2024 import overheard
+from tacit_papers.reproductions.wang2024 import pictures as builder
 
 CLASSES, FEATURES = 5, 12
 
@@ -90,7 +89,7 @@ def test_what_does_not_fit_is_refused():
 
 @pytest.fixture(scope="module")
 def scene():
-    return overheard.scene(load("digits"), records=1, seed=0)
+    return builder.scene(load("digits"), records=1, seed=0)
 
 
 def exact(scene, known, agent):
@@ -101,16 +100,16 @@ def exact(scene, known, agent):
 
 
 def test_published_links_give_exact_gradients_and_sound_links_the_noised_answers(scene):
-    links = overheard.as_published(scene, epsilon=1.0, seed=0)
+    links = builder.as_published(scene, epsilon=1.0, seed=0)
     known = scene.seen(links, 3)
     np.testing.assert_allclose(known.answers, exact(scene, known, 3), atol=1e-11)
     # sigma = sqrt(PLF) Delta / mu with Delta = 2 R sqrt(2): noise of that size is all there is
-    links, mu = overheard.sound(scene, epsilon=8.0, seed=0)
+    links, mu = builder.sound(scene, epsilon=8.0, seed=0)
     noise = np.concatenate([
         (scene.seen(links, agent).answers - exact(scene, scene.seen(links, agent), agent)).ravel()
-        for agent in range(overheard.AGENTS)
+        for agent in range(builder.AGENTS)
     ])  # fmt: skip
-    sigma = math.sqrt(overheard.VISITS) * 2 * math.sqrt(2) / mu
+    sigma = math.sqrt(builder.VISITS) * 2 * math.sqrt(2) / mu
     assert abs(noise.std() / sigma - 1) < 5 / math.sqrt(2 * noise.size)
     assert abs(noise.mean()) < 5 * sigma / math.sqrt(noise.size)
 

@@ -1,7 +1,6 @@
 """The register: every verdict is recomputed, and its numbers have a second source."""
 
 import math
-from functools import cache
 from typing import get_args
 
 import jax.numpy as jnp
@@ -12,6 +11,7 @@ from scipy import stats
 
 from tacit.errors import InputError
 from tacit.oracles import Gradient, Point
+from tacit.power import bundled_case, chosen_zones, network
 from tacit.problems import Box, Squared, pack
 from tacit_papers.claims import REGISTER, Verdict, claim_named
 from tacit_papers.claims import huang2019_thm2 as thm2
@@ -21,13 +21,9 @@ from tacit_papers.claims import ryu2023_obj_vs_out as obj
 from tacit_papers.claims import ryu2023_thm4_6 as thm46
 
 
-@cache
-def decided(name):
-    return claim_named(name).decide()
-
-
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [claim.id for claim in REGISTER])
-def test_every_claim_is_decided_with_a_table(name):
+def test_every_claim_is_decided_with_a_table(decided, name):
     finding = decided(name)
     assert finding.verdict in get_args(Verdict)
     assert finding.rows
@@ -60,7 +56,7 @@ def test_the_hundred_rounds_of_the_paper_cost_0_751():
     assert thm2.exact_epsilon(100, 0.1, 1e-5) == pytest.approx(0.751, abs=5e-4)
 
 
-def test_theorem_2_holds_in_its_range_and_fails_above():
+def test_theorem_2_holds_in_its_range_and_fails_above(decided):
     finding = decided("huang2019/thm2")
     reach, constant = thm2.last_sufficient(1e-5), thm2.claimed_constant(1e-5)
     assert finding.verdict == "holds with conditions"
@@ -81,7 +77,7 @@ def test_the_exact_totals_of_theorem_4_6_agree_with_mpmath(epsilon):
     assert total == pytest.approx(exact(5_000, epsilon, 1e-6), rel=1e-9)
 
 
-def test_theorem_4_6_fails_above_0_119_at_5000_updates():
+def test_theorem_4_6_fails_above_0_119_at_5000_updates(decided):
     assert decided("ryu2023/thm4.6").verdict == "does not hold"
     limit = thm46.largest_per_update(5_000, 1e-6)
     assert limit == pytest.approx(0.119, abs=5e-4)
@@ -122,7 +118,7 @@ def test_noise_before_and_after_the_projection_differ_where_the_constraint_binds
     assert truth == pytest.approx(0.61, abs=0.005)
 
 
-def test_objective_against_output_perturbation_depends_on_the_case():
+def test_objective_against_output_perturbation_depends_on_the_case(decided):
     finding = decided("ryu2023/obj-vs-out")
     table = np.array(finding.rows)
     free = table[table[:, 1] == obj.BOXES[1]]
@@ -136,7 +132,7 @@ def test_objective_against_output_perturbation_depends_on_the_case():
     assert np.all(bound[:, 8] > obj.CLEAR)  # projecting after every noise is the worst of the three
 
 
-def test_the_constants_of_liu_theorem_1_come_from_the_gaussian_curve():
+def test_the_constants_of_liu_theorem_1_come_from_the_gaussian_curve(decided):
     """sigma of Theorem 1 with the least c_2 spends the budget on the snapshot part exactly."""
     steps, records, lipschitz = 5000, 24_875, 1.0
     for epsilon in (0.05, 1.0):
@@ -150,7 +146,7 @@ def test_the_constants_of_liu_theorem_1_come_from_the_gaussian_curve():
     assert decided("liu2022/thm1").verdict == "does not hold"
 
 
-def test_no_noise_and_no_horizon_meet_the_conditions_of_liu_theorem_2():
+def test_no_noise_and_no_horizon_meet_the_conditions_of_liu_theorem_2(decided):
     draw = np.random.default_rng(0)
     for _, records, batch in liu2.SETTINGS:
         for _ in range(300):
@@ -163,10 +159,23 @@ def test_no_noise_and_no_horizon_meet_the_conditions_of_liu_theorem_2():
     assert decided("liu2022/thm2").verdict == "vacuous"
 
 
-def test_restarts_hurt_where_a_is_tall_only():
+def test_restarts_hurt_where_a_is_tall_only(decided):
     finding = decided("liu2022/thm4-rank")
     assert finding.verdict == "vacuous"
     (_, _, square, plain), (rows, columns, tall, _) = finding.rows
     assert square == pytest.approx(plain, rel=0.5)
     assert rows > columns
     assert tall > 1e4 * square
+
+
+def test_the_sensitivity_of_power_flow_is_a_row_norm(decided):
+    finding = decided("ryu2023/opf-sensitivity")
+    net = network(bundled_case("case118"))
+    zones = chosen_zones(net, None)
+    at_bus = np.bincount(net.ends.ravel(), minlength=118)
+    at_bus += np.bincount(net.generator_bus, minlength=118)
+    for zone, row in enumerate(finding.rows):
+        most = at_bus[zones.of_bus == zone].max()
+        assert row[2] == pytest.approx(most, abs=0.5)  # shunts come on top
+        assert row[1] == pytest.approx(math.sqrt(most), abs=0.1)
+    assert finding.verdict == "does not hold"

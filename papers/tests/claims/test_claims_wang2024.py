@@ -8,16 +8,14 @@ import pytest
 import scipy.optimize
 from scipy.optimize import brentq
 
-from conftest import published
 from tacit.algorithms import RECAL
-from tacit.engine import run
-from tacit.engine.plan import plan
+from tacit.engine import plan, run
 from tacit.network import cyclic_walk, metropolis, ring
 from tacit.oracles import Gradient
 from tacit.privacy import Adjacency, Messages, ReplaceOne, Terms, epsilon_of
 from tacit.problems import NoRegulariser, Problem, Squared, WholeSpace, pack, public_facts
 from tacit_papers.as_published import (
-    Setting,
+    NoisedStep,
     claimed_epsilon,
     dp_recal,
     message_change,
@@ -26,19 +24,19 @@ from tacit_papers.as_published import (
     unprox_none,
 )
 from tacit_papers.claims import (
-    claim_named,
     wang2024_gossip_noise,
     wang2024_lemma5,
     wang2024_tables,
     wang2024_thm4,
 )
 from tacit_papers.claims.wang2024_setting import AGENTS, FEATURES, small_ring, soft
+from tests.made_up import published
 
 
 @pytest.mark.parametrize("variant", ["A", "B", "C"])
 @pytest.mark.parametrize("scale", [0.0, 1.0, 100.0])
 def test_every_agents_gradients_are_recovered_from_the_links_alone(variant, scale):
-    count, error = wang2024_thm4.attack_smooth(small_ring(), Setting(0.9, scale, 1.02), variant)
+    count, error = wang2024_thm4.attack_smooth(small_ring(), NoisedStep(0.9, scale, 1.02), variant)
     assert count == AGENTS
     assert error <= 1e-9
 
@@ -46,7 +44,7 @@ def test_every_agents_gradients_are_recovered_from_the_links_alone(variant, scal
 def test_recovery_does_not_look_at_what_was_hidden():
     subject = small_ring()
     links = dp_recal(
-        subject.gradient, lambda v: v, subject.walk, FEATURES, Setting(0.9, 1.0, 1.02),
+        subject.gradient, lambda v: v, subject.walk, FEATURES, NoisedStep(0.9, 1.0, 1.02),
         variant="B", seed=0,
     )  # fmt: skip
     blind = type(links)(links.model, links.duals, np.full_like(links.gradients, np.nan))
@@ -57,10 +55,10 @@ def test_recovery_does_not_look_at_what_was_hidden():
 def test_with_l1_and_a_non_zero_optimum_differences_on_the_support_are_exact():
     subject = small_ring(balanced=False)
     for variant in ("A", "B", "C"):
-        assert wang2024_thm4.attack_sparse(subject, Setting(0.9, 0.01, 1.02), variant) <= 1e-9
+        assert wang2024_thm4.attack_sparse(subject, NoisedStep(0.9, 0.01, 1.02), variant) <= 1e-9
     links = dp_recal(
         subject.gradient, partial(soft, AGENTS * 0.01, AGENTS * 0.01), subject.walk, FEATURES,
-        Setting(0.9, 0.0, 1.02), variant="A", seed=0,
+        NoisedStep(0.9, 0.0, 1.02), variant="A", seed=0,
     )  # fmt: skip
     assert np.linalg.norm(links.model[-1]) > 0.1
 
@@ -81,7 +79,7 @@ def test_the_same_recovery_fails_on_the_sound_form():
     done = run(made, shards, runtime="simulate", keep=frozenset({"answers", "messages"}))
     token, zero = done.trace.messages, np.zeros((1, FEATURES))
     links = type(dp_recal(subject.gradient, lambda v: v, subject.walk, FEATURES,
-                          Setting(0.9, 0.0, 1.0), variant="A", seed=0))  # fmt: skip
+                          NoisedStep(0.9, 0.0, 1.0), variant="A", seed=0))  # fmt: skip
     seen = links(
         np.concatenate([zero, np.asarray(token.model)[:, 0]]),
         np.concatenate([zero, np.asarray(token.duals)[:, 0]]),
@@ -106,7 +104,7 @@ def test_variants_a_and_c_converge_without_lasting_noise_and_b_does_not():
     for variant in ("A", "B", "C"):
         links = dp_recal(
             subject.gradient, lambda v: v / (1 + 0.1 * AGENTS), walk, FEATURES,
-            Setting(0.9, 0.1, 1.1), variant=variant, seed=3,
+            NoisedStep(0.9, 0.1, 1.1), variant=variant, seed=3,
         )  # fmt: skip
         gaps[variant] = np.linalg.norm(links.model[-1] - optimum) / np.linalg.norm(optimum)
     assert gaps["A"] < 1e-6
@@ -115,16 +113,15 @@ def test_variants_a_and_c_converge_without_lasting_noise_and_b_does_not():
 
 
 def test_the_claimed_epsilon_is_that_of_its_rounds_added_up():
-    setting, beta = Setting(0.9, 2.0, 1.1), 1 / 18
+    setting, beta = NoisedStep(0.9, 2.0, 1.1), 1 / 18
     rho = sum(8 * (0.9 * beta * 3.0) ** 2 / (4.0 / 1.1**t) for t in range(7))
     by_hand = rho + 2 * math.sqrt(rho * math.log(1e3))
     assert claimed_epsilon(setting, 3.0, 8, 7, 1e-3) == pytest.approx(by_hand)
 
 
-def test_the_claims_of_wang_et_al_are_decided():
+def test_the_claims_of_wang_et_al_are_decided(decided):
     verdicts = {
-        name: claim_named(f"wang2024/{name}").decide().verdict
-        for name in ("thm4", "lemma5", "tables4-5", "plf")
+        name: decided(f"wang2024/{name}").verdict for name in ("thm4", "lemma5", "tables4-5", "plf")
     }
     assert verdicts == {
         "thm4": "does not hold",
@@ -183,7 +180,7 @@ def test_without_noise_the_published_gossip_reaches_the_least_squares_solution(m
     subject = small_ring(balanced=False)
     links = noisy_gossip(
         subject.gradient, lambda v: v, metropolis(ring(AGENTS)), np.ones(FEATURES),
-        Setting(0.9, 0.0, 1.0), method=method, rounds=3000, seed=0,
+        NoisedStep(0.9, 0.0, 1.0), method=method, rounds=3000, seed=0,
     )  # fmt: skip
     rows, targets = subject.features.reshape(-1, FEATURES), subject.targets.ravel()
     truth = np.linalg.lstsq(rows, targets)[0]
@@ -198,7 +195,7 @@ def test_a_message_moves_as_in_two_whole_runs_that_differ_in_one_agents_loss(met
     sent = [
         noisy_gossip(
             lambda agent, _, s=sign: np.array([s if agent == 0 else 0.0]), lambda v: v, mixing,
-            np.zeros(1), Setting(0.5, 1.0, 1.02), method=method, rounds=2, seed=0,
+            np.zeros(1), NoisedStep(0.5, 1.0, 1.02), method=method, rounds=2, seed=0,
         ).messages[:, 0, 0]
         for sign in (1.0, -1.0)
     ]  # fmt: skip
@@ -208,7 +205,7 @@ def test_a_message_moves_as_in_two_whole_runs_that_differ_in_one_agents_loss(met
     )
 
 
-def test_messages_charged_for_one_step_spend_more_than_the_charge():
+def test_messages_charged_for_one_step_spend_more_than_the_charge(decided):
     """Against the sum of squares by hand: 1, 4/3, 10/9, 16/27 on a ring."""
     squares = np.array([1, 4 / 3, 10 / 9]) ** 2
     np.testing.assert_allclose(wang2024_gossip_noise.changes("nids", 3) ** 2, squares, rtol=1e-12)
@@ -216,5 +213,5 @@ def test_messages_charged_for_one_step_spend_more_than_the_charge():
     mu = math.sqrt(2 * charged * squares.mean())
     assert wang2024_gossip_noise.spent("nids", 3) == pytest.approx(float(epsilon_of(1e-3, mu)))
     # NIDS over two rounds; of EXTRA no pair is known that spends more than the charge
-    assert claim_named("wang2024/dp-nids").decide().verdict == "does not hold"
-    assert claim_named("wang2024/dp-extra").decide().verdict == "not reproduced"
+    assert decided("wang2024/dp-nids").verdict == "does not hold"
+    assert decided("wang2024/dp-extra").verdict == "not reproduced"

@@ -9,14 +9,14 @@ from tacit.errors import InputError
 from tacit.privacy import Gaussian, Laplace
 from tacit.problems import Box, MultinomialLogistic, NoRegulariser, Problem, pack, public_facts
 from tacit_papers.claims.huang2019_thm2 import exact_epsilon
-from tacit_papers.reproductions.ryu2023.federated import FederatedArm, noise_magnitude
+from tacit_papers.reproductions.ryu2023.federated import PublishedRun, noise_magnitude
 
 COUNTS = (3, 9, 8)
 
 
-def setting(arm="objective", mechanism=None, per_update=0.5, updates=5):
-    return FederatedArm(
-        constants="mnist", arm=arm, mechanism=mechanism or Gaussian(), local_updates=updates,
+def chosen_run(form="objective", mechanism=None, per_update=0.5, updates=5):
+    return PublishedRun(
+        constants="mnist", form=form, mechanism=mechanism or Gaussian(), local_updates=updates,
         rounds=20, per_update=per_update, delta=1e-6,
     )  # fmt: skip
 
@@ -32,9 +32,9 @@ def planned(chosen):
     return chosen.plan(problem, public_facts(problem, shards, clip=math.inf))
 
 
-@pytest.mark.parametrize("arm", ["objective", "output"])
-def test_the_noise_is_the_papers_and_the_total_is_exact(arm):
-    chosen = setting(arm)
+@pytest.mark.parametrize("form", ["objective", "output"])
+def test_the_noise_is_the_papers_and_the_total_is_exact(form):
+    chosen = chosen_run(form)
     made = planned(chosen)
     assert chosen.total == pytest.approx(exact_epsilon(100, 0.5, 1e-6), rel=1e-9)
     assert made.certificate.epsilon == pytest.approx(chosen.total, rel=1e-6)
@@ -42,12 +42,12 @@ def test_the_noise_is_the_papers_and_the_total_is_exact(arm):
     sigma = math.sqrt(2 * math.log(1.25e6)) * 2 * math.sqrt(2) / 20 / 0.5
     t = np.arange(1, 21)
     step = 2 + 5 / 0.5 + np.sqrt(t)  # rho + 1/eta in the paper's units
-    expected = 3 * 5 * sigma * math.sqrt(2 / math.pi) / (1 if arm == "objective" else step)
-    np.testing.assert_allclose(noise_magnitude(made, arm), expected * np.ones(20), rtol=1e-5)
+    expected = 3 * 5 * sigma * math.sqrt(2 / math.pi) / (1 if form == "objective" else step)
+    np.testing.assert_allclose(noise_magnitude(made, form), expected * np.ones(20), rtol=1e-5)
 
 
 def test_laplace_arms_are_calibrated_in_the_1_norm():
-    chosen = setting(mechanism=Laplace())
+    chosen = chosen_run(mechanism=Laplace())
     assert chosen.total <= 100 * 0.5
     made = planned(chosen)
     scale = math.sqrt(12) * 2 * math.sqrt(2) / 20 / 0.5  # the library's bound of the 1-norm
@@ -55,15 +55,15 @@ def test_laplace_arms_are_calibrated_in_the_1_norm():
 
 
 def test_without_noise_nothing_is_spent_on_a_total():
-    assert setting(per_update=math.inf).total == math.inf
+    assert chosen_run(per_update=math.inf).total == math.inf
     np.testing.assert_array_equal(
-        noise_magnitude(planned(setting(per_update=math.inf)), "output"), 0
+        noise_magnitude(planned(chosen_run(per_update=math.inf)), "output"), 0
     )
 
 
 def test_unknown_constants_are_named():
     with pytest.raises(InputError, match="mnist, femnist"):
-        FederatedArm(
-            constants="cifar", arm="output", mechanism=Gaussian(), local_updates=1, rounds=2,
+        PublishedRun(
+            constants="cifar", form="output", mechanism=Gaussian(), local_updates=1, rounds=2,
             per_update=1.0, delta=1e-6,
         )  # fmt: skip

@@ -12,6 +12,7 @@ import pytest
 
 from tacit.errors import InputError
 from tacit_papers.reproductions import (
+    RULE,
     STAMP,
     Budget,
     Curve,
@@ -29,6 +30,7 @@ from tacit_papers.reproductions import (
     write,
 )  # fmt: skip
 from tacit_papers.reproductions.draw import drawing
+from tacit_papers.reproductions.figure import commonest_label, level
 
 TIGHT, LOOSE = (Budget(total, 1e-5, "messages", total / 5) for total in (0.5, 1.0))
 OPEN = Budget(math.inf, 1e-5, "messages")
@@ -54,7 +56,8 @@ def made(**changes):
         ),
     )
     fields = {
-        "paper": "someone2020", "title": "Someone 2020", "problem": ("What it is about.",),
+        "paper": "someone2020", "title": "Someone 2020",
+        "run": "a quick run on 2,000 records", "problem": ("What it is about.",),
         "settings": (("agents", "4"),), "seeds": (0, 1), "figures": (figure,), "tables": (table,),
         "orderings": orderings, "notes": ("A note & more.",), "seconds": 1.5,
     }  # fmt: skip
@@ -78,19 +81,35 @@ def test_an_ordering_comes_out_only_if_every_pair_does():
     right = Ordering("f", "grows", rising("", names, values, measure="error"))
     wrong = Ordering("f", "grows", rising("", names, values[::-1], measure="error"))
     part = Ordering("f", "grows", rising("", names, [values[0], values[2], values[1]], measure="e"))
-    assert (right.comes_out, right.verdict, right.count) == (True, "comes out", "2 of 2")
-    assert (wrong.comes_out, wrong.verdict, wrong.count) == (False, "does not come out", "0 of 2")
-    assert (part.comes_out, part.count) == (False, "1 of 2")
+    assert (right.verdict, right.count) == ("comes out", "2 of 2")
+    assert (wrong.verdict, wrong.count) == ("does not come out", "0 of 2")
+    assert (part.verdict, part.count) == ("does not come out", "1 of 2")
     assert [pair.larger[1].mean for pair in part.telling] == [0.2]
 
 
-def test_equal_numbers_and_numbers_that_are_none_do_not_come_out():
-    for pair in (
-        Pair("", ("a", one(0.2)), ("b", one(0.2))),
-        Pair("", ("a", one(math.nan)), ("b", one(0.2))),
-        Pair("", ("a", one(0.2)), ("b", one(math.nan))),
-    ):
-        assert not Ordering("f", "claim", (pair,)).comes_out
+CLEAR = Pair("", ("a", one(0.1)), ("b", one(0.3)))
+WRONG = Pair("", ("b", one(0.3)), ("a", one(0.1)))
+TIED = Pair("", ("a", one(0.2468, 0.01)), ("b", one(0.2468, 0.01)))
+ONCE = Pair("", ("a", one(0.1, 0, 1)), ("b", one(9.0)))
+NONE = Pair("", ("a", one(math.nan)), ("b", one(0.2)))
+
+
+@pytest.mark.parametrize("pairs", [(TIED,), (ONCE,), (NONE,), (TIED, ONCE, TIED)])
+def test_ties_and_what_was_measured_once_decide_nothing(pairs):
+    assert Ordering("f", "claim", pairs).verdict == "undecided"
+
+
+@pytest.mark.parametrize(
+    ("pairs", "verdict"),
+    [
+        ((CLEAR, ONCE), "comes out"),
+        ((CLEAR, TIED), "does not come out"),
+        ((CLEAR, NONE), "does not come out"),
+        ((WRONG, ONCE), "does not come out"),
+    ],
+)
+def test_one_clear_comparison_is_enough_to_decide_and_then_all_must_hold(pairs, verdict):
+    assert Ordering("f", "claim", pairs).verdict == verdict
 
 
 def test_a_difference_within_the_standard_errors_is_too_close_to_tell():
@@ -132,6 +151,9 @@ def test_the_json_is_strict_and_every_curve_has_its_totals():
     assert curves[0]["not_private"] == ["c_w"]
     assert curves[1]["mean"] == [0.25, "undefined"]
     assert [claim["comes_out"] for claim in values["orderings"]] == [True, False]
+    assert [claim["verdict"] for claim in values["orderings"]] == ["comes out", "does not come out"]
+    assert values["verdicts"] == {"comes out": 1, "does not come out": 0, "undecided": 0}
+    assert (values["run"], values["rule"]) == ("a quick run on 2,000 records", RULE)
     assert (values["seeds"], values["stamp"]) == ([0, 1], STAMP)
     assert values["tables"][0]["rows"][0][1] == {"mean": 2.0, "spread": 0.01, "repetitions": 4}
 
@@ -143,7 +165,8 @@ def test_the_page_loads_nothing_from_elsewhere_and_says_what_came_out():
     assert all(address.startswith("#") for address in addresses)
     assert not re.findall(r"<(?:script|link|img|iframe)|@import", text)
     for needed in (
-        "1 of the 1 orderings that the paper states come out here", "does not come out",
+        "A quick run on 2,000 records: 1 of the 1 orderings that the paper states come out here.",
+        "does not come out", "Someone 2020, run again: a quick run on 2,000 records",
         "Figure 1: &lt;errors&gt;", "A note &amp; more.", "reproduction, not private",
         "What it is about.", "total epsilon 0.5 (0.1 a round)", "oracle metrics", "2 ± 0.01",
     ):  # fmt: skip
@@ -182,3 +205,38 @@ def test_files_are_written_whole_or_not_at_all(tmp_path, monkeypatch):
     assert json.loads((out / "results.json").read_text())["seconds"] == 9.0
     assert sorted(path.name for path in out.iterdir()) == ["index.html", "mine.txt", "results.json"]
     assert [path.name for path in out.parent.iterdir()] == ["report"]
+
+
+def test_an_undecided_ordering_is_counted_and_is_neither_true_nor_false_in_the_json():
+    left = Ordering("Figure 1", "less is more", (TIED,))
+    given = made(orderings=(*made().orderings, left))
+    assert given.outcome == (
+        "A quick run on 2,000 records: 1 of the 2 orderings that the paper states come out here; "
+        "1 is undecided."
+    )
+    values = plain(given)
+    assert values["verdicts"] == {"comes out": 1, "does not come out": 0, "undecided": 1}
+    assert values["orderings"][-1]["comes_out"] is None
+    assert "undecided" in page(given)
+    assert page(given).count(RULE) == 1
+
+
+def test_the_page_says_first_what_run_it_was_and_shows_figures_before_the_table_of_orderings():
+    text = page(made())
+    head, figure, table, every = (
+        text.index(part) for part in ("<h1>", "Figure 1: &lt;", "Table I: times", "Every ordering")
+    )
+    assert text[head:].startswith("<h1>Someone 2020, run again: a quick run on 2,000 records</h1>")
+    assert head < figure < table < every
+    assert "more budget, less error" not in text[:figure]
+
+
+def test_the_line_of_the_commonest_label_needs_no_record():
+    labels = np.array([1, -1, -1, -1, 1, -1, -1, -1])
+    curve = commonest_label(labels, (0.5, 2.0, 1.0), delta=1e-5)
+    assert [value.mean for value in curve.y] == [25.0, 25.0]
+    assert (curve.x, curve.reference) == ((0.5, 2.0), True)
+    assert curve.legend == "always the commonest label; asks no record"
+    shares = commonest_label(np.array([0, 1, 2, 2]), (1.0,), delta=1e-5, percent=False)
+    assert shares.y[0].mean == 0.5
+    assert level("optimum", one(0.1), (3.0, 1.0), OPEN).x == (1.0, 3.0)

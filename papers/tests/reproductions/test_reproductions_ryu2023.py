@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-import sys
 
 import jax
 import numpy as np
@@ -13,8 +12,7 @@ import pytest
 from scipy.optimize import brentq
 from scipy.stats import norm
 
-from conftest import make_shards
-from tacit.cli.main import main
+from tacit.cli import main
 from tacit.errors import DataError
 from tacit.privacy import epsilon_of
 from tacit.problems import Box, MultinomialLogistic, NoRegulariser, Problem, public_facts
@@ -22,22 +20,18 @@ from tacit_papers.claims.huang2019_thm2 import exact_epsilon
 from tacit_papers.reproductions import ryu2023
 from tacit_papers.reproductions.arms import repeated
 from tacit_papers.reproductions.ryu2023 import (
-    grid_claims,
-    grid_figures,
     learning,
-    learning_claims,
-    published,
-    questions,
+    learning_figures,
+    power_figures,
+    power_flow,
 )
-from tacit_papers.reproductions.ryu2023.federated import noise_magnitude
+from tacit_papers.reproductions.ryu2023.federated import Records, noise_magnitude, scores
 from tacit_papers.reproductions.ryu2023.forecast import sentence
-from tacit_papers.reproductions.ryu2023.learning import ERROR, LOSS, OBJ, OUT, Case, Learned
-from tacit_papers.reproductions.ryu2023.published import Published
-from tacit_papers.reproductions.ryu2023.questions import Asked
-from tacit_papers.reproductions.ryu2023.records import Records, scores
-from tacit_papers.reproductions.ryu2023.settings import GridRuns, Learning, Scale
+from tacit_papers.reproductions.ryu2023.learning import ERROR, LOSS, OBJ, OUT, Learned
+from tacit_papers.reproductions.ryu2023.power_flow import Answered, Published
+from tacit_papers.reproductions.ryu2023.settings import GridRuns, Learning, Scale, Trial
+from tests.made_up import make_shards
 
-BUILD = sys.modules[ryu2023.build.__module__]
 TINY = Learning("mnist", None, None, 4, (1, 2), (0.1, 1.0), 2, 3)
 GRID = GridRuns("case14", 3, (1, 2), (0.1, 1.0), 2, (1.0, 10.0), 2, 2, 2)
 
@@ -59,10 +53,10 @@ def measured():
         return kept[-1]
 
     found = Learned(TINY, one, np.array([1, 2, 4]), {}, {}, {})
-    group = [Case(OUT, 2, each) for each in TINY.per_update]
+    group = [Trial(OUT, 2, each) for each in TINY.per_update]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(learning, "repeated", watched)
-        learning._measure(found, group, [learning.planned(TINY, one, case) for case in group])
+        learning._measure(found, group, [learning.planned(TINY, one, trial) for trial in group])
     return found, np.asarray(kept[0][1].models, np.float64)
 
 
@@ -77,30 +71,30 @@ def test_metrics_are_those_of_the_models_after_the_rounds_that_are_named(measure
         loss = np.mean(
             np.log(np.exp(margins).sum(1)) - margins[np.arange(15), np.asarray(y).ravel()]
         )
-        case = Case(OUT, 2, 1.0)
-        assert found.samples[case, LOSS][1, look] == pytest.approx(loss, rel=1e-5)
+        trial = Trial(OUT, 2, 1.0)
+        assert found.samples[trial, LOSS][1, look] == pytest.approx(loss, rel=1e-5)
         wrong = np.argmax(np.asarray(one.test.features) @ w, 1) != np.asarray(one.test.targets)
-        assert found.samples[case, ERROR][1, look] == pytest.approx(100 * wrong.mean())
+        assert found.samples[trial, ERROR][1, look] == pytest.approx(100 * wrong.mean())
         near = np.mean(np.abs(w) >= 0.099)
-        assert found.samples[case, learning.AT_BOX][1, look] == pytest.approx(near)
+        assert found.samples[trial, learning.AT_BOX][1, look] == pytest.approx(near)
 
 
 def test_forgotten_settings_leave_every_number_of_the_program_and_the_plan(measured):
     found, _ = measured
-    case = Case(OUT, 2, 0.1)
+    trial = Trial(OUT, 2, 0.1)
     facts = public_facts(found.one.problem, found.one.shards, clip=math.inf)
-    own = learning.arm_of(TINY, case).plan(found.one.problem, facts)
-    plain = learning.planned(TINY, found.one, case)
+    own = learning.run_of(TINY, trial).plan(found.one.problem, facts)
+    plain = learning.planned(TINY, found.one, trial)
     pairs = zip(jax.tree.leaves(own.program), jax.tree.leaves(plain.program), strict=True)
     assert all(np.array_equal(a, b) for a, b in pairs)
     plain.ledger.same_as(own.ledger)
-    np.testing.assert_allclose(found.noise[case], noise_magnitude(own, "output"))
-    assert found.budget(case).total == pytest.approx(exact_epsilon(8, 0.1, 1e-6), rel=1e-9)
+    np.testing.assert_allclose(found.noise[trial], noise_magnitude(own, "output"))
+    assert found.budget(trial).total == pytest.approx(exact_epsilon(8, 0.1, 1e-6), rel=1e-9)
 
 
 def test_the_optimal_duals_are_no_longer_than_gamma_allows(measured):
     """The duals named in `rate_facts`, from gradients computed by hand at some point of the box."""
-    facts, data = measured[0].facts[Case(OUT, 2, 1.0)], measured[0].one.shards.stacked
+    facts, data = measured[0].facts[Trial(OUT, 2, 1.0)], measured[0].one.shards.stacked
     w = np.random.default_rng(0).uniform(-0.1, 0.1, (4, 3))
     x, y = np.asarray(data.features, np.float64), np.asarray(data.targets)
     share = np.exp(x @ w)
@@ -122,7 +116,7 @@ def test_scores_do_not_count_padding():
 
 @pytest.fixture(scope="module")
 def net():
-    return published.prepared("case14")
+    return power_flow.linearised("case14")
 
 
 def test_the_variances_are_those_of_table_1(net):
@@ -133,10 +127,10 @@ def test_the_variances_are_those_of_table_1(net):
             "OutG": log * (0.01 / each) ** 2, "OutL": 2 * (0.01 / each) ** 2,
         }  # fmt: skip
         for arm, value in want.items():
-            found = published.variance(arm, published.published_scale(arm, each))
+            found = power_flow.variance(arm, power_flow.published_scale(arm, each))
             assert found == pytest.approx(value, rel=1e-12)
     one = Published(GRID, net, {})
-    ratio = published.variance("ObjG", grid_figures.needed_scale(one, "ObjG", 1.0)) / want["ObjG"]
+    ratio = power_flow.variance("ObjG", power_figures.needed_scale(one, "ObjG", 1.0)) / want["ObjG"]
     assert ratio == pytest.approx(5)  # five flows and generators at one bus
 
 
@@ -163,23 +157,23 @@ def test_one_demand_moves_a_step_by_no_more_than_is_proved_and_by_more_than_publ
 
 
 def test_the_total_of_a_published_run_solves_the_gaussian_curve(net):
-    case = published.Case("ObjG", 2, 0.5)
+    trial = Trial("ObjG", 2, 0.5)
     mu = math.sqrt(2 * 7 * 5) * 0.5 / math.sqrt(2 * math.log(125))
 
     def excess(total):
         beyond = norm.cdf(mu / 2 - total / mu) - math.exp(total) * norm.cdf(-mu / 2 - total / mu)
         return beyond - 1e-2
 
-    assert net.total(case, 7) == pytest.approx(brentq(excess, 1e-3, 50), rel=1e-6)
-    laplace = net.total(published.Case("ObjL", 2, 0.5), 7)
+    assert net.total(trial, 7) == pytest.approx(brentq(excess, 1e-3, 50), rel=1e-6)
+    laplace = net.total(Trial("ObjL", 2, 0.5), 7)
     assert 0 < laplace <= 2 * 7 * 5 * 0.5  # never above the plain sum of |a|_1 epsilon
 
 
 def test_published_noise_has_the_size_that_it_should_and_none_without(net):
-    found = published.one_run(net, published.Case("OutL", 3, 0.5), 4, seed=0)
+    found = power_flow.published_run(net, Trial("OutL", 3, 0.5), 4, seed=0)
     width = sum(a.shape[1] for a in net.rows)
     assert found[:, 0].mean() == pytest.approx(3 * width * 0.01 / 0.5, rel=0.06)
-    quiet = published.one_run(net, published.Case("ObjG", 5, math.inf), 20, seed=0)
+    quiet = power_flow.published_run(net, Trial("ObjG", 5, math.inf), 20, seed=0)
     assert np.all(quiet[:, 0] == 0)
     assert quiet[-1, 1] < 0.2
     assert quiet[-1, 2] < 5e-3
@@ -187,13 +181,14 @@ def test_published_noise_has_the_size_that_it_should_and_none_without(net):
 
 def test_the_patient_attacker_reads_better_where_looks_are_not_averaged():
     small = dataclasses.replace(GRID, question_rounds=6, readings=6)
-    made = questions.prepared("case14")
+    made = power_flow.with_hessians("case14")
     found = [
-        questions.one_run(made, small, questions.LAST_RESIDUAL, 3.0, seed=seed) for seed in (0, 1)
+        power_flow.question_run(made, small, power_flow.LAST_RESIDUAL, 3.0, seed=seed)
+        for seed in (0, 1)
     ]
     patient, last = (
         np.mean([values[metric] for values, _ in found])
-        for metric in (questions.PATIENT, questions.ATTACK)
+        for metric in (power_flow.PATIENT, power_flow.ATTACK)
     )
     assert patient < 0.7 * last  # six looks: 1 / sqrt(6)
     noise = 0.01 * math.sqrt(6) / brentq(lambda mu: epsilon_of(1e-2, mu) - 3.0, 0.1, 5)
@@ -209,65 +204,71 @@ def made_up_learning(sign):
         agents=3, dimension=12, local_updates=1, slope=1.0, diameter=1.0, variance=0.1,
         per_update=1.0, rho_first=1.0, rho_last=1.0, gamma=1.0,
     )  # fmt: skip
-    for case in (case for group in learning.cases(TINY) for case in group):
-        value = shift[case.arm] - 5 * math.log10(min(case.per_update, 10)) - 0.1 * case.updates
+    for trial in (trial for group in learning.trials(TINY) for trial in group):
+        value = shift[trial.arm] - 5 * math.log10(min(trial.per_update, 10)) - 0.1 * trial.updates
         value = 10 + sign * value
         for metric in (LOSS, ERROR, learning.CLIPPED_LOSS, learning.AT_BOX):
             scale = 1000 if sign < 0 and metric == LOSS else 1
-            found.samples[case, metric] = scale * value * np.array([[1, 1, 0.99], [1, 1, 1.01]])
-        found.noise[case] = np.full(4, 10 - sign * shift[case.arm])
-        found.facts[case] = facts if sign > 0 else dataclasses.replace(facts, slope=1e-9)
+            found.samples[trial, metric] = (
+                scale * value * np.array([[1, 1, 0.9999], [1, 1, 1.0001]])
+            )
+        found.noise[trial] = np.full(4, 10 - sign * shift[trial.arm])
+        found.facts[trial] = facts if sign > 0 else dataclasses.replace(facts, slope=1e-9)
     if sign < 0:
-        flat = [group for group in learning.cases(TINY) if group[0].arm == OUT]
+        flat = [group for group in learning.trials(TINY) if group[0].arm == OUT]
         for k, group in enumerate(flat):
-            for case in group:
-                found.samples[case, ERROR] = 100.0 * (k + 1) + found.samples[case, ERROR] / 10
+            for trial in group:
+                found.samples[trial, ERROR] = 100.0 * (k + 1) + found.samples[trial, ERROR] / 10
     else:
-        for case in (case for group in learning.cases(TINY) for case in group):
-            found.facts[case] = dataclasses.replace(facts, slope=100.0)
+        for trial in (trial for group in learning.trials(TINY) for trial in group):
+            found.facts[trial] = dataclasses.replace(facts, slope=100.0)
     return found
 
 
 def made_up_grid(sign):
-    net = published.prepared("case14")
+    net = power_flow.linearised("case14")
     size = {"ObjL": 1.0, "ObjG": 2.0, "OutL": 3.0, "OutG": 4.0}
     noise = {"OutL": 1.0, "ObjL": 2.0, "OutG": 3.0, "ObjG": 4.0}
     samples = {}
-    for case in published.cases(GRID):
-        slack = -5 * math.log10(case.per_update)
+    for trial in power_flow.grid_trials(GRID):
+        slack = -5 * math.log10(trial.per_update)
         values = {
-            published.NOISE: noise[case.arm] + slack,
-            published.OBJECTIVE: size[case.arm] + slack,
-            published.APART: 5.0 - case.updates,
+            power_flow.NOISE: noise[trial.arm] + slack,
+            power_flow.OBJECTIVE: size[trial.arm] + slack,
+            power_flow.APART: 5.0 - trial.updates,
         }
         for metric, value in values.items():
             rows = 20 + sign * value
-            samples[case, metric] = np.outer([0.999, 1.001], np.full(GRID.rounds, rows))
+            samples[trial, metric] = np.outer([0.999, 1.001], np.full(GRID.rounds, rows))
     flows = Published(GRID, net, samples)
-    order = dict(zip(questions.ARMS, (1.0, 2.0, 4.0, 3.0, 5.0), strict=True))
+    order = dict(zip(power_flow.ASKED, (1.0, 2.0, 4.0, 3.0, 5.0), strict=True))
     answers = {}
     for arm, value in order.items():
         for total in GRID.totals:
-            for metric in (questions.NOISE, questions.OBJECTIVE, questions.APART):
+            for metric in (power_flow.NOISE, power_flow.OBJECTIVE, power_flow.APART):
                 answers[arm, total, metric] = (20 + sign * value) * np.array([0.99, 1.01])
-            answers[arm, total, questions.ATTACK] = np.full(2, 20 + 0.5 * sign)
-            answers[arm, total, questions.PATIENT] = np.full(2, 20.0)
-    return flows, Asked(GRID, answers, 0.1, 0.2, 1.0)
+            answers[arm, total, power_flow.ATTACK] = np.full(2, 20 + 0.5 * sign)
+            answers[arm, total, power_flow.PATIENT] = np.full(2, 20.0)
+    return flows, Answered(GRID, answers, 0.1, 0.2, 1.0)
 
 
 def test_every_claim_can_come_out_and_can_fail():
     """The same numbers, upside down, turn the verdicts around."""
-    for sign in (1, -1):
-        claims = learning_claims.orderings([made_up_learning(sign)])
-        assert {claim.comes_out for claim in claims} == {sign > 0}, [
-            (claim.claim, claim.verdict) for claim in claims
-        ]
+    for sign, expected in ((1, "comes out"), (-1, "does not come out")):
+        claims = learning_figures.orderings([made_up_learning(sign)])
+        (single,) = [claim for claim in claims if claim.once == len(claim.pairs)]
+        assert "depends less on rho" in single.claim
+        assert (single.pairs[0].holds, single.verdict) == (sign > 0, "undecided")
+        assert {claim.verdict for claim in claims if claim is not single} == {expected}
         flows, answers = made_up_grid(sign)
-        claims = grid_claims.orderings([flows], [answers])
+        claims = power_figures.orderings([flows], [answers])
         fixed = [claim for claim in claims if claim.part == "Table 1"]
-        assert [claim.comes_out for claim in fixed] == [True, False]  # from numbers, not from runs
+        assert [claim.verdict for claim in fixed] == [
+            "comes out",
+            "does not come out",
+        ]  # from numbers, not from runs
         assert [claim.unclear for claim in fixed] == [0, 0]  # computed: nothing to doubt
-        assert {c.comes_out for c in claims if c.part != "Table 1"} == {sign > 0}
+        assert {c.verdict for c in claims if c.part != "Table 1"} == {expected}
 
 
 @pytest.fixture(scope="module")
@@ -277,10 +278,10 @@ def command(tmp_path_factory):
     flows, answers = made_up_grid(1)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ryu2023, "QUICK", Scale("quick", (TINY,), (GRID,)))
-        patch.setattr(BUILD, "records", lambda run: tiny_records())
-        patch.setattr(BUILD, "learned", lambda *given: made_up_learning(1))
-        patch.setattr(BUILD, "published", lambda *given: flows)
-        patch.setattr(BUILD, "asked", lambda *given: answers)
+        patch.setattr(ryu2023, "records", lambda run: tiny_records())
+        patch.setattr(ryu2023, "learned", lambda *given: made_up_learning(1))
+        patch.setattr(ryu2023, "published", lambda *given: flows)
+        patch.setattr(ryu2023, "answered", lambda *given: answers)
         code = main(["reproduce", "ryu2023", "--quick", "--out", str(out), "--json"])
     return code, out
 
@@ -312,7 +313,7 @@ def test_missing_records_are_one_line_and_nothing_is_written(tmp_path, monkeypat
     def gone(name):
         raise DataError(f"{name} is not here; get it")
 
-    monkeypatch.setattr("tacit_papers.reproductions.ryu2023.records.load", gone)
+    monkeypatch.setattr("tacit_papers.reproductions.ryu2023.federated.load", gone)
     out = tmp_path / "report"
     for size in ("--quick", "--full"):
         assert main(["reproduce", "ryu2023", "--part", "fl", size, "--out", str(out)]) == 2

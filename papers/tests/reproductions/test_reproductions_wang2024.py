@@ -12,18 +12,44 @@ from tacit.network import complete, ring, uniform_walk
 from tacit.problems import ElasticNet, Logistic, Problem, WholeSpace, minimise, pack
 from tacit_papers.as_published import claimed_epsilon
 from tacit_papers.reproductions import Measured, Reproduction, page
-from tacit_papers.reproductions.wang2024 import QUICK, claims, scaling
-from tacit_papers.reproductions.wang2024.figures import figures, leak_figure
-from tacit_papers.reproductions.wang2024.leak import leaks
-from tacit_papers.reproductions.wang2024.measured import RECYCLED, Cell, Facts, Solved, totals
-from tacit_papers.reproductions.wang2024.methods import CENTRAL, METHODS, RECAL_HOP, STAR
-from tacit_papers.reproductions.wang2024.published import (
+from tacit_papers.reproductions.wang2024 import notes, settings_of
+from tacit_papers.reproductions.wang2024.arms import (
+    CENTRAL,
+    METHODS,
+    RECAL_HOP,
+    STAR,
+    Outcome,
+    Task,
+    error_of,
+    outcome,
+)
+from tacit_papers.reproductions.wang2024.as_printed import (
     PRINTED,
     RECAL_PRINTED,
     Printed,
     gradient_of,
+    leaks,
     noise,
     printed,
+)
+from tacit_papers.reproductions.wang2024.figures import (
+    figures,
+    leak_figure,
+    of_leaks,
+    of_scaling,
+    orderings,
+    spending_svg,
+)
+from tacit_papers.reproductions.wang2024.runs import (
+    COMPARED,
+    FEATURES,
+    GRAPHS,
+    RECYCLED,
+    Cell,
+    Cost,
+    Facts,
+    Solved,
+    cost,
 )
 from tacit_papers.reproductions.wang2024.settings import (
     AGENTS,
@@ -31,19 +57,17 @@ from tacit_papers.reproductions.wang2024.settings import (
     BUDGETS,
     EQUAL,
     NO_NOISE,
+    QUICK,
     Scale,
-    Setting,
+    our_budgets,
+    paper_budgets,
 )
-from tacit_papers.reproductions.wang2024.spending import spending_svg
 from tacit_papers.reproductions.wang2024.tables import (
     comparison_table,
     fair_tables,
     optima_table,
     scaling_tables,
 )
-from tacit_papers.reproductions.wang2024.tasks import Task, error_of
-from tacit_papers.reproductions.wang2024.text import notes, settings_of
-from tacit_papers.reproductions.wang2024.trial import Outcome, trial
 
 TINY = Scale(
     sets=("ijcnn1",), losses=("logistic",), records=160, hops=96, repetitions=2,
@@ -76,7 +100,7 @@ TASK = made_task()
 
 @pytest.fixture(scope="module")
 def recal():
-    return trial(TASK, TASK.problem, "RECAL", AT_TWELVE, TINY)
+    return outcome(TASK, TASK.problem, "RECAL", AT_TWELVE, TINY)
 
 
 def test_the_agent_asked_most_spends_the_budget_and_the_others_less(recal):
@@ -129,16 +153,16 @@ def test_links_of_the_published_form_give_the_record_away_and_the_sound_ones_do_
         assert all(value.mean < 1e-18 for value in one.errors)
     assert sound.budget.total == EQUAL
     assert min(value.mean for value in sound.errors) > 1e-3
-    verdicts = [o.comes_out for o in claims.of_leaks((exact, published, sound))]
-    assert verdicts == [False, True]
+    verdicts = [o.verdict for o in of_leaks((exact, published, sound))]
+    assert verdicts == ["does not come out", "comes out"]
 
 
 def test_messages_of_tables_one_to_three_are_counted_on_the_graph():
-    gossip = scaling.cost("gossip ADMM (IC-ADMM)", complete(4), 400)
+    gossip = cost("gossip ADMM (IC-ADMM)", complete(4), 400)
     assert gossip.messages == gossip.plf * 12
-    assert gossip.bytes == gossip.messages * 8 * scaling.FEATURES
+    assert gossip.bytes == gossip.messages * 8 * FEATURES
     assert gossip.gradients == gossip.plf * 4
-    given_up = scaling.cost("gossip ADMM (IC-ADMM)", complete(4), 3)
+    given_up = cost("gossip ADMM (IC-ADMM)", complete(4), 3)
     assert math.isnan(given_up.messages)
 
 
@@ -153,7 +177,7 @@ def fabricated(error):
 
 def fabricated_page(ahead):
     """A page on which RECAL has the least errors, or not."""
-    settings = (*map(Setting, BUDGETS), NO_NOISE, AT_TWELVE, *totals())
+    settings = (*paper_budgets(), NO_NOISE, AT_TWELVE, *our_budgets())
     outcomes = {
         (name, setting): fabricated(
             (0.1 if ahead else 0.3) / min(setting.total, 99) if name == "RECAL" else 0.01
@@ -164,22 +188,23 @@ def fabricated_page(ahead):
     }  # fmt: skip
     one = Printed(np.array([0.1, 1.0]), np.ones((1, 2)), np.zeros(1), (12,), 96, 0.1)
     cell = Cell(
-        Facts("ijcnn1", "logistic", 20, 1.0, 0.2, 9.0), outcomes, dict.fromkeys(METHODS, 0.0),
+        Facts("ijcnn1", "logistic", 20, 1.0, 0.2, 9.0, np.ones(3)), outcomes,
+        dict.fromkeys(METHODS, 0.0),
         {(name, total): one for name in PRINTED for total in (EQUAL, BUDGETS[-1])},
     )  # fmt: skip
     costs = {
-        (kind, name, agents): scaling.Cost(*[float(agents**power)] * 5)
-        for kind in scaling.GRAPHS
-        for power, name in enumerate(scaling.COMPARED, start=1)
+        (kind, name, agents): Cost(*[float(agents**power)] * 5)
+        for kind in GRAPHS
+        for power, name in enumerate(COMPARED, start=1)
         for agents in TINY.sizes
     }
     solved = {RECYCLED: Solved(2, 4, Measured(0.1, 0.0, 1), Measured(9.0, 0.0, 1), 1.0)}
     return Reproduction(
-        "wang2024", "A title", ("p",), settings_of(TINY), (0, 1),
+        "wang2024", "A title", "a run on made-up numbers", ("p",), settings_of(TINY), (0, 1),
         figures([cell], TINY.losses),
         (*fair_tables([cell], solved, TINY), comparison_table([cell], "logistic"),
          optima_table([cell]), *scaling_tables(costs, TINY)),
-        (*claims.orderings([cell], TINY.losses), *claims.of_scaling(costs, TINY)), notes(TINY), 1.0,
+        (*orderings([cell], TINY.losses), *of_scaling(costs, TINY)), notes(TINY), 1.0,
     )  # fmt: skip
 
 
@@ -187,9 +212,10 @@ def test_orderings_follow_the_measured_means_and_the_page_stands_alone():
     sound = "relative error at equal totals, sound forms: RECAL is below every other"
     for ahead in (True, False):
         made = fabricated_page(ahead)
-        by_claim = {(o.part, o.claim): o.comes_out for o in made.orderings}
-        assert by_claim["Figure 6", sound] == ahead
-        assert by_claim["Table II", "RECAL sends fewer messages than any other"]
+        by_claim = {(o.part, o.claim): o.verdict for o in made.orderings}
+        assert by_claim["Figure 6", sound] == ("comes out" if ahead else "does not come out")
+        # one walk each: measured once
+        assert by_claim["Table II", "RECAL sends fewer messages than any other"] == "undecided"
     written = page(made)
     assert "http" not in written.replace("http://www.w3.org", "")
     assert "DP-RECAL as published, claims epsilon 12; no privacy" in written

@@ -15,7 +15,7 @@ from tacit.algorithms.general_consensus import GeneralConsensus, lifts
 from tacit.algorithms.gossip import EXTRA, NIDS, DIGing
 from tacit.algorithms.gossip_admm import GossipADMM, LinearisedGossipADMM, RecycledADMM
 from tacit.algorithms.linearised_admm import LinearisedADMM, LocalMessage, LocalPublic
-from tacit.algorithms.local_settings import PublicSettings, PublishedSettings, Settings
+from tacit.algorithms.local_settings import PublicSettings, Settings
 from tacit.algorithms.methods import (
     METHODS,
     Composition,
@@ -29,13 +29,6 @@ from tacit.algorithms.methods import (
 from tacit.algorithms.noisy_gradient import NoisyGradient
 from tacit.algorithms.one_question import OneQuestion
 from tacit.algorithms.options import Option, Setting, Value
-from tacit.algorithms.rate_bounds import (
-    RateFacts,
-    nonsmooth_bound,
-    running_average,
-    smooth_bound,
-    strongly_convex_bound,
-)
 from tacit.algorithms.recal import RECAL
 from tacit.algorithms.rwadmm import RWADMM
 from tacit.algorithms.sadmm import SADMM, RenyiADMM
@@ -77,8 +70,6 @@ __all__ = [
     "OneQuestion",
     "Option",
     "PublicSettings",
-    "PublishedSettings",
-    "RateFacts",
     "RateWarning",
     "RecycledADMM",
     "RelayAlgorithm",
@@ -96,14 +87,10 @@ __all__ = [
     "everything_shared",
     "lifts",
     "method_named",
-    "nonsmooth_bound",
     "rounds_by_default",
-    "running_average",
     "settled",
     "shared_coordinates",
-    "smooth_bound",
     "steady_rho",
-    "strongly_convex_bound",
     "those_with",
     "variance_reduction",
 ]

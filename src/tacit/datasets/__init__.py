@@ -1,7 +1,8 @@
 """Data room: published data sets, verified against pinned digests, scaled by public constants."""
 
+from tacit.datasets.cifar import CAT, DOG
 from tacit.datasets.dataset import Dataset, Split, split
 from tacit.datasets.facts import FACTS, PublicFacts
 from tacit.datasets.registry import load, names
 
-__all__ = ["FACTS", "Dataset", "PublicFacts", "Split", "load", "names", "split"]
+__all__ = ["CAT", "DOG", "FACTS", "Dataset", "PublicFacts", "Split", "load", "names", "split"]

@@ -1,6 +1,6 @@
 """The engine: from public facts to a plan, and from a plan behind doors to a run."""
 
-from tacit.engine.door import Door, Live, Private, Record, Replay, Rival
+from tacit.engine.door import Door, Live, Private, Record, Recorded, Replay, Rival
 from tacit.engine.plan import Plan, plan
 from tacit.engine.program import Program, stack
 from tacit.engine.run import Run, Runtime, behind_the_door, fresh_key, run
@@ -17,6 +17,7 @@ __all__ = [
     "Private",
     "Program",
     "Record",
+    "Recorded",
     "Replay",
     "Rival",
     "Run",

@@ -14,6 +14,8 @@ from tacit.power.case import Case, parse_case, read_case
 from tacit.power.cases import BUNDLED, bundled_case, chosen_case
 from tacit.power.central import Optimum, central
 from tacit.power.flow import Flow, solve_privately
+from tacit.power.inference import infer_demand
+from tacit.power.layout import layout
 from tacit.power.network import Network, network
 from tacit.power.parts import Part, parts
 from tacit.power.relaxation import Relaxation, relax
@@ -48,6 +50,8 @@ __all__ = [
     "chosen_zones",
     "grid",
     "grown_zones",
+    "infer_demand",
+    "layout",
     "network",
     "parse_case",
     "parse_zones",

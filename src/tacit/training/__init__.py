@@ -10,7 +10,7 @@ from tacit.training.material import (
 )
 from tacit.training.metrics import Metrics
 from tacit.training.release import released
-from tacit.training.training import Training, train, warnings_of
+from tacit.training.training import Training, train, train_on, warnings_of
 
 __all__ = [
     "DEFAULT_AGENTS",
@@ -23,5 +23,6 @@ __all__ = [
     "proposal_for",
     "released",
     "train",
+    "train_on",
     "warnings_of",
 ]

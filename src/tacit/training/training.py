@@ -15,9 +15,15 @@ from tacit.algorithms import METHODS, Method
 from tacit.datasets import Dataset
 from tacit.engine import Plan, run
 from tacit.privacy import Certificate, delta_warning
-from tacit.proposal import Proposal, graph_conditions, graph_warning
+from tacit.proposal import (
+    Proposal,
+    Request,
+    StructureWanted,
+    graph_conditions,
+    graph_warning,
+)
 from tacit.tables import Table
-from tacit.training.material import Material, check_material
+from tacit.training.material import Material, check_material, divided, proposal_for
 from tacit.training.metrics import Metrics, curves_on_test, measure, optimum
 from tacit.typing import HostArray
 
@@ -112,6 +118,28 @@ def train(
         seconds=seconds,
         warnings=warnings_of(proposal),
     )
+
+
+def train_on(
+    dataset: Dataset | Table,
+    request: Request,
+    *,
+    agents: int | None = None,
+    reference: bool = False,
+    seed: int | None = None,
+) -> Training:
+    """Return the training that a request asks for, on a data set or a table.
+
+    Parameters
+    ----------
+    agents
+        Among how many the records are dealt; None for 10, and for records that have owners.
+    reference, seed
+        As for `train`.
+    """
+    material = divided(dataset, agents, split_seed=request.split_seed)
+    proposal = proposal_for(material, request, StructureWanted())
+    return train(material, proposal, reference=reference, seed=seed, methods=request.methods)
 
 
 def warnings_of(proposal: Proposal) -> tuple[str, ...]:

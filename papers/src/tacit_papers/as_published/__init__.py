@@ -1,13 +1,14 @@
-"""Methods exactly as their papers print them, with what their links give away.
+"""Methods, schedules and bounds exactly as their papers print them.
 
-They release functions of un-noised state, so nothing here is private: no plan, no certificate and
-no command that trains reaches them. They serve to check published claims.
+The methods release functions of un-noised state, so nothing here is private: no plan, no
+certificate and no command that trains reaches them. They serve to check published claims, and so
+do the schedules and the bounds.
 """
 
 from tacit_papers.as_published.dp_recal import (
     AgentState,
     Links,
-    Setting,
+    NoisedStep,
     Variant,
     agent_step,
     claimed_epsilon,
@@ -15,20 +16,31 @@ from tacit_papers.as_published.dp_recal import (
     dp_recal,
 )
 from tacit_papers.as_published.exact_recovery import Recovered, recover, unprox_elastic, unprox_none
+from tacit_papers.as_published.local_schedules import Form, PublishedSettings
 from tacit_papers.as_published.noisy_gossip import (
     GossipLinks,
     GossipMethod,
     message_change,
     noisy_gossip,
 )
+from tacit_papers.as_published.rate_bounds import (
+    RateFacts,
+    nonsmooth_bound,
+    running_average,
+    smooth_bound,
+    strongly_convex_bound,
+)
 
 __all__ = [
     "AgentState",
+    "Form",
     "GossipLinks",
     "GossipMethod",
     "Links",
+    "NoisedStep",
+    "PublishedSettings",
+    "RateFacts",
     "Recovered",
-    "Setting",
     "Variant",
     "agent_step",
     "claimed_epsilon",
@@ -36,7 +48,11 @@ __all__ = [
     "dp_recal",
     "message_change",
     "noisy_gossip",
+    "nonsmooth_bound",
     "recover",
+    "running_average",
+    "smooth_bound",
+    "strongly_convex_bound",
     "unprox_elastic",
     "unprox_none",
 ]

@@ -20,7 +20,7 @@ Prox: TypeAlias = Callable[[HostArray], HostArray]
 
 
 @dataclass(frozen=True)
-class Setting:
+class NoisedStep:
     """The public settings of a run.
 
     Attributes
@@ -69,7 +69,7 @@ class Links:
 
 
 def dp_recal(  # noqa: PLR0913 - what Algorithm 1 takes
-    gradient: GradientOf, prox: Prox, walk: Walk, dimension: int, setting: Setting, *,
+    gradient: GradientOf, prox: Prox, walk: Walk, dimension: int, setting: NoisedStep, *,
     variant: Variant, seed: int, start: float = 0.0,
 ) -> Links:  # fmt: skip
     """Return what DP-RECAL puts on the links along `walk`; duals start at 0.
@@ -139,7 +139,9 @@ def coupling(agents: int) -> float:
     return 1 / (2 * (agents + 1))
 
 
-def claimed_epsilon(setting: Setting, bound: float, agents: int, plf: int, delta: float) -> float:
+def claimed_epsilon(
+    setting: NoisedStep, bound: float, agents: int, plf: int, delta: float
+) -> float:
     """Return the epsilon of Theorem 4: rho + 2 sqrt(rho ln(1/delta)), rho the total zCDP.
 
     rho = rho_1 (R^plf - 1) / (R - 1), rho_1 = 8 alpha^2 beta^2 c^2 / sigma_1^2, c = `bound`.

@@ -10,7 +10,7 @@ from jaxtyping import Float
 
 from tacit.network import Mixing
 from tacit.typing import HostArray
-from tacit_papers.as_published.dp_recal import GradientOf, Prox, Setting
+from tacit_papers.as_published.dp_recal import GradientOf, NoisedStep, Prox
 
 GossipMethod = Literal["extra", "nids"]
 
@@ -34,7 +34,7 @@ class GossipLinks:
 
 def noisy_gossip(  # noqa: PLR0913 - what the methods take
     gradient: GradientOf, prox: Prox, mixing: Mixing, start: Float[HostArray, " D"],
-    setting: Setting, *, method: GossipMethod, rounds: int, seed: int,
+    setting: NoisedStep, *, method: GossipMethod, rounds: int, seed: int,
 ) -> GossipLinks:  # fmt: skip
     """Return what PG-EXTRA or NIDS puts on the links if every message is noised as it leaves.
 

@@ -13,10 +13,7 @@ from jaxtyping import Float
 
 from tacit.algorithms import SADMM
 from tacit.datasets import load
-from tacit.engine import behind_the_door, sweep
-from tacit.engine.door import Live
-from tacit.engine.plan import Plan, plan
-from tacit.engine.program import stack
+from tacit.engine import Live, Plan, behind_the_door, plan, stack, sweep
 from tacit.oracles import Gradient
 from tacit.privacy import Adjacency, Messages, ReplaceOne, Terms
 from tacit.problems import (

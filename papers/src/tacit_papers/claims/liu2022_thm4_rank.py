@@ -9,8 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tacit.algorithms import VRADMM, RateWarning, variance_reduction
-from tacit.engine import run
-from tacit.engine.plan import plan
+from tacit.engine import plan, run
 from tacit.privacy import Adjacency, Messages, ReplaceOne, Terms
 from tacit.problems import (
     Logistic,

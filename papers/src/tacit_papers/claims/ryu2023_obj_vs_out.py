@@ -6,15 +6,10 @@ import math
 from typing import NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
-from tacit.algorithms import LinearisedADMM, PublicSettings, PublishedSettings, Settings
-from tacit.algorithms.linearised_admm import Arm
-from tacit.engine import sweep
-from tacit.engine.door import Live, Private
-from tacit.engine.plan import Plan, plan
-from tacit.engine.program import stack
+from tacit.algorithms import LinearisedADMM, PublicSettings, Settings
+from tacit.engine import Live, Plan, behind_the_door, plan, stack, sweep
 from tacit.oracles import Gradient, Oracle, ProjectedStep
 from tacit.privacy import Adjacency, Messages, ReplaceOne, Terms
 from tacit.problems import (
@@ -28,10 +23,11 @@ from tacit.problems import (
     public_facts,
 )
 from tacit.typing import Array, HostArray
+from tacit_papers.as_published import Form, PublishedSettings
 from tacit_papers.claims.claim import Claim, Finding, Verdict
 from tacit_papers.claims.huang2019_thm2 import exact_epsilon
 
-ARMS: tuple[Arm, ...] = ("objective", "output", "projected-output")
+FORMS: tuple[Form, ...] = ("objective", "output", "projected-output")
 SCHEDULES: tuple[Settings, ...] = (
     PublishedSettings(0.005, 0.05, 2_000, 1.0, "nonsmooth", averaged=False),  # (E.1), FEMNIST
     PublicSettings(),
@@ -43,7 +39,7 @@ ROUNDS, UPDATES, RUNS, DELTA = 20, 5, 100, 1e-6
 CLEAR = 3.0  # standard errors
 
 
-class Case(NamedTuple):
+class Condition(NamedTuple):
     """A schedule, a box and the epsilon of one update."""
 
     schedule: int
@@ -52,7 +48,7 @@ class Case(NamedTuple):
 
 
 class Result(NamedTuple):
-    """Mean gaps of the three arms, and by how many standard errors the first beats the others."""
+    """Mean gaps of the three forms, and by how many standard errors the first beats the others."""
 
     gaps: tuple[float, ...]
     lead: float
@@ -60,18 +56,18 @@ class Result(NamedTuple):
 
 
 def decide() -> Finding:
-    """Return the finding: gaps of the three arms at equal gradient noise, case by case."""
-    results: dict[Case, Result] = {}
+    """Return the finding: gaps of the three forms at equal gradient noise, case by condition."""
+    results: dict[Condition, Result] = {}
     for schedule in range(len(SCHEDULES)):
         for box in BOXES:
             results |= _results(schedule, box)
-    bound = [result for case, result in results.items() if case.box == BOXES[0]]
+    bound = [result for condition, result in results.items() if condition.box == BOXES[0]]
     leads = [result.lead for result in bound]
     verdict: Verdict = "holds" if min(leads) > CLEAR else "holds with conditions"
     if max(leads) <= CLEAR:
         verdict = "does not hold"
-    rows = tuple(_row(case, result) for case, result in results.items())
-    free = [result for case, result in results.items() if case.box == BOXES[1]]
+    rows = tuple(_row(condition, result) for condition, result in results.items())
+    free = [result for condition, result in results.items() if condition.box == BOXES[1]]
     return Finding(verdict, _summary(bound, free), _COLUMNS, rows)
 
 
@@ -81,9 +77,16 @@ _COLUMNS = (
 )  # fmt: skip
 
 
-def _row(case: Case, result: Result) -> tuple[float, ...]:
-    total = exact_epsilon(ROUNDS * UPDATES, case.epsilon, DELTA)
-    return float(case.schedule), case.box, case.epsilon, total, *result.gaps, *result[1:]
+def _row(condition: Condition, result: Result) -> tuple[float, ...]:
+    total = exact_epsilon(ROUNDS * UPDATES, condition.epsilon, DELTA)
+    return (
+        float(condition.schedule),
+        condition.box,
+        condition.epsilon,
+        total,
+        *result.gaps,
+        *result[1:],
+    )
 
 
 def _summary(bound: list[Result], free: list[Result]) -> str:
@@ -102,13 +105,13 @@ def _summary(bound: list[Result], free: list[Result]) -> str:
     )
 
 
-def _results(schedule: int, box: float) -> dict[Case, Result]:
+def _results(schedule: int, box: float) -> dict[Condition, Result]:
     shards, problem = instance(box)
     best = minimise(problem, shards, tol=1e-8).value
-    gaps = [objectives(problem, shards, arm, SCHEDULES[schedule]) - best for arm in ARMS]
+    gaps = [objectives(problem, shards, form, SCHEDULES[schedule]) - best for form in FORMS]
     leads = [_lead(other - gaps[0]) for other in gaps[1:]]
     return {
-        Case(schedule, box, epsilon): Result(
+        Condition(schedule, box, epsilon): Result(
             tuple(float(np.mean(gap[index])) for gap in gaps), *(float(z[index]) for z in leads)
         )
         for index, epsilon in enumerate(PER_UPDATE)
@@ -132,14 +135,15 @@ def instance(box: float) -> tuple[Shards, Problem]:
     return shards, Problem(Logistic(), NoRegulariser(), Box(-box, box))
 
 
-def objectives(problem: Problem, shards: Shards, arm: Arm, settings: Settings) -> HostArray:
+def objectives(problem: Problem, shards: Shards, form: Form, settings: Settings) -> HostArray:
     """Return the objective of the projected release, `(budgets, RUNS)`; the noise is paired."""
-    algorithm = LinearisedADMM(problem, UPDATES, arm, settings)
-    programs = [_planned(algorithm, shards, epsilon).program for epsilon in PER_UPDATE]
+    algorithm = LinearisedADMM(problem, UPDATES, form, settings)
+    plans = [_planned(algorithm, shards, epsilon) for epsilon in PER_UPDATE]
+    programs = [made.program for made in plans]
     law, oracles = programs[0].mechanism, programs[0].oracles
     keys = jax.random.split(jax.random.key(0), RUNS)
     doors = jax.vmap(lambda key: Live(oracles, law, key))(keys)
-    private = Private(shards.stacked, jnp.asarray(shards.counts, jnp.float64))
+    private = behind_the_door(plans[0], shards)
     models, _ = sweep(stack(programs), doors, private, keep=frozenset())
     return np.asarray(_objectives(problem, shards, models))
 

@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 
 from tacit.typing import HostArray
-from tacit_papers.as_published import Setting, dp_recal
+from tacit_papers.as_published import NoisedStep, dp_recal
 from tacit_papers.claims.claim import Claim, Finding
 from tacit_papers.claims.wang2024_setting import AGENTS, FEATURES, Ring, small_ring, soft
 
@@ -33,7 +33,7 @@ def largest_slope(subject: Ring) -> float:
 
 def final_norms(subject: Ring, scale: float) -> tuple[float, float]:
     """Return the norms of the last model with that constant noise: with the weights, without."""
-    setting = Setting(ALPHA, scale, DECAY)
+    setting = NoisedStep(ALPHA, scale, DECAY)
     weight = AGENTS * WEIGHT
     proxes = (partial(soft, weight, weight), lambda v: v)
     first, second = (

@@ -9,7 +9,7 @@ import numpy as np
 
 from tacit.typing import HostArray
 from tacit_papers.as_published import (
-    Setting,
+    NoisedStep,
     Variant,
     claimed_epsilon,
     dp_recal,
@@ -53,7 +53,7 @@ def decide() -> Finding:
 
 
 def _row(smooth: Ring, sparse: Ring, scale: float, variant: Variant) -> tuple[float, ...]:
-    setting = Setting(ALPHA, scale, DECAY)
+    setting = NoisedStep(ALPHA, scale, DECAY)
     plf = smooth.walk.privacy_leakage_frequency
     recovered, error = attack_smooth(smooth, setting, variant)
     return (
@@ -67,7 +67,7 @@ def _row(smooth: Ring, sparse: Ring, scale: float, variant: Variant) -> tuple[fl
     )
 
 
-def attack_smooth(subject: Ring, setting: Setting, variant: Variant) -> tuple[int, float]:
+def attack_smooth(subject: Ring, setting: NoisedStep, variant: Variant) -> tuple[int, float]:
     """Return how many agents' gradients are recovered to `EXACT`, and the worst relative error."""
     walk = subject.walk
     links = dp_recal(
@@ -81,7 +81,7 @@ def attack_smooth(subject: Ring, setting: Setting, variant: Variant) -> tuple[in
     return sum(error <= EXACT for error in errors), max(errors)
 
 
-def attack_sparse(subject: Ring, setting: Setting, variant: Variant) -> float:
+def attack_sparse(subject: Ring, setting: NoisedStep, variant: Variant) -> float:
     """Return the worst relative error of recovered differences, where the links determine them."""
     walk = subject.walk
     ridge, lasso = AGENTS * RIDGE, AGENTS * LASSO

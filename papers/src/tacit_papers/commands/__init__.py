@@ -1,6 +1,6 @@
 """What this package adds to the command line of tacit."""
 
-from tacit.cli.commands import Command
+from tacit.cli import Command
 
 COMMANDS = (
     Command("attack", "Show what is read off the links of a published method, and of a sound one.",

@@ -7,10 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tacit.cli.interrupt import interruptible
-from tacit.cli.output import emit, one_of, table
-from tacit.cli.paths import path
-from tacit.cli.train import check_seed
+from tacit.cli import emit, interruptible, one_of, path, table
 
 if TYPE_CHECKING:
     from tacit_papers.reproductions.gallery import Block, Gallery
@@ -23,7 +20,9 @@ def attack(
     quick: Annotated[
         bool, typer.Option("--quick", help="Fewer pictures and shorter searches.")
     ] = False,
-    seed: Annotated[int, typer.Option(help="Of pictures, noise and searches.")] = 0,
+    seed: Annotated[
+        int, typer.Option(help="Of pictures, noise and searches.", min=0, max=2**63 - 1)
+    ] = 0,
     out: Annotated[
         Path | None, typer.Option(parser=path, metavar="DIR", help="A new folder for the pictures.")
     ] = None,
@@ -54,10 +53,9 @@ def _made(data: str, *, quick: bool, seed: int, out: Path | None, force: bool) -
     from tacit.datasets import load  # noqa: PLC0415 - start-up
     from tacit.report import check_out  # noqa: PLC0415 - start-up
     from tacit_papers.reproductions.gallery import write_gallery  # noqa: PLC0415 - start-up
-    from tacit_papers.reproductions.wang2024.images import images  # noqa: PLC0415 - start-up
+    from tacit_papers.reproductions.wang2024.pictures import images  # noqa: PLC0415 - start-up
 
     one_of("DATA", data, _DATA)
-    check_seed("seed", seed)
     if out is not None:
         check_out(out, force=force)
     made = images(load(data), seed=seed, quick=quick)

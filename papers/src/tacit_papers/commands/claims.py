@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tacit.cli.output import emit, table
+from tacit.cli import emit, table
 
 if TYPE_CHECKING:
     from tacit_papers.claims import Claim, Finding

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tacit.cli.interrupt import interruptible
-from tacit.cli.output import emit, one_of
+from tacit.cli import emit, interruptible, one_of
 
 if TYPE_CHECKING:
     from tacit_papers.reproductions import Reproduction
@@ -67,9 +66,9 @@ def _made(paper: str, asked: dict[str, Any], *, out: Path | None, force: bool) -
 
 
 def _sentences(made: Reproduction) -> str:
-    from tacit_papers.reproductions import STAMP  # noqa: PLC0415 - start-up
+    from tacit_papers.reproductions import RULE, STAMP  # noqa: PLC0415 - start-up
 
-    lines = [f"{made.title}, run again", STAMP, ""]
+    lines = [made.headline, STAMP, "", made.outcome, RULE, ""]
     for heading, whose in (("The paper's orderings", "paper"), ("Ours, beside them", "ours")):
         lines += [heading]
         for ordering in made.claims(whose=whose):

@@ -12,15 +12,22 @@ import jax.numpy as jnp
 import numpy as np
 
 from tacit.algorithms import Algorithm
-from tacit.engine import behind_the_door, simulate
-from tacit.engine.door import Live, Record
-from tacit.engine.plan import Plan, plan
-from tacit.engine.program import Program, stack
-from tacit.engine.transcript import Trace, observed_ledger
+from tacit.engine import (
+    Live,
+    Plan,
+    Program,
+    Record,
+    Trace,
+    behind_the_door,
+    observed_ledger,
+    plan,
+    simulate,
+    stack,
+)
 from tacit.oracles import Oracle
 from tacit.privacy import Terms
-from tacit.problems import Problem, Shards, public_facts
-from tacit.typing import Array, Key
+from tacit.problems import Problem, Shard, Shards, pack, public_facts
+from tacit.typing import Array, HostArray, Key
 
 
 @dataclass(frozen=True)
@@ -56,6 +63,18 @@ class Arm:
             rounds=self.rounds,
             precision="float32",
         )
+
+
+def packed(
+    features: HostArray, targets: HostArray, owners: Sequence[HostArray], *, norm: float = 1.0
+) -> Shards:
+    """Return records dealt out to their owners, in single precision; longer ones are shortened."""
+    return pack(features, targets, owners, record_norm=norm, precision="float32", enforce="clip")
+
+
+def packed_test(features: HostArray, targets: HostArray, *, norm: float = 1.0) -> Shard:
+    """Return test records as one shard, bounded as those that are trained on."""
+    return packed(features, targets, [np.arange(len(targets))], norm=norm).shard(0)
 
 
 def swept(

@@ -9,13 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure as Drawing
-from matplotlib.ticker import (
-    FuncFormatter,
-    LogLocator,
-    MaxNLocator,
-    NullFormatter,
-    NullLocator,
-)
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
 from tacit.report import STYLE, inline_svg
 from tacit.typing import HostArray
@@ -109,8 +103,9 @@ def _label_decades(axes: Axes) -> None:
 def _line(axes: Axes, curve: Curve, look: int) -> None:
     x, y = np.array(curve.x), np.array([value.mean for value in curve.y])
     spread = np.array([value.spread for value in curve.y])
-    colour = _COLOURS[look % len(_COLOURS)]
-    style = "--" if curve.reference else "-"
+    free = curve.at(0).total == 0  # what asks no record looks the same in every figure
+    colour = "#1d232b" if free else _COLOURS[look % len(_COLOURS)]
+    style = ":" if free else "--" if curve.reference else "-"
     if len(x) > _MANY:
         axes.plot(x, y, style, color=colour, label=curve.legend)
         axes.fill_between(x, y - spread, y + spread, color=colour, alpha=0.15, linewidth=0)

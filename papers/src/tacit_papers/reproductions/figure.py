@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from tacit.errors import InputError
+from tacit.privacy import Adjacency, ReplaceOne, Terms, observer_named
 from tacit.typing import HostArray
 
 
 @dataclass(frozen=True)
 class Budget:
-    """What was spent on one run.
+    """What one run may spend in all, or has spent.
 
     Attributes
     ----------
     total, delta
-        Of the whole run, all rounds together; infinite for a run without noise.
+        Of the whole run, all rounds together; infinite for a run without noise, 0 for what asks
+        no record.
     observer
         Who is watching: "messages" or "sum".
     per_round
@@ -28,8 +31,14 @@ class Budget:
 
     total: float
     delta: float
-    observer: str
+    observer: str = "messages"
     per_round: float | None = None
+
+    @property
+    def terms(self) -> Terms:
+        """The terms of a plan: one record of one agent is replaced by any other."""
+        adjacency = Adjacency(ReplaceOne(), "record")
+        return Terms(self.total, self.delta, adjacency, observer_named(self.observer))
 
     def __str__(self) -> str:
         """Return the budget as text, the total first.
@@ -41,6 +50,8 @@ class Budget:
         """
         if math.isinf(self.total):
             return "no privacy"
+        if self.total == 0:
+            return "asks no record"
         each = "" if self.per_round is None else f" ({self.per_round:.3g} a round)"
         return f"total epsilon {self.total:.3g}{each}, delta {self.delta:g}, {self.observer}"
 
@@ -66,6 +77,11 @@ class Measured:
         """Return the mean and the sample standard deviation (0 for one value) of a vector."""
         spread = float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
         return Measured(float(np.mean(values)), spread, len(values))
+
+    @staticmethod
+    def columns(samples: HostArray) -> tuple[Measured, ...]:
+        """Return the mean and spread of every column of `samples`, `(repetitions, places)`."""
+        return tuple(Measured.of(column) for column in samples.T)
 
     @staticmethod
     def computed(value: float) -> Measured:
@@ -121,6 +137,44 @@ class Curve:
     def at(self, place: int) -> Budget:
         """Return the budget of one point."""
         return self.budgets[place if len(self.budgets) > 1 else 0]
+
+
+def level(name: str, value: Measured, x: Sequence[float], budget: Budget) -> Curve:
+    """Return a horizontal line over the range of `x`, to compare with."""
+    return Curve(name, (budget,), (min(x), max(x)), (value, value), reference=True)
+
+
+def commonest_label(
+    targets: HostArray, x: Sequence[float], *, delta: float, percent: bool = True
+) -> Curve:
+    """Return the error of always giving the commonest label of a public test set, as a line.
+
+    Parameters
+    ----------
+    targets
+        The labels of the test records, `(N,)`.
+    percent
+        Whether errors are drawn in per cent; else as shares.
+    """
+    _, counts = np.unique(np.asarray(targets), return_counts=True)
+    wrong = (100 if percent else 1) * (1 - float(np.max(counts)) / float(np.sum(counts)))
+    return level("always the commonest label", Measured.computed(wrong), x, Budget(0.0, delta))
+
+
+def ticks(values: Iterable[float]) -> tuple[tuple[float, str], ...]:
+    """Return the ticks of an axis that is labelled where something was measured."""
+    return tuple((value, f"{value:g}") for value in values)
+
+
+def listed(values: Iterable[float]) -> str:
+    """Return numbers as text.
+
+    Examples
+    --------
+    >>> listed((0.1, 1.0))
+    '0.1, 1'
+    """
+    return ", ".join(f"{value:g}" for value in values)
 
 
 @dataclass(frozen=True)

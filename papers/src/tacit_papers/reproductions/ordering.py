@@ -6,10 +6,18 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from tacit.errors import InputError
 from tacit_papers.reproductions.figure import Measured
+
+Verdict = Literal["comes out", "does not come out", "undecided"]
+VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
+RULE = (
+    "An ordering comes out if every comparison is in the stated order. It is undecided if no "
+    "comparison is clear: each is a tie (the means differ by at most the sum of their standard "
+    "errors) or was measured once."
+)
 
 
 @dataclass(frozen=True)
@@ -80,11 +88,6 @@ class Ordering:
             raise InputError(f"nothing was measured for the claim {self.claim!r}; give it pairs")
 
     @property
-    def comes_out(self) -> bool:
-        """Whether every pair is in the claimed order."""
-        return all(pair.holds for pair in self.pairs)
-
-    @property
     def kept(self) -> int:
         """How many pairs are in the claimed order."""
         return sum(pair.holds for pair in self.pairs)
@@ -100,9 +103,11 @@ class Ordering:
         return sum(pair.once for pair in self.pairs)
 
     @property
-    def verdict(self) -> str:
-        """In words: "comes out" or "does not come out"."""
-        return "comes out" if self.comes_out else "does not come out"
+    def verdict(self) -> Verdict:
+        """What the measured numbers say of the claim, by `RULE`."""
+        if not any(pair.clear for pair in self.pairs):
+            return "undecided"
+        return "comes out" if all(pair.holds for pair in self.pairs) else "does not come out"
 
     @property
     def count(self) -> str:

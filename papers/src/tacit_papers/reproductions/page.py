@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from html import escape
+from pathlib import Path
 
 import tacit
-from tacit.report import document, list_of, section, table_of
+from tacit.report import document, json_text, list_of, section, table_of, write_folder
 from tacit_papers.reproductions.draw import figure_svg
 from tacit_papers.reproductions.figure import Curve, Figure, Table
-from tacit_papers.reproductions.ordering import Ordering
-from tacit_papers.reproductions.reproduction import STAMP, Picture, Reproduction
+from tacit_papers.reproductions.ordering import RULE, Ordering
+from tacit_papers.reproductions.reproduction import STAMP, Picture, Reproduction, plain
 
 _ORACLE = (
     "Losses and errors are oracle metrics: computed from the records without noise, outside every "
@@ -19,17 +20,17 @@ _ORACLE = (
 
 def page(made: Reproduction) -> str:
     """Return the page as HTML; it loads nothing from elsewhere."""
-    title = f"{made.title}, run again"
     return document(
-        title,
+        made.headline,
         [
-            f"<h1>{escape(title)}</h1>",
+            f"<h1>{escape(made.headline)}</h1>",
             _paragraphs(made.problem, first="lead"),
             f'<p class="stamp">{escape(STAMP)}</p>',
             _outcome(made),
             *(_figure(made, figure) for figure in made.figures),
             *(_picture(picture) for picture in made.pictures),
             *(_table(made, table) for table in made.tables),
+            _orderings(made),
             section("Notes", list_of((*made.notes, _ORACLE))),
             section("Settings", table_of(made.settings)),
             _footer(made),
@@ -43,14 +44,15 @@ def _paragraphs(texts: tuple[str, ...], *, first: str) -> str:
 
 
 def _outcome(made: Reproduction) -> str:
-    theirs = made.claims()
-    kept = sum(ordering.comes_out for ordering in theirs)
-    text = f"{kept} of the {len(theirs)} orderings that the paper states come out here."
-    ours = made.claims(whose="ours")
+    text = f'<p class="figures">{escape(made.outcome)}</p><p class="small">{escape(RULE)}</p>'
+    return section("What came out", text).replace("<section>", '<section class="box">', 1)
+
+
+def _orderings(made: Reproduction) -> str:
+    theirs, ours = made.claims(), made.claims(whose="ours")
     added = "" if not ours else f"<p>Comparisons that we add:</p>{_verdicts(ours)}"
-    return section(
-        "What came out", f'<p class="figures">{text}</p>{_verdicts(theirs)}{added}'
-    ).replace("<section>", '<section class="box">', 1)
+    stated = f"<p>Orderings that the paper states:</p>{_verdicts(theirs)}"
+    return section("Every ordering", stated + added)
 
 
 def _verdicts(orderings: list[Ordering]) -> str:
@@ -120,3 +122,15 @@ def _footer(made: Reproduction) -> str:
         f'<footer class="small">tacit {tacit.__version__}, {made.seconds:.0f} s; every number is '
         "in results.json.</footer>"
     )
+
+
+def write(made: Reproduction, out: Path, *, force: bool) -> None:
+    """Write results.json and index.html into the folder `out`, whole or not at all.
+
+    Raises
+    ------
+    InputError
+        If the folder is not empty and `force` is not given, or cannot be written to.
+    """
+    texts = {"results.json": json_text(plain(made)), "index.html": page(made)}
+    write_folder(texts, out, force=force)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from dataclasses import dataclass
 from typing import Literal
 
-from tacit.privacy import Adjacency, ReplaceOne, Terms, mu_of, observer_named
+from tacit.privacy import mu_of
 from tacit_papers.claims.huang2019_thm2 import exact_epsilon
 from tacit_papers.reproductions.figure import Budget
 
@@ -97,41 +98,43 @@ QUICK = Scale(
 )
 
 
-@dataclass(frozen=True)
-class Setting:
-    """What one run may spend: the total is exact."""
-
-    total: float
-    delta: float
-    observer: str = "messages"
-
-    @property
-    def terms(self) -> Terms:
-        """The terms of a plan."""
-        adjacency = Adjacency(ReplaceOne(), "record")
-        return Terms(self.total, self.delta, adjacency, observer_named(self.observer))
-
-    def budget(self, rounds: int) -> Budget:
-        """Return the budget, with epsilon a round as (26) counts it."""
-        if math.isinf(self.total):
-            return Budget(self.total, self.delta, self.observer)
-        each = per_round_of(self, rounds)
-        return Budget(self.total, self.delta, self.observer, float(f"{each:.6g}"))
+NO_NOISE = Budget(math.inf, DELTA)
 
 
-NO_NOISE = Setting(math.inf, DELTA)
-
-
-def published(per_round: float, delta: float, rounds: int) -> Setting:
+def published(per_round: float, delta: float, rounds: int) -> Budget:
     """Return the exact total of rounds with the noise of (26), each (`per_round`, delta).
 
     Their law is mu = sqrt(t) epsilon / sqrt(2 ln(1.25/delta)), see
     `tacit_papers.claims.huang2019_thm2.mu_after`; the total is the least epsilon of that mu.
     """
-    return Setting(exact_epsilon(rounds, per_round, delta), delta)
+    return Budget(exact_epsilon(rounds, per_round, delta), delta)
 
 
-def per_round_of(setting: Setting, rounds: int) -> float:
-    """Return epsilon a round: the inverse of `published`."""
-    mu = float(mu_of(setting.total, setting.delta))
-    return mu * math.sqrt(2 * math.log(1.25 / setting.delta) / rounds)
+def by_round(budget: Budget, rounds: int) -> Budget:
+    """Return the budget with epsilon a round as (26) counts it: the inverse of `published`."""
+    if math.isinf(budget.total):
+        return budget
+    mu = float(mu_of(budget.total, budget.delta))
+    each = mu * math.sqrt(2 * math.log(1.25 / budget.delta) / rounds)
+    return dataclasses.replace(budget, per_round=float(f"{each:.6g}"))
+
+
+def by_epsilon(scale: Scale) -> tuple[Budget, ...]:
+    """Return the budgets of the panels over epsilon."""
+    return tuple(published(each, DELTA, scale.rounds) for each in scale.per_round)
+
+
+def by_delta(scale: Scale) -> tuple[Budget, ...]:
+    """Return the budgets of the panels over delta."""
+    return tuple(published(PER_ROUND, delta, scale.rounds) for delta in scale.deltas)
+
+
+def shared(scale: Scale) -> Budget:
+    """Return the budget that both families of panels share."""
+    return published(PER_ROUND, DELTA, scale.rounds)
+
+
+def equal_totals(scale: Scale) -> tuple[Budget, ...]:
+    """Return the budgets of the table that we add."""
+    totals = (shared(scale).total, OUR_TOTAL)
+    return tuple(Budget(total, DELTA, seen) for seen in ("messages", "sum") for total in totals)

@@ -1,9 +1,21 @@
-"""The numbers of the paper, and how many of them a run takes up."""
+"""The numbers of the paper, how many of them a run takes up, and the problems that are solved."""
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from typing import Literal
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float, Int
+
+from tacit.datasets import load, split
+from tacit.errors import InputError
+from tacit.estimators import learned_edges
+from tacit.problems import Logistic, Shards, Structured, fused_lasso, lasso, minimise
+from tacit.typing import HostArray
+from tacit_papers.reproductions.arms import packed
 
 DELTA, CLIP = 5e-4, 0.5
 LASSO_WEIGHT = 1e-4
@@ -33,7 +45,7 @@ ADULT = Data("adult", 20, 1e-4, 1e-5, in_paper=False)
 
 
 @dataclass(frozen=True)
-class Setting:
+class Scale:
     """How much is run.
 
     Attributes
@@ -53,11 +65,139 @@ class Setting:
     records: int
 
 
-FULL = Setting(
+FULL = Scale(
     data=(W8A, MUSHROOMS, IJCNN1, ADULT),
     budgets=(0.05, 0.1, 0.2, 0.4, 0.8, 1.0),
     seeds=10,
     epochs=3,
     records=25_000,
 )
-QUICK = Setting(data=(ADULT,), budgets=(0.2, 1.0), seeds=3, epochs=1, records=2_000)
+QUICK = Scale(data=(ADULT,), budgets=(0.2, 1.0), seeds=3, epochs=1, records=2_000)
+
+
+Rows = tuple[Float[HostArray, "N D"], Float[HostArray, "N"]]
+
+
+@dataclass(frozen=True, eq=False)
+class Divided:
+    """A data set in parts.
+
+    Attributes
+    ----------
+    train, test
+        Features and targets. The public part, which the graph is learned from, is in neither.
+    edges
+        The graph phi: pairs of columns.
+    graph_weight
+        Weight of the graphical lasso at which it was found.
+    """
+
+    data: Data
+    train: Rows
+    test: Rows
+    edges: Int[HostArray, "e 2"]
+    graph_weight: float
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """A structured problem on the records of one holder.
+
+    Attributes
+    ----------
+    rate, inner
+        q = b / n of Poisson batches of b records on average; m = 2 n / b, the steps of an epoch.
+    optimum, optimum_error
+        Least objective and the test error there, without privacy.
+    """
+
+    kind: Kind
+    train: Shards
+    test: Shards
+    problem: Structured
+    rate: float
+    inner: int
+    optimum: float
+    optimum_error: float
+
+    def gaps(self, models: Float[HostArray, "B D"]) -> Float[HostArray, " B"]:
+        """Return the objective of every model above the optimum."""
+        objective = self.problem.composed.objective
+        values = [float(objective(jnp.asarray(model), self.train)) for model in models]
+        return np.array(values) - self.optimum
+
+    def errors(self, models: Float[HostArray, "B D"]) -> Float[HostArray, " B"]:
+        """Return the share of test records that every model gets wrong; a margin of 0 is wrong."""
+        return _errors(self.test, models)
+
+    @property
+    def gap_of_nothing(self) -> float:
+        """The gap of the model 0, which needs no record."""
+        return float(self.gaps(np.zeros((1, self.train.dimension)))[0])
+
+    @property
+    def commonest(self) -> float:
+        """The test error of always giving the commoner label."""
+        positive = float(np.mean(np.asarray(self.test.stacked.targets[0]) > 0))
+        return min(positive, 1 - positive)
+
+    @property
+    def empty(self) -> float:
+        """The share of test records without an entry: margin 0, which no linear rule decides."""
+        return float(np.mean(~np.any(np.asarray(self.test.stacked.features[0]), axis=1)))
+
+
+def divided(data: Data, scale: Scale) -> Divided:
+    """Return the parts of a data set and the graph of its columns."""
+    parts = split(load(data.name), seed=0)
+    public = int(PUBLIC_SHARE * len(parts.train_targets))
+    edges, weight = _graph(parts.train_features[:public])
+    rest = slice(public, public + scale.records)
+    train = (parts.train_features[rest], parts.train_targets[rest])
+    return Divided(data, train, (parts.test_features, parts.test_targets), edges, weight)
+
+
+def _graph(rows: Float[HostArray, "n D"]) -> tuple[Int[HostArray, "e 2"], float]:
+    for weight in GRAPH_WEIGHTS:
+        try:
+            return learned_edges(rows, weight=weight), weight
+        except InputError:  # it joins no columns
+            continue
+    raise InputError(f"no weight in {GRAPH_WEIGHTS} joins two columns; give a smaller one")
+
+
+def task(parts: Divided, kind: Kind) -> Task:
+    """Return the problem of one kind, with its optimum."""
+    train, test = _packed(parts.train), _packed(parts.test)
+    problem = _problem(parts.data, kind, parts.edges, train.dimension)
+    best = minimise(problem.composed, train, tol=OPTIMUM_TOL)
+    records = train.counts[0]
+    rate, inner = parts.data.batch / records, 2 * records // parts.data.batch
+    error = float(_errors(test, np.asarray(best.w)[None])[0])
+    return Task(kind, train, test, problem, rate, inner, best.value, error)
+
+
+def reordered(subject: Task, parts: Divided, order: Int[HostArray, "D"]) -> Task:
+    """Return the same problem with the columns in another order; the graph follows the columns."""
+    train, test = (_packed((x[:, order], y)) for x, y in (parts.train, parts.test))
+    edges = np.argsort(order)[parts.edges]
+    problem = _problem(parts.data, subject.kind, edges, train.dimension)
+    return dataclasses.replace(subject, train=train, test=test, problem=problem)
+
+
+def _problem(data: Data, kind: Kind, edges: HostArray, columns: int) -> Structured:
+    if kind == "lasso":
+        return lasso(Logistic(), columns, weight=LASSO_WEIGHT)
+    ridge = data.ridge if kind == "ridge" else 0.0
+    return fused_lasso(Logistic(), edges, columns, weight=data.weight, ridge=ridge)
+
+
+def _packed(rows: Rows) -> Shards:
+    parts = [np.arange(len(rows[1]))]
+    return packed(*rows, parts)
+
+
+def _errors(test: Shards, models: Float[HostArray, "B D"]) -> Float[HostArray, " B"]:
+    rows = np.asarray(test.stacked.features[0], np.float64)
+    wrong = np.asarray(test.stacked.targets[0]) != np.sign(models @ rows.T)
+    return np.asarray(np.mean(wrong, axis=1))

@@ -1,4 +1,4 @@
-"""The federated learning of Ryu & Kim 2023: its arms and settings, and its measure of noise."""
+"""The federated learning of Ryu & Kim 2023: its records, its runs and its measure of noise."""
 
 from __future__ import annotations
 
@@ -7,28 +7,113 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
 from tacit import checks
-from tacit.algorithms import LinearisedADMM, PublishedSettings
-from tacit.algorithms.linearised_admm import Arm
-from tacit.engine.plan import Plan, plan
+from tacit.algorithms import LinearisedADMM
+from tacit.datasets import load
+from tacit.engine import Plan, plan
 from tacit.errors import InputError
 from tacit.oracles import Gradient, Oracle, ProjectedStep
-from tacit.privacy import (
-    Adjacency,
-    Gaussian,
-    Laplace,
-    Mechanism,
-    Messages,
-    ReplaceOne,
-    Terms,
-    account,
+from tacit.privacy import Gaussian, Laplace, Mechanism, ReplaceOne, account
+from tacit.problems import (
+    Box,
+    MultinomialLogistic,
+    NoRegulariser,
+    Problem,
+    Shard,
+    Shards,
+    random_partition,
 )
-from tacit.problems import Problem
 from tacit.spec import Spec
-from tacit.typing import HostArray
+from tacit.typing import Array, HostArray
+from tacit_papers.as_published.local_schedules import Form, PublishedSettings
+from tacit_papers.reproductions.arms import packed
+from tacit_papers.reproductions.figure import Budget
+from tacit_papers.reproductions.ryu2023.settings import AGENTS, BOX, RECORD_NORM, Learning
+
+_BATCH = 8  # models that are measured at a time
+
+
+@dataclass(frozen=True)
+class Records:
+    """One data set: the problem, the agents' records, a test part.
+
+    Attributes
+    ----------
+    shortened
+        The share of training records that the norm bound scaled down.
+    title
+        Of the data set.
+    """
+
+    data: str
+    title: str
+    problem: Problem
+    shards: Shards
+    test: Shard
+    shortened: float
+
+    @property
+    def box(self) -> float:
+        """Largest absolute value of a weight, u."""
+        return BOX[self.data]
+
+    @property
+    def size(self) -> int:
+        """Number of weights, n."""
+        outputs = self.problem.loss.outputs or 1
+        return self.shards.dimension * outputs
+
+
+def records(run: Learning) -> Records:
+    """Return the records of a run: MNIST dealt out at random, FEMNIST by writer."""
+    dataset = load(run.data)
+    if dataset.owners is None:
+        owners = random_partition(run.records or dataset.train_rows, AGENTS, seed=0)
+    else:
+        owners = list(dataset.owners[: run.writers])
+    used = np.concatenate(owners)
+    everyone = [np.arange(dataset.train_rows, len(dataset.targets))]
+    trained, tested = (
+        packed(dataset.features, dataset.targets, parts, norm=RECORD_NORM)
+        for parts in (owners, everyone)
+    )  # fmt: skip
+    u = BOX[run.data]
+    return Records(
+        data=run.data,
+        title=dataset.title,
+        problem=Problem(MultinomialLogistic(dataset.classes or 2), NoRegulariser(), Box(-u, u)),
+        shards=trained,
+        test=tested.shard(0),
+        shortened=float(np.mean(np.linalg.norm(dataset.features[used], axis=1) > RECORD_NORM)),
+    )
+
+
+def scores(one: Records, models: Float[Array, "N D K"]) -> tuple[HostArray, HostArray]:
+    """Return (6.3) summed over agents, the mean loss of all records, and test errors in per cent.
+
+    Both are `(N,)`.
+    """
+    found = _scores(one.problem, one.shards.stacked, one.test, models)
+    return np.asarray(found[0]), 100 * np.asarray(found[1])
+
+
+@jax.jit
+def _scores(
+    problem: Problem, data: Shard, test: Shard, models: Float[Array, "N D K"]
+) -> tuple[Float[Array, " N"], Float[Array, " N"]]:
+    def one(model: Float[Array, "D K"]) -> tuple[Float[Array, ""], Float[Array, ""]]:
+        values = problem.loss.value(data.features @ model, data.targets)
+        loss = jnp.sum(data.mask * values) / jnp.sum(data.mask)
+        return loss, jnp.mean(problem.loss.error(test.features @ model, test.targets))
+
+    found: tuple[Array, Array] = jax.lax.map(one, models, batch_size=_BATCH)
+    return found
+
 
 # c_1, c_2 and T_c of (E.1)
 CONSTANTS: Mapping[str, tuple[float, float, int]] = MappingProxyType(
@@ -37,14 +122,14 @@ CONSTANTS: Mapping[str, tuple[float, float, int]] = MappingProxyType(
 
 
 @dataclass(frozen=True, kw_only=True)
-class FederatedArm:
-    """One curve of the paper's figures.
+class PublishedRun:
+    """One run of the paper: what a curve of its figures shows.
 
     Attributes
     ----------
     constants
         Whose c_1, c_2 and T_c: a key of `CONSTANTS`.
-    arm, mechanism
+    form, mechanism
         ObjG and OutG are "objective" and "output" with Gaussian noise; ObjL and OutL with Laplace.
     local_updates, rounds
         E and T.
@@ -59,7 +144,7 @@ class FederatedArm:
     """
 
     constants: str
-    arm: Arm
+    form: Form
     mechanism: Mechanism
     local_updates: int
     rounds: int
@@ -99,11 +184,11 @@ class FederatedArm:
             *(self.rho or CONSTANTS[self.constants]), self.per_update, "nonsmooth",
             averaged=self.averaged,
         )  # fmt: skip
-        algorithm = LinearisedADMM(problem, self.local_updates, self.arm, settings, "records")
+        algorithm = LinearisedADMM(problem, self.local_updates, self.form, settings, "records")
         oracle: Oracle = ProjectedStep(problem, math.inf)
-        if self.arm == "objective":
+        if self.form == "objective":
             oracle = Gradient(problem.loss, math.inf)
-        terms = Terms(self.total, self.delta, Adjacency(ReplaceOne(), "record"), Messages())
+        terms = Budget(self.total, self.delta).terms
         law = None if isinstance(self.mechanism, Gaussian) else self.mechanism
         return plan(
             facts, algorithm, (oracle,), terms,
@@ -111,7 +196,7 @@ class FederatedArm:
         )  # fmt: skip
 
 
-def noise_magnitude(made: Plan, arm: Arm) -> Float[HostArray, " T"]:
+def noise_magnitude(made: Plan, form: Form) -> Float[HostArray, " T"]:
     """Return the expectation of (6.5), sum_p sum_e (1/n) sum_i |xi_i|, in the paper's units.
 
     For "objective" xi is on the gradient of f_p, so its scale is a_p s / A (see
@@ -122,7 +207,7 @@ def noise_magnitude(made: Plan, arm: Arm) -> Float[HostArray, " T"]:
     values, scale = made.schedules, made.ledger.scale  # (A, T, E)
     felt = values["weight"] * np.sum(scale, axis=2)
     curvature = values["rho"] + values["inverse_step"]
-    unit = made.spec.agents if arm == "objective" else curvature
+    unit = made.spec.agents if form == "objective" else curvature
     average = 1.0 if isinstance(made.ledger.mechanism, Laplace) else math.sqrt(2 / math.pi)
     total: HostArray = average * np.sum(felt, axis=0) / unit
     return total

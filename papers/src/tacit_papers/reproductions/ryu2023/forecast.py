@@ -8,46 +8,51 @@ from collections.abc import Callable
 
 from tacit.power import Flow
 from tacit_papers.reproductions.arms import repeated
-from tacit_papers.reproductions.ryu2023 import learning, published, questions
-from tacit_papers.reproductions.ryu2023.records import Records
-from tacit_papers.reproductions.ryu2023.settings import GridRuns, Learning
+from tacit_papers.reproductions.ryu2023.federated import Records
+from tacit_papers.reproductions.ryu2023.learning import OBJ, planned, trials
+from tacit_papers.reproductions.ryu2023.power_flow import (
+    ASKED,
+    RESIDUAL,
+    attacked,
+    flow_of,
+    grid_trials,
+    linearised,
+    published_run,
+    with_hessians,
+)
+from tacit_papers.reproductions.ryu2023.settings import GridRuns, Learning, Trial
 
 
 def learning_seconds(run: Learning, one: Records) -> float:
-    """Return the seconds of `learning.learned`: timed is one update of all budgets and seeds."""
+    """Return the seconds of `learned`: timed is one update of all budgets and seeds."""
     short = dataclasses.replace(run, rounds=2)
-    plans = [
-        learning.planned(short, one, learning.Case(learning.OBJ, 1, each))
-        for each in run.per_update
-    ]
+    plans = [planned(short, one, Trial(OBJ, 1, each)) for each in run.per_update]
 
     def once() -> None:
         repeated(plans, one.shards, seeds=range(run.seeds), keep=frozenset())
 
     compiled, warm = seconds(once), seconds(once)
-    groups = learning.cases(run)
+    groups = trials(run)
     updates = sum(run.rounds * group[0].updates * len(group) for group in groups)
     return compiled * len(groups) + warm / short.rounds * updates / len(run.per_update)
 
 
 def grid_seconds(run: GridRuns) -> float:
-    """Return the seconds of `published.published` and `questions.asked` on one network.
+    """Return the seconds of `published` and `answered` on one network.
 
     Timed are a round of the published method, compiling a run, and an attack.
     """
-    net, made = published.prepared(run.case), questions.prepared(run.case)
-    case = published.Case("ObjG", 1, run.per_update[0])
-    a_round = seconds(lambda: published.one_run(net, case, 2, seed=0)) / 2
+    net, made = linearised(run.case), with_hessians(run.case)
+    trial = Trial("ObjG", 1, run.per_update[0])
+    a_round = seconds(lambda: published_run(net, trial, 2, seed=0)) / 2
     short = dataclasses.replace(run, question_rounds=2)
     flows: list[Flow] = []
-    compiled = seconds(
-        lambda: flows.append(questions.flow_of(made, short, questions.RESIDUAL, 1.0, seed=0))
-    )
-    attack = seconds(lambda: questions.attacked(flows[0], 1))
-    runs = len(questions.ARMS) * len(run.totals) * run.question_seeds
+    compiled = seconds(lambda: flows.append(flow_of(made, short, RESIDUAL, 1.0, seed=0)))
+    attack = seconds(lambda: attacked(flows[0], 1))
+    runs = len(ASKED) * len(run.totals) * run.question_seeds
     rounds = runs * run.question_rounds
-    rounds += run.rounds * run.seeds * sum(case.updates for case in published.cases(run))
-    return rounds * a_round + len(questions.ARMS) * compiled + runs * run.readings * attack
+    rounds += run.rounds * run.seeds * sum(trial.updates for trial in grid_trials(run))
+    return rounds * a_round + len(ASKED) * compiled + runs * run.readings * attack
 
 
 def seconds(task: Callable[[], object]) -> float:

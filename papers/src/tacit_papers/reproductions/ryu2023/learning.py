@@ -7,25 +7,30 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
 
-from tacit.algorithms import LinearisedADMM, PublishedSettings, RateFacts
-from tacit.algorithms.linearised_admm import Arm as Form
-from tacit.engine.plan import Plan
+from tacit.algorithms import LinearisedADMM
+from tacit.engine import Plan
 from tacit.privacy import Gaussian
 from tacit.problems import public_facts
 from tacit.typing import Array, HostArray
+from tacit_papers.as_published.local_schedules import Form, PublishedSettings
+from tacit_papers.as_published.rate_bounds import RateFacts
 from tacit_papers.reproductions.arms import repeated
-from tacit_papers.reproductions.figure import Budget, Measured
-from tacit_papers.reproductions.ryu2023.federated import CONSTANTS, FederatedArm, noise_magnitude
-from tacit_papers.reproductions.ryu2023.records import Records, scores
-from tacit_papers.reproductions.ryu2023.settings import DELTA, RECORD_NORM, Learning
+from tacit_papers.reproductions.figure import Budget
+from tacit_papers.reproductions.ryu2023.federated import (
+    CONSTANTS,
+    PublishedRun,
+    Records,
+    noise_magnitude,
+    scores,
+)
+from tacit_papers.reproductions.ryu2023.settings import DELTA, RECORD_NORM, Learning, Sampled, Trial
 
 OBJ, OUT, PROJECTED = "ObjG", "OutG", "OutG, projected"
-ARMS: Mapping[str, Form] = MappingProxyType(
+FORMS: Mapping[str, Form] = MappingProxyType(
     {OBJ: "objective", OUT: "output", PROJECTED: "projected-output"}
 )
 AVERAGED = "ObjG, averaged"
@@ -36,17 +41,8 @@ _MOST = 1.5e9  # bytes of models that are kept at a time
 _NEAR = 0.99  # of the box: a mean over agents counts as lying on it from here on
 
 
-class Case(NamedTuple):
-    """One curve: an arm, E, the epsilon of one update, and how rho is chosen."""
-
-    arm: str
-    updates: int
-    per_update: float
-    rho: str = SCHEDULE
-
-
 @dataclass(frozen=True)
-class Learned:
+class Learned(Sampled):
     """What was measured on one data set.
 
     Attributes
@@ -54,9 +50,9 @@ class Learned:
     rounds
         `(L,)`: after how many rounds the metrics were measured.
     samples
-        By case and metric: `(S, L)`, one row for each repetition.
+        By trial and metric: `(S, L)`, one row for each repetition.
     noise
-        By case: (6.5), `(T,)`.
+        By trial: (6.5), `(T,)`.
     facts
         What the bound (5.2b) is made of, for the averaged cases.
     """
@@ -64,35 +60,27 @@ class Learned:
     run: Learning
     one: Records
     rounds: Int[HostArray, " L"]
-    samples: dict[tuple[Case, str], Float[HostArray, "S L"]]
-    noise: dict[Case, Float[HostArray, " T"]]
-    facts: dict[Case, RateFacts]
+    samples: dict[tuple[Trial, str], Float[HostArray, "S L"]]
+    noise: dict[Trial, Float[HostArray, " T"]]
+    facts: dict[Trial, RateFacts]
 
-    def at(self, case: Case, metric: str) -> Measured:
-        """Return the mean and spread of a metric after the last round."""
-        return Measured.of(self.samples[case, metric][:, -1])
-
-    def by_round(self, case: Case, metric: str) -> tuple[Measured, ...]:
-        """Return a metric at each of `rounds`."""
-        return tuple(Measured.of(column) for column in self.samples[case, metric].T)
-
-    def budget(self, case: Case) -> Budget:
-        """Return what a run of this case spends in all."""
-        return Budget(arm_of(self.run, case).total, DELTA, "messages")
+    def budget(self, trial: Trial) -> Budget:
+        """Return what a run of this trial spends in all."""
+        return Budget(run_of(self.run, trial).total, DELTA)
 
 
-def arm_of(run: Learning, case: Case) -> FederatedArm:
-    """Return the arm of a case; FederatedArm.total is its exact total epsilon."""
-    return FederatedArm(
+def run_of(run: Learning, trial: Trial) -> PublishedRun:
+    """Return the run of a trial; PublishedRun.total is its exact total epsilon."""
+    return PublishedRun(
         constants=run.data,
-        arm=ARMS.get(case.arm, "objective"),
+        form=FORMS.get(trial.arm, "objective"),
         mechanism=Gaussian(),
-        local_updates=case.updates,
+        local_updates=trial.updates,
         rounds=run.rounds,
-        per_update=case.per_update,
+        per_update=trial.per_update,
         delta=DELTA,
-        rho=_schedules(run.data)[case.rho],
-        averaged=case.arm == AVERAGED,
+        rho=_schedules(run.data)[trial.rho],
+        averaged=trial.arm == AVERAGED,
     )
 
 
@@ -113,12 +101,14 @@ def rhos(run: Learning) -> tuple[str, ...]:
     return tuple(_schedules(run.data))
 
 
-def cases(run: Learning) -> list[list[Case]]:
+def trials(run: Learning) -> list[list[Trial]]:
     """Return all cases, those of one compiled program together."""
-    groups = [[Case(arm, e, each) for each in run.per_update] for arm in ARMS for e in run.updates]
-    groups += [[Case(OBJ, e, math.inf)] for e in run.updates]
-    groups += [[Case(AVERAGED, 1, each) for each in run.per_update]]
-    groups += [[Case(OUT, 1, each, rho) for each in run.per_update] for rho in rhos(run)[1:]]
+    groups = [
+        [Trial(arm, e, each) for each in run.per_update] for arm in FORMS for e in run.updates
+    ]
+    groups += [[Trial(OBJ, e, math.inf)] for e in run.updates]
+    groups += [[Trial(AVERAGED, 1, each) for each in run.per_update]]
+    groups += [[Trial(OUT, 1, each, rho) for each in run.per_update] for rho in rhos(run)[1:]]
     return groups
 
 
@@ -126,49 +116,49 @@ def learned(run: Learning, one: Records, report: Callable[[str], None]) -> Learn
     """Return the measurements of one data set."""
     rounds = np.unique(np.geomspace(1, run.rounds, run.looks).round().astype(int))
     found = Learned(run, one, rounds, {}, {}, {})
-    for group in cases(run):
+    for group in trials(run):
         first = group[0]
         report(f"{run.data}: {first.arm}, E = {first.updates}, rho {first.rho}")
         for part in _portions(run, one, group):
-            plans = [planned(run, one, case) for case in part]
+            plans = [planned(run, one, trial) for trial in part]
             _measure(found, part, plans)
     return found
 
 
-def planned(run: Learning, one: Records, case: Case) -> Plan:
-    """Return the plan of a case; its settings are forgotten, for its schedules are computed.
+def planned(run: Learning, one: Records, trial: Trial) -> Plan:
+    """Return the plan of a trial; its settings are forgotten, for its schedules are computed.
 
     Plans that differ in numbers alone then share one compiled program.
     """
     facts = public_facts(one.problem, one.shards, clip=math.inf)
-    made = arm_of(run, case).plan(one.problem, facts)
+    made = run_of(run, trial).plan(one.problem, facts)
     algorithm = made.program.algorithm
     assert isinstance(algorithm, LinearisedADMM)
-    settings = PublishedSettings(1.0, 0.0, 1, 1.0, "nonsmooth", averaged=case.arm == AVERAGED)
+    settings = PublishedSettings(1.0, 0.0, 1, 1.0, "nonsmooth", averaged=trial.arm == AVERAGED)
     plain = dataclasses.replace(algorithm, settings=settings)
     return dataclasses.replace(made, program=dataclasses.replace(made.program, algorithm=plain))
 
 
-def _portions(run: Learning, one: Records, group: Sequence[Case]) -> list[Sequence[Case]]:
+def _portions(run: Learning, one: Records, group: Sequence[Trial]) -> list[Sequence[Trial]]:
     """Return the cases in portions whose models fit into memory."""
     each = run.rounds * run.seeds * one.size * 4
     portion = max(1, int(_MOST // each))
     return [group[start : start + portion] for start in range(0, len(group), portion)]
 
 
-def _measure(found: Learned, part: Sequence[Case], plans: list[Plan]) -> None:
+def _measure(found: Learned, part: Sequence[Trial], plans: list[Plan]) -> None:
     """Run the plans of a portion and write down what they achieve."""
     run, one = found.run, found.one
     seeds = range(run.seeds) if math.isfinite(part[0].per_update) else range(1)
     _, trace = repeated(plans, one.shards, seeds=seeds, keep=frozenset({"models"}))
     models = trace.models[:, :, found.rounds - 1]  # (B, S, L, D, K)
     seen = _metrics(one, models)
-    for place, (case, made) in enumerate(zip(part, plans, strict=True)):
+    for place, (trial, made) in enumerate(zip(part, plans, strict=True)):
         for metric, values in seen.items():
-            found.samples[case, metric] = values[place]
-        if math.isfinite(case.per_update):
-            found.noise[case] = noise_magnitude(made, ARMS.get(case.arm, "objective"))
-            found.facts[case] = rate_facts(one, case, made)
+            found.samples[trial, metric] = values[place]
+        if math.isfinite(trial.per_update):
+            found.noise[trial] = noise_magnitude(made, FORMS.get(trial.arm, "objective"))
+            found.facts[trial] = rate_facts(one, trial, made)
 
 
 def _metrics(one: Records, models: Float[Array, "B S L D K"]) -> dict[str, HostArray]:
@@ -181,7 +171,7 @@ def _metrics(one: Records, models: Float[Array, "B S L D K"]) -> dict[str, HostA
     return {name: value.reshape(shape) for name, value in named.items()}
 
 
-def rate_facts(one: Records, case: Case, made: Plan) -> RateFacts:
+def rate_facts(one: Records, trial: Trial, made: Plan) -> RateFacts:
     r"""Return what (5.2b) is made of, from public facts alone.
 
     U_1 is (I_p / I) R sqrt(2) of the largest agent, and gamma is 2 sqrt(P) U_1. That is enough:
@@ -197,11 +187,11 @@ def rate_facts(one: Records, case: Case, made: Plan) -> RateFacts:
     return RateFacts(
         agents=agents,
         dimension=one.size,
-        local_updates=case.updates,
+        local_updates=trial.updates,
         slope=slope,
         diameter=math.sqrt(agents * one.size) * 2 * one.box,
         variance=scale**2,
-        per_update=case.per_update,
+        per_update=trial.per_update,
         rho_first=float(made.schedules["rho"][0]) / agents,
         rho_last=float(made.schedules["rho"][-1]) / agents,
         gamma=2 * math.sqrt(agents) * slope,

@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Literal
+from typing import Literal, NamedTuple
 
-Part = Literal["fl", "grid"]
-PARTS: tuple[Part, ...] = ("fl", "grid")
+from jaxtyping import Float
+
+from tacit.typing import HostArray
+from tacit_papers.reproductions.figure import Measured
+
+Section = Literal["fl", "grid"]
+PARTS: tuple[Section, ...] = ("fl", "grid")
 PER_UPDATE = (0.05, 0.1, 0.5, 1.0)
 
 # federated learning: section 6.2.1
@@ -19,6 +24,29 @@ AGENTS = 10
 
 # power flow: section 6.1.1
 BETA, GRID_DELTA, GRID_RHO = 0.01, 1e-2, 100.0
+
+
+class Trial(NamedTuple):
+    """What one curve is measured under: an arm, E, the epsilon of one update, the choice of rho."""
+
+    arm: str
+    updates: int
+    per_update: float
+    rho: str = "(E.1)"
+
+
+class Sampled:
+    """Measurements by trial and metric, `(S, L)`: S repetitions, L of the rounds."""
+
+    samples: dict[tuple[Trial, str], Float[HostArray, "S L"]]
+
+    def at(self, trial: Trial, metric: str) -> Measured:
+        """Return the mean and spread of a metric after the last round."""
+        return Measured.of(self.samples[trial, metric][:, -1])
+
+    def by_round(self, trial: Trial, metric: str) -> tuple[Measured, ...]:
+        """Return a metric at every round that was measured."""
+        return Measured.columns(self.samples[trial, metric])
 
 
 @dataclass(frozen=True)

@@ -1,12 +1,32 @@
-"""Figures 2, 3, 5, 6 and 9, from what was measured."""
+"""Figures 2, 3, 5, 6 and 9 and the drawing of spending, and the orderings of figures and tables."""
 
 from __future__ import annotations
 
-from tacit_papers.reproductions.figure import Budget, Curve, Figure, Measured, Panel
-from tacit_papers.reproductions.wang2024.leak import Leak
-from tacit_papers.reproductions.wang2024.measured import Cell
-from tacit_papers.reproductions.wang2024.methods import METHODS
-from tacit_papers.reproductions.wang2024.published import PRINTED, RECAL_PRINTED
+from collections.abc import Sequence
+from itertools import pairwise
+
+import matplotlib
+import numpy as np
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.collections import LineCollection
+from matplotlib.figure import Figure as Drawing
+
+from tacit.network import Graph
+from tacit.power import layout
+from tacit.report import STYLE, inline_svg
+from tacit_papers.reproductions.figure import (
+    Budget,
+    Curve,
+    Figure,
+    Measured,
+    Panel,
+    commonest_label,
+    level,
+)
+from tacit_papers.reproductions.ordering import Ordering, Pair
+from tacit_papers.reproductions.wang2024.arms import CENTRAL, METHODS, STAR, Outcome
+from tacit_papers.reproductions.wang2024.as_printed import PRINTED, RECAL_PRINTED, Leak
+from tacit_papers.reproductions.wang2024.runs import COMPARED, GRAPHS, Cell, Scaling
 from tacit_papers.reproductions.wang2024.settings import (
     AT_TWELVE,
     BUDGETS,
@@ -14,11 +34,12 @@ from tacit_papers.reproductions.wang2024.settings import (
     EQUAL,
     NAMES,
     NO_NOISE,
-    Setting,
+    Scale,
+    our_budgets,
+    paper_budgets,
 )
-from tacit_papers.reproductions.wang2024.trial import Outcome
+from tacit_papers.reproductions.wang2024.tables import BY_GRAPH, FAIR
 
-OPEN = Budget(float("inf"), DELTA, "messages")  # what the links give away has no finite epsilon
 _LATER = 4  # the first signs of a model near 0 would fill the axis of errors
 SENT = "thousands of vectors sent"
 RELATIVE, WRONG = "relative error", "test error, %"
@@ -30,11 +51,11 @@ def figures(cells: list[Cell], losses: tuple[str, ...]) -> tuple[Figure, ...]:
     made = []
     for loss in losses:
         own = [cell for cell in cells if cell.facts.loss == loss]
-        made += [_budgets(own, loss), _methods(own, loss)]
+        made += [_by_budget(own, loss), _methods(own, loss)]
     return tuple(made)
 
 
-def _budgets(cells: list[Cell], loss: str) -> Figure:
+def _by_budget(cells: list[Cell], loss: str) -> Figure:
     name = BY_LOSS[loss][0]
     return Figure(
         name,
@@ -48,9 +69,9 @@ def _budgets(cells: list[Cell], loss: str) -> Figure:
 
 
 def _budget_panel(cell: Cell) -> Panel:
-    settings = (*map(Setting, BUDGETS), NO_NOISE)
-    curves = [_curve("RECAL", s, cell.outcomes["RECAL", s], "relative") for s in settings]
-    curves.append(_printed(cell, RECAL_PRINTED, BUDGETS[-1]))
+    budgets = (*paper_budgets(), NO_NOISE)
+    curves = [_curve("RECAL", s, cell.outcomes["RECAL", s], "relative") for s in budgets]
+    curves.append(_printed_curve(cell, RECAL_PRINTED, BUDGETS[-1]))
     return Panel(SENT, f"{NAMES[cell.facts.name]}: {RELATIVE}", tuple(curves), log_y=True)
 
 
@@ -59,9 +80,9 @@ def _methods(cells: list[Cell], loss: str) -> Figure:
     panels = []
     for cell in cells:
         course = [_curve(m, AT_TWELVE, cell.outcomes[m, AT_TWELVE], "relative") for m in METHODS]
-        course += [_printed(cell, m, EQUAL) for m in PRINTED]
+        course += [_printed_curve(cell, m, EQUAL) for m in PRINTED]
         wrong = [_curve(m, AT_TWELVE, cell.outcomes[m, AT_TWELVE], "wrong") for m in METHODS]
-        wrong.append(_level(cell))
+        wrong += _levels(cell)
         title = NAMES[cell.facts.name]
         panels += [
             Panel(SENT, f"{title}: {RELATIVE}", tuple(course), log_y=True),
@@ -77,24 +98,29 @@ def _methods(cells: list[Cell], loss: str) -> Figure:
     )
 
 
-def _curve(name: str, setting: Setting, outcome: Outcome, what: str) -> Curve:
+def _curve(name: str, budget: Budget, outcome: Outcome, what: str) -> Curve:
     first = _LATER if what == "wrong" else 0
     sent = tuple(float(x) for x in outcome.sent[first:])
-    return Curve(name, (setting.budget,), sent, outcome.course(what)[first:])
+    return Curve(name, (budget,), sent, outcome.course(what)[first:])
 
 
-def _printed(cell: Cell, name: str, claimed: float) -> Curve:
+def _printed_curve(cell: Cell, name: str, claimed: float) -> Curve:
     one = cell.printed[name, claimed]
     sent = tuple(float(x) for x in one.sent)
-    # a linear pair bounds the two gossip methods from below only; without a proof: no privacy
-    return Curve(f"{name}, claims epsilon {claimed:g}", (OPEN,), sent, one.course, reference=True)
+    # what the links give away has no finite epsilon; of the gossip methods none is proved
+    return Curve(
+        f"{name}, claims epsilon {claimed:g}", (NO_NOISE,), sent, one.course, reference=True
+    )
 
 
-def _level(cell: Cell) -> Curve:
+def _levels(cell: Cell) -> list[Curve]:
     sent = cell.outcomes["RECAL", AT_TWELVE].sent
-    level = Measured(cell.facts.optimum_error, 0.0, 1)
-    ends = (float(sent[0]), float(sent[-1]))
-    return Curve("non-private optimum", (OPEN,), ends, (level, level), reference=True)
+    optimum = Measured(cell.facts.optimum_error, 0.0, 1)
+    x = (float(sent[0]), float(sent[-1]))
+    return [
+        level("non-private optimum", optimum, x, NO_NOISE),
+        commonest_label(cell.facts.labels, x, delta=DELTA),
+    ]
 
 
 def leak_figure(leaks: tuple[Leak, ...]) -> Figure:
@@ -112,3 +138,160 @@ def leak_figure(leaks: tuple[Leak, ...]) -> Figure:
         "with DP-RECAL the attacker's error stays large, without noise it falls to 0.",
         (Panel("activation of the agent", "mean square error", curves, log_y=True),),
     )
+
+
+def spending_svg(graph: Graph, spent: Sequence[float], asked: Sequence[int]) -> str:
+    """Return an `<svg>`: agents are discs, the darker the more they spend; epsilon is written in.
+
+    Parameters
+    ----------
+    spent, asked
+        Exact total epsilon of each agent, and how often it was asked.
+    """
+    places = layout(graph.edges, np.ones(len(graph.edges)), graph.agents)
+    with matplotlib.rc_context(dict(STYLE)):
+        page = Drawing(figsize=(6.4, 4.6), layout="constrained")
+        FigureCanvasSVG(page)
+        axes = page.subplots()
+        axes.set_axis_off()
+        axes.set_aspect("equal")
+        axes.margins(0.15)
+        lines = list(places[graph.edges])
+        axes.add_collection(LineCollection(lines, colors="#8a929c", linewidths=1.2))
+        low, high = min(spent), max(spent)
+        shade = [0.35 + 0.55 * (value - low) / ((high - low) or 1) for value in spent]
+        colours = matplotlib.colormaps["Blues"](shade)
+        across, up = places.T
+        axes.scatter(across, up, s=1500, c=colours, edgecolors="white", linewidths=1.5, zorder=3)
+        for (x, y), value, count in zip(places, spent, asked, strict=True):
+            text = f"{value:.3g}\n{count}x"
+            axes.text(x, y, text, ha="center", va="center", fontsize=8, color="white", zorder=4)
+        return inline_svg(page, f"Network of {graph.agents} agents with what each spends")
+
+
+_RIVALS = tuple(name for name in METHODS if name not in {"RECAL", CENTRAL})
+
+
+def orderings(cells: list[Cell], losses: tuple[str, ...]) -> list[Ordering]:
+    """Return the orderings of Figures 2, 3, 5, 6 and Tables IV, V, and ours."""
+    found: list[Ordering] = []
+    for loss in losses:
+        own = [cell for cell in cells if cell.facts.loss == loss]
+        found += [
+            *_budget_orders(own, loss),
+            *_published_orders(own, loss),
+            *_sound_orders(own, loss),
+        ]
+    return found + _fair_orders([cell for cell in cells if cell.facts.loss == "logistic"])
+
+
+def of_scaling(costs: Scaling, scale: Scale) -> list[Ordering]:
+    """Return the orderings of Tables I to III; in Table I the paper's PLF is less than one's."""
+    found = []
+    for kind in GRAPHS:
+        others = COMPARED[1:2] if kind == "complete" else COMPARED[1:]
+        names = "RWADMM" if kind == "complete" else "any other"
+        fewer = _scaled(costs, scale, kind, COMPARED[1:], "messages")
+        lower = _scaled(costs, scale, kind, others, "plf")
+        found.append(Ordering(BY_GRAPH[kind], "RECAL sends fewer messages than any other", fewer))
+        found.append(Ordering(BY_GRAPH[kind], f"RECAL has a lower PLF than {names}", lower))
+    return found
+
+
+def _scaled(
+    costs: Scaling, scale: Scale, kind: str, rivals: tuple[str, ...], what: str
+) -> tuple[Pair, ...]:
+    return tuple(
+        Pair(f"{what}, {agents} agents", *(
+            (name, Measured(getattr(costs[kind, name, agents], what), 0.0, 1))
+            for name in ("RECAL", rival)
+        ))
+        for rival in rivals
+        for agents in scale.sizes
+    )  # fmt: skip
+
+
+def of_leaks(found: tuple[Leak, ...]) -> list[Ordering]:
+    """Return the ordering of Figure 9, and ours about the sound form."""
+    exact, printed, sound = found
+    last = [(one.name, one.errors[-2]) for one in (exact, printed, sound)]
+    where = f"activation {exact.visits[-2]}"
+    return [
+        Ordering("Figure 9", "the noise of DP-RECAL keeps the attacker from the record: error "
+                 "above 1e-6", (Pair(where, ("1e-6", Measured.computed(1e-6)), last[1]),)),
+        Ordering("Figure 9", "noised gradients keep the attacker from the record: error above that "
+                 "of DP-RECAL as published", (Pair(where, last[1], last[2]),), "ours"),
+    ]  # fmt: skip
+
+
+def _budget_orders(own: list[Cell], loss: str) -> list[Ordering]:
+    ordered = (*paper_budgets(), NO_NOISE)
+    pairs = tuple(
+        Pair(NAMES[cell.facts.name], _named_budget(cell, loose), _named_budget(cell, tight))
+        for cell in own
+        for tight, loose in pairwise(ordered)
+    )
+    claim = "the larger the budget, the smaller the relative error of RECAL; none is best"
+    return [Ordering(BY_LOSS[loss][0], claim, pairs)]
+
+
+def _named_budget(cell: Cell, budget: Budget) -> tuple[str, Measured]:
+    name = "no noise" if budget == NO_NOISE else f"epsilon {budget.total:g}"
+    return name, cell.outcomes["RECAL", budget].last("relative")
+
+
+def _published_orders(own: list[Cell], loss: str) -> list[Ordering]:
+    pairs = tuple(
+        Pair(NAMES[cell.facts.name], _printed(cell, RECAL_PRINTED), _printed(cell, rival))
+        for rival in PRINTED[1:]
+        for cell in own
+    )
+    claim = f"relative error, optimum not 0: {RECAL_PRINTED} is below DP-EXTRA and DP-NIDS"
+    found = [Ordering(BY_LOSS[loss][1], claim, pairs)]
+    part = "Table IV" if loss == "linear" else "Table V"
+    tiny = ("1e-12", Measured.computed(1e-12))
+    zero = tuple(
+        Pair(NAMES[c.facts.name],
+             (RECAL_PRINTED, Measured.of(c.printed[RECAL_PRINTED, EQUAL].zero)), tiny)
+        for c in own
+    )  # fmt: skip
+    found.append(
+        Ordering(part, "at the paper's weights DP-RECAL comes within 1e-12 of the optimum, 0", zero)
+    )
+    return found
+
+
+def _printed(cell: Cell, name: str) -> tuple[str, Measured]:
+    return name, cell.printed[name, EQUAL].course[-1]
+
+
+def _sound_orders(own: list[Cell], loss: str) -> list[Ordering]:
+    """Return whether RECAL is ahead of every rival at equal totals, all of them sound."""
+    found = []
+    for what, words in (("relative", "relative error"), ("wrong", "test error")):
+        pairs = tuple(
+            Pair(NAMES[cell.facts.name], *(_last(cell, m, what) for m in ("RECAL", rival)))
+            for rival in _RIVALS
+            for cell in own
+        )
+        claim = f"{words} at equal totals, sound forms: RECAL is below every other"
+        found.append(Ordering(BY_LOSS[loss][1], claim, pairs, "ours"))
+    return found
+
+
+def _last(cell: Cell, name: str, what: str) -> tuple[str, Measured]:
+    return name, cell.outcomes[name, AT_TWELVE].last(what)
+
+
+def _fair_orders(own: list[Cell]) -> list[Ordering]:
+    """Return whether having a server helps, at equal totals and communication."""
+    pairs = tuple(
+        Pair(f"{NAMES[cell.facts.name]}, epsilon {budget.total:g}",
+             *((name, Measured.of(cell.outcomes[name, budget].gaps)) for name in (STAR, rival)))
+        for rival in _RIVALS
+        if rival != STAR
+        for cell in own
+        for budget in (*our_budgets(), AT_TWELVE)
+    )  # fmt: skip
+    claim = f"objective above the optimum: {STAR}, is below every method without a server"
+    return [Ordering(f"{FAIR}, objective", claim, pairs, "ours")] if pairs else []

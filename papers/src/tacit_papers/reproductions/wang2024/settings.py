@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tacit.privacy import Adjacency, Messages, ReplaceOne, Terms
 from tacit_papers.reproductions.figure import Budget
 
 AGENTS = 8
@@ -72,23 +71,15 @@ QUICK = Scale(
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Setting:
-    """What one run may spend in all, exactly; infinite for a run without noise."""
-
-    total: float
-    delta: float = DELTA
-
-    @property
-    def terms(self) -> Terms:
-        """The terms of a plan: every link is read, one record is replaced."""
-        return Terms(self.total, self.delta, Adjacency(ReplaceOne(), "record"), Messages())
-
-    @property
-    def budget(self) -> Budget:
-        """The budget as a curve carries it."""
-        return Budget(self.total, self.delta, "messages")
+NO_NOISE = Budget(float("inf"), DELTA)
+AT_TWELVE = Budget(EQUAL, DELTA)
 
 
-NO_NOISE = Setting(float("inf"))
-AT_TWELVE = Setting(EQUAL)
+def paper_budgets() -> tuple[Budget, ...]:
+    """Return the budgets of the paper's figures."""
+    return tuple(Budget(total, DELTA) for total in BUDGETS)
+
+
+def our_budgets() -> tuple[Budget, ...]:
+    """Return the budgets of the table that we add."""
+    return tuple(Budget(total, OUR_DELTA) for total in OUR_TOTALS)

@@ -1,14 +1,21 @@
-"""Tables I to V, and the table that we add."""
+"""Tables I to V, and the tables that we add."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from tacit_papers.reproductions.figure import Measured, Table
-from tacit_papers.reproductions.wang2024.measured import Cell, Solved, totals
-from tacit_papers.reproductions.wang2024.methods import METHODS, RECAL_HOP
-from tacit_papers.reproductions.wang2024.published import PRINTED, RECAL_PRINTED
-from tacit_papers.reproductions.wang2024.scaling import CLOSE, COMPARED, MU, Scaling, order
+from tacit_papers.reproductions.wang2024.arms import METHODS, RECAL_HOP, Outcome
+from tacit_papers.reproductions.wang2024.as_printed import PRINTED, RECAL_PRINTED, Printed
+from tacit_papers.reproductions.wang2024.runs import (
+    CLOSE,
+    COMPARED,
+    MU,
+    Cell,
+    Scaling,
+    Solved,
+    power_of,
+)
 from tacit_papers.reproductions.wang2024.settings import (
     AT_TWELVE,
     EQUAL,
@@ -16,6 +23,7 @@ from tacit_papers.reproductions.wang2024.settings import (
     OUR_DELTA,
     PUBLISHED,
     Scale,
+    our_budgets,
 )
 
 BY_GRAPH = {"complete": "Table I", "ring": "Table II", "random": "Table III"}
@@ -41,7 +49,7 @@ def _scaling(costs: Scaling, scale: Scale, kind: str, name: str) -> Table:
             cells = (one.gradients, one.plf, one.messages, one.bytes, one.epsilon)
             rows.append((method, str(agents), *map(_number, cells)))
         fits = [
-            order(costs, kind, method, scale.sizes, w) for w in ("gradients", "plf", "messages")
+            power_of(costs, kind, method, scale.sizes, w) for w in ("gradients", "plf", "messages")
         ]
         rows.append((f"{method}: order in n", "", *(_power(p) for p in fits), "", ""))
     return Table(
@@ -60,7 +68,7 @@ def comparison_table(cells: list[Cell], loss: str) -> Table:
     """Return Table IV (linear) or V (logistic)."""
     own = [cell for cell in cells if cell.facts.loss == loss]
     name = "Table IV" if loss == "linear" else "Table V"
-    rows = [row for cell in own for row in (*_sound_rows(cell), *_printed_rows(cell))]
+    rows = [row for cell in own for row in _rows(cell)]
     return Table(
         name,
         f"{name}: {loss} regression on a ring of 8 agents at epsilon {EQUAL:g}",
@@ -75,30 +83,27 @@ def comparison_table(cells: list[Cell], loss: str) -> Table:
     )  # fmt: skip
 
 
-def _sound_rows(cell: Cell) -> list[tuple[str | Measured, ...]]:
+def _rows(cell: Cell) -> list[tuple[str | Measured, ...]]:
+    """Return what every method spent, sent and reached on a task, the published ones last."""
     rows: list[tuple[str | Measured, ...]] = []
-    for name, method in METHODS.items():
-        if method.central:
-            continue
+    for name, arm in METHODS.items():
         one = cell.outcomes[name, AT_TWELVE]
-        each = method.vectors / method.messages
-        rows.append((
-            NAMES[cell.facts.name], name, f"{EQUAL:g}", _span(one.plf), f"{one.messages:,}",
-            f"{each:g}", f"{one.seconds:.2g}", one.last("relative"), f"{cell.at_zero[name]:.2g}",
-        ))  # fmt: skip
-    return rows
-
-
-def _printed_rows(cell: Cell) -> list[tuple[str | Measured, ...]]:
-    rows: list[tuple[str | Measured, ...]] = []
+        if not arm.central:
+            sent = _sent(cell, name, f"{EQUAL:g}", one, arm.vectors / arm.messages)
+            rows.append((*sent, one.last("relative"), f"{cell.at_zero[name]:.2g}"))
     for name in PRINTED:
-        one = cell.printed[name, EQUAL]
+        printed = cell.printed[name, EQUAL]
         each = RECAL_HOP - 1 if name == RECAL_PRINTED else 1
-        rows.append((
-            NAMES[cell.facts.name], name, f"claims {EQUAL:g}", _span(one.plf), f"{one.messages:,}",
-            f"{each}", f"{one.seconds:.2g}", one.course[-1], f"{float(np.mean(one.zero)):.2g}",
-        ))  # fmt: skip
+        sent = _sent(cell, name, f"claims {EQUAL:g}", printed, each)
+        rows.append((*sent, printed.course[-1], f"{float(np.mean(printed.zero)):.2g}"))
     return rows
+
+
+def _sent(
+    cell: Cell, name: str, total: str, one: Outcome | Printed, each: float
+) -> tuple[str, ...]:
+    return (NAMES[cell.facts.name], name, total, _span(one.plf), f"{one.messages:,}",
+            f"{each:g}", f"{one.seconds:.2g}")  # fmt: skip
 
 
 def optima_table(cells: list[Cell]) -> Table:
@@ -134,12 +139,12 @@ def fair_tables(cells: list[Cell], solved: dict[str, Solved], scale: Scale) -> t
 
 
 def _fair(own: list[Cell], what: str) -> Table:
-    settings = (*totals(), AT_TWELVE)
+    budgets = (*our_budgets(), AT_TWELVE)
     rows: list[tuple[str | Measured, ...]] = []
-    for setting in settings:
-        label = f"{setting.total:g}, {setting.delta:g}"
+    for budget in budgets:
+        label = f"{budget.total:g}, {budget.delta:g}"
         for method in METHODS:
-            outcomes = [cell.outcomes[method, setting] for cell in own]
+            outcomes = [cell.outcomes[method, budget] for cell in own]
             values = [o.last("wrong") if "%" in what else Measured.of(o.gaps) for o in outcomes]
             rows.append((label, method, _span(outcomes[0].plf), *values))
     if "%" in what:

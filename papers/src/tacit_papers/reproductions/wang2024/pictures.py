@@ -1,45 +1,149 @@
-"""Figures 4, 7 and 8 of Wang et al. 2024: pictures recovered from what travels on the links."""
+"""Figures 4, 7 and 8: pictures recovered from what travels on the links."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
-from tacit.datasets import Dataset
-from tacit.datasets.cifar import CAT, DOG
+from tacit.algorithms import RECAL
+from tacit.datasets import CAT, DOG, Dataset
+from tacit.engine import plan, run
 from tacit.errors import InputError
-from tacit.typing import HostArray, Key
-from tacit_papers.as_published import Links
-from tacit_papers.attacks import (
-    Closeness,
-    Seen,
-    class_sums,
-    closeness,
-    dlg,
-    gradinversion,
-    inverting_gradients,
-    nearest,
-    rank_one,
+from tacit.network import Walk, cyclic_walk, ring
+from tacit.oracles import Gradient, Point
+from tacit.problems import (
+    MultinomialLogistic,
+    NoRegulariser,
+    Problem,
+    Shards,
+    WholeSpace,
+    pack,
+    public_facts,
 )
+from tacit.typing import Array, HostArray, Key
+from tacit_papers.as_published import NoisedStep
+from tacit_papers.as_published.dp_recal import Links, coupling, dp_recal
+from tacit_papers.attacks.closed_form import class_sums, rank_one
+from tacit_papers.attacks.closeness import Closeness, closeness, nearest
+from tacit_papers.attacks.dlg import dlg
+from tacit_papers.attacks.gradinversion import gradinversion
+from tacit_papers.attacks.inverting_gradients import inverting_gradients
+from tacit_papers.attacks.seen import Seen, seen_on_links
+from tacit_papers.reproductions.figure import Budget
 from tacit_papers.reproductions.gallery import Block, Gallery, Tile
-from tacit_papers.reproductions.wang2024.overheard import (
-    DELTA,
-    VISITS,
-    Scene,
-    as_published,
-    scene,
-    sound,
-)
+
+AGENTS, VISITS, ALPHA, DELTA = 8, 3, 0.9, 1e-5
+
+
+@dataclass(frozen=True, eq=False)
+class Scene:
+    """Agents on a ring with equally many pictures each, and one multinomial model."""
+
+    problem: Problem
+    shards: Shards
+    walk: Walk
+
+    @property
+    def records(self) -> int:
+        """Pictures of each agent."""
+        return self.shards.counts[0]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Of the model: features and classes."""
+        loss = self.problem.loss
+        return self.shards.dimension, loss.outputs or 1
+
+    def pictures(self, agent: int) -> HostArray:
+        """Return an agent's records, which only the comparison at the end may see."""
+        return np.asarray(self.shards.shard(agent).features)
+
+    def seen(self, links: Links, agent: int) -> Seen:
+        """Return what links say of one agent."""
+        return seen_on_links(
+            links, self.walk, ALPHA, agent, classes=self.shape[1], records=self.records,
+            record_norm=self.shards.record_norm,
+        )  # fmt: skip
+
+
+def scene(data: Dataset, *, records: int, seed: int) -> Scene:
+    """Return a scene with pictures drawn from the training part of a data set."""
+    rows = np.random.default_rng(seed).permutation(data.train_rows)[: AGENTS * records]
+    shards = pack(
+        data.features, data.targets, np.split(rows, AGENTS), record_norm=data.record_norm,
+        precision="float64", enforce="clip",
+    )  # fmt: skip
+    problem = Problem(MultinomialLogistic(data.classes or 2), NoRegulariser(), WholeSpace())
+    return Scene(problem, shards, cyclic_walk(ring(AGENTS), AGENTS * VISITS))
+
+
+def as_published(subject: Scene, *, epsilon: float, seed: int) -> Links:
+    """Return the links of DP-RECAL as printed, for that claimed epsilon; infinite: RECAL."""
+    oracle = Gradient(subject.problem.loss, math.inf)
+    shape, count = subject.shape, jnp.asarray(float(subject.records))
+
+    @jax.jit
+    def exact(agent: Array, point: Array) -> Array:
+        shard = jax.tree.map(lambda leaf: leaf[agent], subject.shards.stacked)
+        return oracle.exact(shard, count, Point(point))
+
+    def gradient(agent: int, point: HostArray) -> HostArray:
+        return np.asarray(exact(jnp.asarray(agent), jnp.asarray(point.reshape(shape)))).ravel()
+
+    bound = oracle.coefficient_bound * subject.shards.record_norm
+    setting = NoisedStep(ALPHA, first_scale(epsilon, bound), decay=1.0)
+    size = shape[0] * shape[1]
+    return dp_recal(gradient, lambda v: v, subject.walk, size, setting, variant="A", seed=seed)
+
+
+def first_scale(epsilon: float, bound: float) -> float:
+    """Return the constant noise scale at which Theorem 4 claims that epsilon.
+
+    epsilon = rho + 2 sqrt(rho ln(1/delta)) gives sqrt(rho) = sqrt(ln(1/delta) + epsilon)
+    - sqrt(ln(1/delta)), and rho = PLF 8 (alpha beta c / sigma)^2 gives sigma.
+    """
+    if math.isinf(epsilon):
+        return 0.0
+    log = math.log(1 / DELTA)
+    root = math.sqrt(log + epsilon) - math.sqrt(log)
+    return math.sqrt(8 * VISITS) * ALPHA * coupling(AGENTS) * bound / root
+
+
+def sound(subject: Scene, *, epsilon: float, seed: int) -> tuple[Links, float]:
+    """Return the links of RECAL on noised gradients under a total epsilon, and its certified mu."""
+    terms = Budget(epsilon, DELTA).terms
+    made = plan(
+        public_facts(subject.problem, subject.shards, clip=math.inf),
+        RECAL(subject.problem, step=ALPHA, objective_scale=1.0),
+        (Gradient(subject.problem.loss, math.inf),),
+        terms,
+        rounds=len(subject.walk.holders),
+        precision="float64",
+        network=subject.walk,
+    )
+    done = run(made, subject.shards, runtime="simulate", seed=seed, keep=frozenset({"messages"}))
+    token = done.trace.messages
+    model, duals = (_from_zero(sent) for sent in (token.model, token.duals))
+    return Links(model, duals, np.full_like(model[1:], np.nan)), made.certificate.mu or math.inf
+
+
+def _from_zero(sent: Array) -> HostArray:
+    """Return what is sent, `(T + 1, D K)`, from the first token on, which is 0."""
+    flat = np.asarray(sent).reshape(len(sent), -1)
+    return np.concatenate([np.zeros_like(flat[:1]), flat])
+
 
 CLAIMED = 1.0
 TOTALS = (10_000.0, 8.0, 1.0)
 
-Method = Callable[[Seen, Key], HostArray]
+Attack = Callable[[Seen, Key], HostArray]
 
 
 class Effort(NamedTuple):
@@ -85,10 +189,10 @@ def images(data: Dataset, *, seed: int, quick: bool) -> Gallery:
             "fashion_mnist or cifar10"
         )
     effort = QUICK if quick else FULL
-    methods = _methods(effort, (side, side))
+    attacks = _attacks(effort, (side, side))
     subject = scene(data, records=1, seed=seed)
     runs = _runs(subject, seed)
-    grids = [_grid(subject, runs, name, methods[name], effort.pictures) for name in methods]
+    grids = [_grid(subject, runs, name, attacks[name], effort.pictures) for name in attacks]
     return Gallery(
         id="Figures 4, 7, 8",
         title=f"Pictures read off the links: {data.title}",
@@ -101,7 +205,7 @@ def images(data: Dataset, *, seed: int, quick: bool) -> Gallery:
         paper_shows=(
             "Without privacy the pictures are recovered; from DP-RECAL all three attacks get noise."
         ),
-        blocks=(*grids, _by_count(data, methods, effort, seed)),
+        blocks=(*grids, _by_count(data, attacks, effort, seed)),
         notes=_NOTES,
     )
 
@@ -125,7 +229,7 @@ _NOTES = (
 )
 
 
-def _methods(effort: Effort, shape: tuple[int, int]) -> Mapping[str, Method]:
+def _attacks(effort: Effort, shape: tuple[int, int]) -> Mapping[str, Attack]:
     return {
         "closed form": _closed_form,
         "DLG": lambda seen, key: (
@@ -164,12 +268,12 @@ def _runs(subject: Scene, seed: int) -> dict[str, Links]:
 
 
 def _grid(
-    subject: Scene, runs: dict[str, Links], name: str, method: Method, pictures: int
+    subject: Scene, runs: dict[str, Links], name: str, attack: Attack, pictures: int
 ) -> Block:
     rows = []
     for agent in range(pictures):
         found = [
-            _closest(subject, agent, method(subject.seen(links, agent), jax.random.key(agent)))[0]
+            _closest(subject, agent, attack(subject.seen(links, agent), jax.random.key(agent)))[0]
             for links in runs.values()
         ]
         shown = tuple(Tile(_square(one.record), one.error, one.psnr) for one in found)
@@ -177,15 +281,15 @@ def _grid(
     return Block(f"{name}: one picture an agent", ("original", *runs), tuple(rows))
 
 
-def _by_count(data: Dataset, methods: Mapping[str, Method], effort: Effort, seed: int) -> Block:
+def _by_count(data: Dataset, attacks: Mapping[str, Attack], effort: Effort, seed: int) -> Block:
     """Return how the attacks fare on DP-RECAL as published as an agent's pictures get more."""
     subjects = [scene(data, records=count, seed=seed) for count in effort.counts]
     seen = [one.seen(as_published(one, epsilon=CLAIMED, seed=seed), 0) for one in subjects]
     rows = []
-    for name, method in methods.items():
+    for name, attack in attacks.items():
         row = []
         for subject, known in zip(subjects, seen, strict=True):
-            found = _closest(subject, 0, method(known, jax.random.key(seed)))
+            found = _closest(subject, 0, attack(known, jax.random.key(seed)))
             mean = float(np.mean([one.error for one in found]))
             row.append(Tile(_square(found[0].record), mean))
         rows.append((name, (_original(subjects[0], 0), *row)))

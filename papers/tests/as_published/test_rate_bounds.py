@@ -6,8 +6,13 @@ import jax
 import numpy as np
 import pytest
 
-from tacit.algorithms import (
-    LinearisedADMM,
+from tacit.algorithms import LinearisedADMM
+from tacit.engine import Live, behind_the_door, plan, simulate
+from tacit.errors import InputError
+from tacit.oracles import Gradient
+from tacit.privacy import Adjacency, Messages, ReplaceOne, Terms
+from tacit.problems import Box, NoRegulariser, Problem, Squared, minimise, pack, public_facts
+from tacit_papers.as_published import (
     PublishedSettings,
     RateFacts,
     nonsmooth_bound,
@@ -15,13 +20,6 @@ from tacit.algorithms import (
     smooth_bound,
     strongly_convex_bound,
 )
-from tacit.engine import behind_the_door, simulate
-from tacit.engine.door import Live
-from tacit.engine.plan import plan
-from tacit.errors import InputError
-from tacit.oracles import Gradient
-from tacit.privacy import Adjacency, Messages, ReplaceOne, Terms
-from tacit.problems import Box, NoRegulariser, Problem, Squared, minimise, pack, public_facts
 from tacit_papers.claims.huang2019_thm2 import exact_epsilon
 
 AGENTS, RECORDS, WIDTH, UPDATES, ROUNDS, RUNS = 3, 30, 1.0, 4, 60, 60

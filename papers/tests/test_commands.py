@@ -1,0 +1,43 @@
+"""The commands that this package adds to tacit."""
+
+import pytest
+
+import tacit_papers.claims
+from tacit_papers import reproductions
+from tests.reproductions.test_reproductions_frame import made
+
+
+def test_the_commands_are_there_once_the_package_is_installed(tacit_):
+    done = tacit_("--help")
+    assert done.code == 0
+    assert all(name in done.out for name in ("attack", "claims", "reproduce"))
+
+
+def test_claims_are_listed_and_shown_one_by_one(tacit_, monkeypatch):
+    # each claim takes its time; tests/claims decides them all
+    monkeypatch.setattr("tacit_papers.claims.REGISTER", tacit_papers.claims.REGISTER[:2])
+    listed = tacit_("claims", "--json").json["claims"]
+    assert {"id", "paper", "claim", "verdict", "evidence"} <= set(listed[0])
+    one = tacit_("claims", listed[0]["id"], "--json").json
+    assert one.items() >= listed[0].items()
+    assert len(one["rows"][0]) == len(one["columns"])
+    assert listed[0]["id"] in tacit_("claims").out
+    text = tacit_("claims", listed[0]["id"]).out
+    assert all(column in text for column in one["columns"])
+
+
+def test_a_claim_that_is_not_there_is_one_line_with_those_that_are(refused):
+    assert "huang2019/thm2" in refused("claims", "fermat/last")
+
+
+def test_reproduce_says_first_what_run_it_was_and_by_what_rule_it_judges(tacit_, monkeypatch):
+    monkeypatch.setattr(reproductions, "reproduce", lambda *given, **options: made())
+    lines = tacit_("reproduce", "huang2019", "--quick").out.splitlines()
+    assert lines[0] == "Someone 2020, run again: a quick run on 2,000 records"
+    assert made().outcome in lines
+    assert reproductions.RULE in lines
+
+
+@pytest.mark.parametrize("seed", [-1, 2**63])
+def test_attack_refuses_a_seed_that_fits_no_generator(refused, seed):
+    assert "--seed" in refused("attack", "mnist", "--seed", seed)
