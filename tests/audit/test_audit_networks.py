@@ -33,6 +33,7 @@ SEES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", list(NETWORKS), ids=lambda m: m.__name__)
 def test_sound_methods_pass_the_whole_audit_and_their_bound_is_nearly_attained(method):
     report = audit(method, mu=1.5, runs=1000, seed=0, network=NETWORKS[method])
@@ -43,6 +44,7 @@ def test_sound_methods_pass_the_whole_audit_and_their_bound_is_nearly_attained(m
     assert 0.7 * SHARE[method] * 1.5 < report.likelihood.mu < 1.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "fault"),
     [(RECAL, "halved-noise"), (NIDS, "no-clipping"), (RECAL, "reused-noise")],
@@ -88,6 +90,7 @@ def test_an_answer_without_a_planned_question_is_a_violation_in_the_replay():
     assert not replay(silent, made.program.oracles, trace, *both).bounds_hold
 
 
+@pytest.mark.slow
 def test_relay_and_gossip_are_audited_by_name():
     report = audit("walkman", mu=1.5, runs=50, seed=0)
     assert report.verdict == "consistent"

@@ -76,6 +76,7 @@ def write(path, header, rows):
         csv.writer(file).writerows([header, *rows])
 
 
+@pytest.mark.slow
 def test_adult_with_its_categories_goes_from_csv_to_predictions(tacit_, tmp_path):
     header = [*(column.name for column in COLUMNS), "income"]
     train, test, out = tmp_path / "train.csv", tmp_path / "test.csv", tmp_path / "out"
@@ -103,6 +104,7 @@ def test_adult_with_its_categories_goes_from_csv_to_predictions(tacit_, tmp_path
         assert needed in shown.out
 
 
+@pytest.mark.slow
 def test_digits_go_from_csv_to_predictions(tacit_, tmp_path):
     frame = load_digits(as_frame=True).frame
     train, test, out = tmp_path / "train.csv", tmp_path / "test.csv", tmp_path / "out"
@@ -496,6 +498,7 @@ BAD = st.one_of(
 )
 
 
+@pytest.mark.slow
 @settings(
     max_examples=200,
     deadline=None,

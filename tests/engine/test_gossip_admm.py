@@ -44,7 +44,14 @@ def exact_step(problem, tol=1e-12):
     return ProximalStep(problem, 1.0, RHO, 1.0, tol)
 
 
-@pytest.mark.parametrize("graph", [ring(8), grid(2, 4), complete(8)], ids=["ring", "grid", "all"])
+GRAPHS = [
+    pytest.param(ring(8), id="ring"),
+    pytest.param(grid(2, 4), id="grid", marks=pytest.mark.slow),
+    pytest.param(complete(8), id="all", marks=pytest.mark.slow),
+]
+
+
+@pytest.mark.parametrize("graph", GRAPHS)
 @pytest.mark.parametrize("problem", [SMOOTH, SPARSE], ids=["smooth", "sparse"])
 @pytest.mark.parametrize("kind", ["exact", "linearised", "recycled"])
 def test_without_noise_gossip_admm_reaches_the_certified_optimum(kind, problem, graph):

@@ -120,6 +120,7 @@ def tight():
     return small_box(1.0)
 
 
+@pytest.mark.slow
 def test_without_noise_the_arms_are_one(tight):
     assert np.ptp([done.model for done in tight.values()], axis=0).max() > 1e-3
     # the same compiled programs
@@ -215,6 +216,7 @@ def printed(x, y, parts, noise, *, arm, rho, eta, updates, bound):
     return np.array(solutions), np.array(asked), np.array(globals_)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arm", "rule"),
     [("objective", "smooth"), ("output", "nonsmooth"), ("objective", "strongly-convex")],

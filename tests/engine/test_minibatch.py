@@ -80,6 +80,7 @@ def direct(sigma_over_term, rate, rounds, delta, relation):
     return accountant.compose(event, rounds).get_epsilon(delta)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("relation", "theirs"),
     [
@@ -341,6 +342,7 @@ def test_a_sampled_answer_needs_a_key_and_has_no_likelihood_ratio_given_its_batc
         Rival(Live(oracles, made.program.mechanism, jax.random.key(0)), oracles)
 
 
+@pytest.mark.slow
 def test_without_noise_dp_sgd_comes_close_to_the_optimum():
     """Not to it: batches vary. The average over half a run is within 2 % of F*."""
     shards = make_shards(agents=3, records=40)

@@ -150,6 +150,7 @@ def test_other_noise_than_gaussian_inside_an_objective_is_refused():
         ).mu_per_agent(Messages())
 
 
+@pytest.mark.slow
 def test_an_attack_stays_below_the_certificate_and_sees_some_of_it():
     seen = audit_perturbed(epsilon=4.0, runs=2000, seed=0)
     assert seen.consistent

@@ -27,6 +27,8 @@ from tacit.power.inference import infer_demand
 from tacit.privacy import Adjacency, BoundedChange, Messages
 from tacit_papers.claims import claim_named
 
+pytestmark = pytest.mark.slow
+
 NOISELESS = {"beta": 0.01, "epsilon": math.inf, "delta": 1e-2, "seed": None}
 BETA = 0.01
 
