@@ -62,6 +62,7 @@ class Clear(Live):
         return exact_answer(self.oracles, private, query, turn, self.key), record
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", [RECAL, NIDS], ids=lambda m: m.__name__)
 def test_messages_made_from_exact_answers_are_seen_by_message_replay(method):
     """Law 6's fault on networks: the wire carries what no recorded answer explains."""

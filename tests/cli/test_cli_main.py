@@ -291,6 +291,7 @@ def test_an_interrupt_leaves_no_partial_report(tacit_, tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_signal_ends_a_computation_that_does_not_listen(tmp_path):
     program = (
         "import signal, threading\n"

@@ -119,6 +119,7 @@ def test_recycled_rounds_ask_nothing_and_cost_nothing():
     assert np.max(np.abs(messages[1] - messages[0])) > 0
 
 
+@pytest.mark.slow
 def test_dual_variable_perturbation_runs_by_gossip():
     own = ProximalStep(SMOOTH, 0.5, 1.0, 1.0, 1e-6)
     made = plan(

@@ -157,6 +157,7 @@ def test_objective_solutions_are_feasible_and_output_solutions_are_not(tight):
             assert np.max(np.abs(done.model)) <= 0.05 + 1e-9
 
 
+@pytest.mark.slow
 def test_the_two_runtimes_agree_and_the_seed_fixes_the_bits():
     shards = ragged()
     problem = Problem(MultinomialLogistic(3), L1(0.01), Box(-0.2, 0.2))

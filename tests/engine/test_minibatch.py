@@ -203,6 +203,7 @@ def test_no_batch_key_is_a_noise_key_or_another_batchs(shards):
     assert len(np.unique(words, axis=0)) == 2 * 5 * shards.agents
 
 
+@pytest.mark.slow
 def test_the_two_runtimes_agree_to_1e_10_on_batches(shards):
     made = planned(shards)
     runs = [
@@ -317,6 +318,7 @@ class Alternates(NoisyGradient):
         return np.arange(rounds)[:, None] % 2
 
 
+@pytest.mark.slow
 def test_questions_of_one_plan_may_sample_at_different_rates(shards):
     """Half of the answers are on batches, half on all records: each is charged as it was given."""
     oracles = (MinibatchGradient(PROBLEM.loss, 1.0, RATE), Gradient(PROBLEM.loss, 1.0))
@@ -374,6 +376,7 @@ def test_a_name_stands_for_a_method_and_its_question():
     assert isinstance(method_named("dvp").oracle(choice), PerturbedStep)
 
 
+@pytest.mark.slow
 def test_a_batch_of_several_pieces_is_summed_whole():
     rows, rate = 2_000, 0.01
     shard = make_shards(agents=1, records=rows).shard(0)

@@ -113,6 +113,7 @@ def test_without_noise_sadmm_reaches_the_certified_optimum_of_every_structure(na
     assert residual < 1e-8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", STRUCTURES)
 def test_without_noise_vradmm_reaches_the_certified_optimum_of_every_structure(name):
     problem = STRUCTURES[name]

@@ -83,6 +83,7 @@ CASES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("lam", "size", "sharpness", "sigma"), CASES)
 @pytest.mark.parametrize("replaced", [True, False])
 def test_no_true_divergence_exceeds_the_curve(lam, size, sharpness, sigma, replaced):
@@ -175,6 +176,7 @@ def true_losses(first, second, sigma):
     return p[kept] / p.sum(), np.log(p[kept] / q[kept])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sharpness", [0.02, 2.0])
 def test_two_answers_cost_no_more_than_the_curve_composed_with_itself(sharpness):
     """Two answers of one record's term, their losses added up over all pairs of outcomes."""
