@@ -83,7 +83,6 @@ CASES = [
 ]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("lam", "size", "sharpness", "sigma"), CASES)
 @pytest.mark.parametrize("replaced", [True, False])
 def test_no_true_divergence_exceeds_the_curve(lam, size, sharpness, sigma, replaced):
