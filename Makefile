@@ -6,11 +6,11 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 OTHER  := .venv-diffprivlib
 
-.PHONY: demo test coverage bench bench-diffprivlib lint docs clean
+.PHONY: demo test test-slow test-all soak coverage bench bench-diffprivlib lint docs clean
 
 $(READY): pyproject.toml papers/pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]' --editable papers
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,docs]' --editable papers
 	touch $(READY)
 
 demo: $(READY)            ## a hundred agents train on UCI Adult under a total budget of epsilon 1
@@ -19,13 +19,24 @@ demo: $(READY)            ## a hundred agents train on UCI Adult under a total b
 # Tests compile many programs and run each for a moment: XLA need not optimise them.
 # `make test TEST_XLA_FLAGS=` tests the programs as users run them.
 TEST_XLA_FLAGS ?= --xla_backend_optimization_level=0
-PYTEST := XLA_FLAGS="$(TEST_XLA_FLAGS)" $(BIN)/python -m pytest --numprocesses auto --doctest-modules
+# A file is run by one worker, so that its fixtures, programs and claims are computed once.
+PYTEST := XLA_FLAGS="$(TEST_XLA_FLAGS)" $(BIN)/python -m pytest --numprocesses auto --dist loadfile
 
-test: $(READY)            ## the test suite, on all cores
-	$(PYTEST) --durations=10
+test: $(READY)            ## the quick suite, minutes: every law with its planted fault, on all cores
+	$(PYTEST) --doctest-modules -m "not slow" --durations=10
+
+test-slow: $(READY)       ## the slow tests alone: claims, reproductions, power flow, images, wheels
+	$(PYTEST) -m slow --durations=10
+
+test-all: test test-slow  ## everything
+
+SOAK_SECONDS ?= 3600
+SOAK_SEED    ?=
+soak: $(READY)            ## random plans against the laws, for hours: `make soak SOAK_SECONDS=36000`
+	XLA_FLAGS="$(TEST_XLA_FLAGS)" $(BIN)/python -m tests.soak --seconds $(SOAK_SECONDS) $(if $(SOAK_SEED),--seed $(SOAK_SEED))
 
 coverage: $(READY)        ## the same with branch coverage
-	$(PYTEST) --cov --cov-report=term:skip-covered
+	$(PYTEST) --doctest-modules --cov --cov-report=term:skip-covered
 
 bench: $(READY)           ## speed, memory and accuracy, as ratios measured in one process
 	$(BIN)/python -m bench

@@ -1,7 +1,9 @@
 """Small problems that many tests share."""
 
 import ctypes
+import gc
 import sys
+from pathlib import Path
 
 import jax
 import numpy as np
@@ -22,6 +24,9 @@ from tacit.problems import (
     pack,
     public_facts,
 )
+
+PAPERS = Path(__file__).parents[1] / "papers" / "tests"
+QUICK_OF_THE_PAPERS = {"test_commands.py"}
 
 
 def make_shards(*, agents=4, records=12, features=3, seed=0, precision="float64", classes=None):
@@ -65,6 +70,21 @@ def published(name):
         return load(name)
     except DataError:
         pytest.skip(f"{name}: neither under TACIT_DATA_DIR nor to be had from its site")
+
+
+def pytest_collection_finish():
+    """Let the collector pass over all that was imported: it takes a twentieth of the time else."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 50)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Mark as slow what computes the claims, the reproductions and the images of the papers."""
+    for item in items:
+        if PAPERS in item.path.parents and item.path.name not in QUICK_OF_THE_PAPERS:
+            item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -4,6 +4,7 @@ import pytest
 
 import tacit_papers.claims
 from tacit_papers import reproductions
+from tacit_papers.commands import COMMANDS
 from tests.reproductions.test_reproductions_frame import made
 
 
@@ -41,3 +42,15 @@ def test_reproduce_says_first_what_run_it_was_and_by_what_rule_it_judges(tacit_,
 @pytest.mark.parametrize("seed", [-1, 2**63])
 def test_attack_refuses_a_seed_that_fits_no_generator(refused, seed):
     assert "--seed" in refused("attack", "mnist", "--seed", seed)
+
+
+def test_a_claim_is_decided_by_name(tacit_):
+    decided = tacit_("claims", "huang2019/thm2", "--json").json
+    assert decided["verdict"] == "holds with conditions"
+
+
+@pytest.mark.parametrize("name", [command.name for command in COMMANDS])
+def test_every_command_prints_its_help(tacit_, name):
+    done = tacit_(name, "--help")
+    assert done.code == 0
+    assert f"tacit {name}" in done.out

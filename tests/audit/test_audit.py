@@ -87,6 +87,7 @@ def test_impossible_audits_name_the_limit(mu, runs):
         audit("noisy-gradient", mu=mu, runs=runs, seed=0)
 
 
+@pytest.mark.slow
 def test_the_null_attack_raises_no_more_false_alarms_than_it_may():
     """Both sides drawn on D: a positive bound is a false alarm; at most 5 % of 200 attacks."""
     bounds = null_attacks("noisy-gradient", mu=1.5, runs=100, attacks=200, seed=0)

@@ -52,6 +52,7 @@ def attacked(question, average):
 ARMS = [(q, a) for q in ("gradient", "residual") for a in (True, False)] + [("targets", True)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("question", ["residual", "targets"])
 def test_the_likelihood_attack_stays_below_the_certificate_and_comes_close(question):
     made, (first, second) = attacked(question, average=True)
@@ -73,6 +74,7 @@ def test_the_likelihood_attack_stays_below_the_certificate_and_comes_close(quest
     assert 0.9 < lower_bound(*sides, confidence=0.95).mu <= made.certificate.mu
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("question", "average"), ARMS)
 def test_replay_messages_and_residuals_hold_for_every_arm(question, average):
     made, (first, second) = attacked(question, average)

@@ -29,6 +29,7 @@ def projected(problem):
     return Candidate(algorithm, ProjectedStep(problem, 1.0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arm", [objective, output, projected])
 def test_every_arm_is_consistent_and_its_bound_is_nearly_attained(arm):
     report = audit(arm, mu=1.5, runs=1000, seed=0)
@@ -39,6 +40,7 @@ def test_every_arm_is_consistent_and_its_bound_is_nearly_attained(arm):
     assert report.replay.message_gap <= 1e-10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("fault", "seen"),
     [
@@ -53,6 +55,7 @@ def test_planted_faults_of_the_output_arm_are_seen(fault, seen):
     assert {name for name, outcome in report.layers.items() if outcome == "violated"} == seen
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arm", ["objective", "output"])
 def test_laplace_arms_replay_within_their_bound_and_noise(arm):
     """No mu, so no likelihood bound; replay, residuals and messages hold all the same."""

@@ -33,6 +33,7 @@ SEES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", list(NETWORKS), ids=lambda m: m.__name__)
 def test_sound_methods_pass_the_whole_audit_and_their_bound_is_nearly_attained(method):
     report = audit(method, mu=1.5, runs=1000, seed=0, network=NETWORKS[method])
@@ -43,6 +44,7 @@ def test_sound_methods_pass_the_whole_audit_and_their_bound_is_nearly_attained(m
     assert 0.7 * SHARE[method] * 1.5 < report.likelihood.mu < 1.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "fault"),
     [(RECAL, "halved-noise"), (NIDS, "no-clipping"), (RECAL, "reused-noise")],
@@ -60,6 +62,7 @@ class Clear(Live):
         return exact_answer(self.oracles, private, query, turn, self.key), record
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", [RECAL, NIDS], ids=lambda m: m.__name__)
 def test_messages_made_from_exact_answers_are_seen_by_message_replay(method):
     """Law 6's fault on networks: the wire carries what no recorded answer explains."""
@@ -88,6 +91,7 @@ def test_an_answer_without_a_planned_question_is_a_violation_in_the_replay():
     assert not replay(silent, made.program.oracles, trace, *both).bounds_hold
 
 
+@pytest.mark.slow
 def test_relay_and_gossip_are_audited_by_name():
     report = audit("walkman", mu=1.5, runs=50, seed=0)
     assert report.verdict == "consistent"

@@ -13,6 +13,7 @@ from tacit.privacy import Adjacency, ReplaceOne, ZeroOut
 RELATIONS = [ReplaceOne(), ZeroOut()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("relation", RELATIONS)
 def test_dp_sgd_stays_below_its_certificate_and_is_seen_to_spend_some_of_it(relation):
     seen = audit_sampled(Adjacency(relation, "record"), rate=0.2, epsilon=2.0, runs=2000, seed=0)

@@ -60,6 +60,7 @@ def test_the_folder_holds_results_plan_state_and_a_page_that_draws_the_network(f
     assert not re.findall(r"(?:src|href)=.?https?:", page)
 
 
+@pytest.mark.slow
 def test_json_is_one_object_and_the_objective_of_a_private_file_is_withheld(capsys, tmp_path):
     file = tmp_path / "mine.m"
     file.write_text(THREE)

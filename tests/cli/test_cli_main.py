@@ -289,6 +289,7 @@ def test_an_interrupt_leaves_no_partial_report(tacit_, tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_signal_ends_a_computation_that_does_not_listen(tmp_path):
     program = (
         "import signal, threading\n"
@@ -404,6 +405,7 @@ def test_audit_in_words_is_consistent_where_every_layer_is(tacit_, attacked, mon
     assert "no fault planted" in done.out
 
 
+@pytest.mark.slow
 def test_audit_of_batches_says_what_is_claimed_and_what_is_proved(tacit_):
     command = ["audit", "dp-sgd", "--runs", "3000", "--epsilon", "2", "--sampling-rate", "0.2"]
     text = tacit_(*command).out
@@ -457,6 +459,7 @@ def test_the_bar_counts_rounds_that_come_in_any_order(capsys):
     assert "remaining" in done.err
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/ptmx").exists(), reason="needs a pseudo-terminal")
 def test_the_bar_is_drawn_on_a_terminal_unless_quiet_or_json(tmp_path):
     outer, inner = os.openpty()
@@ -487,6 +490,7 @@ def test_the_bar_is_drawn_on_a_terminal_unless_quiet_or_json(tmp_path):
     assert "rounds" not in piped.stderr
 
 
+@pytest.mark.slow
 def test_dp_sgd_trains_from_the_command_line(tacit_, tmp_path):
     out = tmp_path / "report"
     done = tacit_(*TRAIN, "--algorithm", "dp-sgd", "--sampling-rate", "0.2", "--json", "--out", out)

@@ -76,6 +76,7 @@ def write(path, header, rows):
         csv.writer(file).writerows([header, *rows])
 
 
+@pytest.mark.slow
 def test_adult_with_its_categories_goes_from_csv_to_predictions(tacit_, tmp_path):
     header = [*(column.name for column in COLUMNS), "income"]
     train, test, out = tmp_path / "train.csv", tmp_path / "test.csv", tmp_path / "out"
@@ -103,6 +104,7 @@ def test_adult_with_its_categories_goes_from_csv_to_predictions(tacit_, tmp_path
         assert needed in shown.out
 
 
+@pytest.mark.slow
 def test_digits_go_from_csv_to_predictions(tacit_, tmp_path):
     frame = load_digits(as_frame=True).frame
     train, test, out = tmp_path / "train.csv", tmp_path / "test.csv", tmp_path / "out"
@@ -128,6 +130,7 @@ def test_digits_go_from_csv_to_predictions(tacit_, tmp_path):
     assert f"Test error {np.mean(np.array(guesses, int) != y[1437:]):.2%}" in done.out
 
 
+@pytest.mark.slow
 def test_diabetes_goes_from_csv_to_predictions_of_the_least_squares_fit(tacit_, tmp_path):
     frame = load_diabetes(as_frame=True, scaled=False).frame
     train, test, out = tmp_path / "train.csv", tmp_path / "test.csv", tmp_path / "out"
@@ -251,6 +254,7 @@ def test_bounds_of_a_folder_and_with_an_agent_column(tacit_, small):
     assert made["target"] == {"name": "ill", "values": ["no", "yes"]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [
@@ -278,6 +282,7 @@ def test_loss_regulariser_and_constraint_reach_the_run(tacit_, small, options):
         assert weights.min() >= -1e-6
 
 
+@pytest.mark.slow
 def test_a_data_set_writes_a_model_that_can_be_shown(tacit_, tmp_path, refused):
     done = tacit_(
         "train", "breast_cancer", *EXACT, "--rounds", 3, "--constraint", "ball:1",
@@ -496,6 +501,7 @@ BAD = st.one_of(
 )
 
 
+@pytest.mark.slow
 @settings(
     max_examples=200,
     deadline=None,

@@ -94,6 +94,7 @@ def test_a_file_that_is_not_json_is_refused(made):
         load("femnist")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     not (REAL and (Path(REAL) / "femnist" / "train").is_dir()), reason="the files are not here"
 )

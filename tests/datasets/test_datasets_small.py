@@ -76,6 +76,7 @@ def test_an_idx_file_written_by_hand_is_read_back() -> None:
     np.testing.assert_array_equal(idx.parse(header + array.tobytes()), array)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("files", "histogram", "mean"),
     [

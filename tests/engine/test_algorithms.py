@@ -136,6 +136,7 @@ def published(x, y, noise, *, rho, weight, step, rounds, sign):
     return w
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", ["nonsmooth", "smooth"])
 def test_dp_admm_is_the_published_algorithm_with_its_primal_noise(rule):
     """Noise of scale s on the gradient is the paper's sigma_k = s / (rho + 1/eta_k) on w_i."""
@@ -217,6 +218,7 @@ def test_no_schedule_depends_on_anything_but_public_facts_and_noise():
             np.testing.assert_array_equal(first[name], second[name])
 
 
+@pytest.mark.slow
 def test_an_unregularised_problem_is_accepted_everywhere():
     problem = Problem(Logistic(), NoRegulariser(), WholeSpace())
     for name in ("noisy-gradient", "dp-admm", "dp-admm-published"):

@@ -164,6 +164,7 @@ def make_uneven(counts):
     return pack(x, y, parts, record_norm=1.0, precision="float64", enforce="clip")
 
 
+@pytest.mark.slow
 def test_the_noise_is_calibrated_by_the_accountant_of_fixed_sizes(made):
     ((event, count),) = made.ledger.events(0)
     assert isinstance(event, FixedSize)
@@ -176,6 +177,7 @@ def test_the_noise_is_calibrated_by_the_accountant_of_fixed_sizes(made):
     assert 0.999 < made.certificate.epsilon <= 1.0
 
 
+@pytest.mark.slow
 def test_a_run_observes_the_planned_batches_and_poisson_ones_in_their_place_release_nothing(
     made, shards
 ):
@@ -227,6 +229,7 @@ def test_requests_for_fixed_batches_that_cannot_be_met_say_why(changes, words):
         fixed_batches(Request(**asked | changes))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rate", [8e-4, 0.01, 0.3])
 def test_the_gap_of_a_poisson_draw_is_that_of_its_integers_at_every_edge(rate):
     ends = survival(rate, 5000)

@@ -72,6 +72,7 @@ def least_squares(shards, held, size):
 OVERLAPPING = [np.array([0, 1, 2]), np.array([2, 3]), np.array([4, 0, 3, 2])]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("question", "hessian"), [("gradient", True), ("residual", False), ("targets", True)]
 )
@@ -122,6 +123,7 @@ def both_runtimes(question):
     return made, runs[0]
 
 
+@pytest.mark.slow
 def test_the_runtimes_agree():
     both_runtimes("gradient")
 

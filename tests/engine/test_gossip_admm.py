@@ -44,7 +44,14 @@ def exact_step(problem, tol=1e-12):
     return ProximalStep(problem, 1.0, RHO, 1.0, tol)
 
 
-@pytest.mark.parametrize("graph", [ring(8), grid(2, 4), complete(8)], ids=["ring", "grid", "all"])
+GRAPHS = [
+    pytest.param(ring(8), id="ring"),
+    pytest.param(grid(2, 4), id="grid", marks=pytest.mark.slow),
+    pytest.param(complete(8), id="all", marks=pytest.mark.slow),
+]
+
+
+@pytest.mark.parametrize("graph", GRAPHS)
 @pytest.mark.parametrize("problem", [SMOOTH, SPARSE], ids=["smooth", "sparse"])
 @pytest.mark.parametrize("kind", ["exact", "linearised", "recycled"])
 def test_without_noise_gossip_admm_reaches_the_certified_optimum(kind, problem, graph):
@@ -112,6 +119,7 @@ def test_recycled_rounds_ask_nothing_and_cost_nothing():
     assert np.max(np.abs(messages[1] - messages[0])) > 0
 
 
+@pytest.mark.slow
 def test_dual_variable_perturbation_runs_by_gossip():
     own = ProximalStep(SMOOTH, 0.5, 1.0, 1.0, 1e-6)
     made = plan(

@@ -118,6 +118,7 @@ def tight():
     return small_box(1.0)
 
 
+@pytest.mark.slow
 def test_without_noise_the_arms_are_one(tight):
     assert np.ptp([done.model for done in tight.values()], axis=0).max() > 1e-3
     # the same compiled programs
@@ -154,6 +155,7 @@ def test_objective_solutions_are_feasible_and_output_solutions_are_not(tight):
             assert np.max(np.abs(done.model)) <= 0.05 + 1e-9
 
 
+@pytest.mark.slow
 def test_the_two_runtimes_agree_and_the_seed_fixes_the_bits():
     shards = ragged()
     problem = Problem(MultinomialLogistic(3), L1(0.01), Box(-0.2, 0.2))

@@ -80,6 +80,7 @@ def direct(sigma_over_term, rate, rounds, delta, relation):
     return accountant.compose(event, rounds).get_epsilon(delta)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("relation", "theirs"),
     [
@@ -202,6 +203,7 @@ def test_no_batch_key_is_a_noise_key_or_another_batchs(shards):
     assert len(np.unique(words, axis=0)) == 2 * 5 * shards.agents
 
 
+@pytest.mark.slow
 def test_the_two_runtimes_agree_to_1e_10_on_batches(shards):
     made = planned(shards)
     runs = [
@@ -316,6 +318,7 @@ class Alternates(NoisyGradient):
         return np.arange(rounds)[:, None] % 2
 
 
+@pytest.mark.slow
 def test_questions_of_one_plan_may_sample_at_different_rates(shards):
     """Half of the answers are on batches, half on all records: each is charged as it was given."""
     oracles = (MinibatchGradient(PROBLEM.loss, 1.0, RATE), Gradient(PROBLEM.loss, 1.0))
@@ -341,6 +344,7 @@ def test_a_sampled_answer_needs_a_key_and_has_no_likelihood_ratio_given_its_batc
         Rival(Live(oracles, made.program.mechanism, jax.random.key(0)), oracles)
 
 
+@pytest.mark.slow
 def test_without_noise_dp_sgd_comes_close_to_the_optimum():
     """Not to it: batches vary. The average over half a run is within 2 % of F*."""
     shards = make_shards(agents=3, records=40)
@@ -372,6 +376,7 @@ def test_a_name_stands_for_a_method_and_its_question():
     assert isinstance(method_named("dvp").oracle(choice), PerturbedStep)
 
 
+@pytest.mark.slow
 def test_a_batch_of_several_pieces_is_summed_whole():
     rows, rate = 2_000, 0.01
     shard = make_shards(agents=1, records=rows).shard(0)

@@ -48,7 +48,6 @@ from tacit.problems import (
 RIDGE = Problem(Squared(), L2(0.1), WholeSpace())
 LASSO = Problem(Squared(), ElasticNet(0.02, 0.05), WholeSpace())
 LOGISTIC = Problem(Logistic(), L2(0.05), WholeSpace())
-GRAPHS = {"ring": ring(8), "grid": grid(2, 4), "complete": complete(8)}
 TOKENS, GOSSIPS = (RECAL, Walkman), (NIDS, EXTRA)
 
 
@@ -84,17 +83,28 @@ TRUTH = {name: minimise(p, EIGHT, tol=1e-10) for name, p in
 PROBLEMS = {"ridge": RIDGE, "lasso": LASSO, "logistic": LOGISTIC}
 
 
-@pytest.mark.parametrize("graph", sorted(GRAPHS))
-@pytest.mark.parametrize("problem", ["lasso", "logistic"])
-@pytest.mark.parametrize("method", [*TOKENS, *GOSSIPS], ids=lambda m: m.__name__)
-def test_without_noise_relay_and_gossip_reach_the_certified_optimum(method, problem, graph):
+def reaches_the_optimum(method, problem, graph):
     rounds = 20_000 if method in TOKENS else 1500
-    network = network_for(method, GRAPHS[graph], rounds)
+    network = network_for(method, graph, rounds)
     subject, truth = PROBLEMS[problem], TRUTH[problem]
     done = exact(method(subject), subject, EIGHT, network, rounds)
     gap = float(subject.objective(jnp.asarray(done.model), EIGHT)) - truth.value
     assert abs(gap) <= 1e-8 * truth.value
     assert np.linalg.norm(done.model - truth.w) <= 1e-8 * np.linalg.norm(truth.w)
+
+
+@pytest.mark.parametrize("problem", ["lasso", "logistic"])
+@pytest.mark.parametrize("method", [*TOKENS, *GOSSIPS], ids=lambda m: m.__name__)
+def test_without_noise_relay_and_gossip_reach_the_certified_optimum(method, problem):
+    reaches_the_optimum(method, problem, grid(2, 4))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("graph", [ring(8), complete(8)], ids=["ring", "complete"])
+@pytest.mark.parametrize("problem", ["lasso", "logistic"])
+@pytest.mark.parametrize("method", [*TOKENS, *GOSSIPS], ids=lambda m: m.__name__)
+def test_without_noise_they_reach_it_on_other_graphs_too(method, problem, graph):
+    reaches_the_optimum(method, problem, graph)
 
 
 def test_the_random_walk_admm_reaches_the_optimum_where_degrees_differ():
@@ -121,6 +131,7 @@ def test_gradient_tracking_reaches_the_optimum_of_smooth_problems():
     assert np.linalg.norm(done.model - truth.w) <= 1e-8 * np.linalg.norm(truth.w)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", [*TOKENS, *GOSSIPS], ids=lambda m: m.__name__)
 def test_constraints_are_met(method):
     held = Problem(Logistic(), L2(0.01), Ball(0.3))
@@ -173,7 +184,14 @@ def small(index, **more):
     return planned(method(LOGISTIC), make_shards(), network, rounds=rounds, **more)
 
 
-@pytest.mark.parametrize("index", range(5), ids=NAMES)
+QUICK = ("recal-capped", "nids")
+CASES = [
+    pytest.param(index, id=name, marks=() if name in QUICK else pytest.mark.slow)
+    for index, name in enumerate(NAMES)
+]
+
+
+@pytest.mark.parametrize("index", CASES)
 def test_both_runtimes_agree_to_1e_10_on_every_network(index):
     made, shards = small(index), make_shards()
     ours, theirs = (
@@ -186,6 +204,7 @@ def test_both_runtimes_agree_to_1e_10_on_every_network(index):
     np.testing.assert_allclose(ours.model, theirs.model, rtol=0, atol=1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("index", range(5), ids=NAMES)
 def test_a_float32_plan_stays_in_float32_on_every_network(index):
     shards = make_shards(precision="float32")
@@ -218,6 +237,7 @@ def test_a_relay_spends_by_participation_and_the_busiest_agent_spends_the_budget
     assert np.all(gossip.ledger.asked)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", [RECAL, Walkman, RWADMM])
 def test_with_a_cap_the_last_half_of_the_models_that_were_made_is_averaged(method):
     walk = uniform_walk(ring(4), 60, seed=0).capped(6)

@@ -88,6 +88,7 @@ def test_the_certificate_is_that_of_the_events_of_the_worst_agent():
     assert made.ledger.scale[0, 0, 0] == pytest.approx(made.multiplier * 2 / 12)
 
 
+@pytest.mark.slow
 def test_a_run_leaves_the_planned_ledger_and_both_runtimes_agree():
     shards = make_shards()
     made = planned(shards)
@@ -102,6 +103,7 @@ def test_summation_is_not_credited():
     assert made.certificate.epsilon == pytest.approx(planned(make_shards()).certificate.epsilon)
 
 
+@pytest.mark.slow
 def test_a_budget_that_the_hessian_alone_exceeds_is_refused_with_the_fix():
     weak = PerturbedStep(dataclasses.replace(STEP, rho=0.01))
     shards = make_shards()
@@ -152,6 +154,7 @@ def test_other_noise_than_gaussian_inside_an_objective_is_refused():
         ).mu_per_agent(Messages())
 
 
+@pytest.mark.slow
 def test_an_attack_stays_below_the_certificate_and_sees_some_of_it():
     seen = audit_perturbed(epsilon=4.0, runs=2000, seed=0)
     assert seen.consistent

@@ -67,6 +67,7 @@ def test_a_turn_without_a_question_tells_a_constant_whatever_the_data():
     assert np.all(answers[KINDS >= 0] != 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("runtime", ["simulate", "serial"])
 def test_the_ledger_of_a_run_with_gaps_is_the_planned_one(runtime):
     made, shards = planned(KINDS)

@@ -41,6 +41,7 @@ def test_the_two_runtimes_agree_to_1e_10(name, shards):
     np.testing.assert_allclose(runs[0].model, runs[1].model, rtol=0, atol=1e-10)
 
 
+@pytest.mark.slow
 def test_the_two_runtimes_agree_on_ragged_shards_with_many_classes():
     draw = np.random.default_rng(1)
     x, y = draw.standard_normal((20, 4)), draw.integers(0, 3, 20)
@@ -156,6 +157,7 @@ def test_sweeping_over_different_structures_is_refused(shards):
         stack(programs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_a_float32_plan_stays_in_float32(name):
     shards = make_shards(precision="float32")

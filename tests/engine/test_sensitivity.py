@@ -149,6 +149,7 @@ def test_targets_outside_the_losss_domain_cannot_break_the_bound():
     assert moved(oracle, first, second, jnp.zeros(2)) <= limit * (1 + 1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("loss", "clip"), LOSSES)
 def test_the_unclipped_gradient_is_the_derivative_of_the_mean_loss(loss, clip):
     if math.isfinite(clip) and clip < loss.lipschitz:

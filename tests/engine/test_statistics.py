@@ -173,6 +173,7 @@ def test_without_noise_one_question_is_scikit_learns_ridge():
     np.testing.assert_allclose(done.model, truth, atol=1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("regulariser", "constraint"),
     [
@@ -255,6 +256,7 @@ def test_a_message_that_cuts_the_answer_is_not_credited():
     np.testing.assert_array_equal(cut.ledger.scale, made.ledger.scale)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("regulariser", [L2(0.1), L1(0.01)])
 def test_the_two_runtimes_agree_to_1e_10_on_one_question(regulariser):
     shards = regression()

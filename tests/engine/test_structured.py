@@ -113,6 +113,7 @@ def test_without_noise_sadmm_reaches_the_certified_optimum_of_every_structure(na
     assert residual < 1e-8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", STRUCTURES)
 def test_without_noise_vradmm_reaches_the_certified_optimum_of_every_structure(name):
     problem = STRUCTURES[name]
@@ -177,6 +178,7 @@ def test_a_wrong_adjoint_does_not_pass_as_converged():
     assert not (gap < 1e-7 and residual < 1e-8)
 
 
+@pytest.mark.slow
 def test_on_batches_without_noise_the_gap_falls_as_the_method_proves():
     """STOC-ADMM: 1/sqrt(T) at least; SVRG-ADMM: to rounding."""
     problem = STRUCTURES["fused-lasso"]
@@ -196,6 +198,7 @@ def test_on_batches_without_noise_the_gap_falls_as_the_method_proves():
     assert residual < 1e-8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["lasso", "fused-lasso", "ridge"])
 def test_the_certified_gap_holds_against_a_conic_solver_and_is_small(name):
     problem = STRUCTURES[name]

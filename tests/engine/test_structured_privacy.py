@@ -196,6 +196,7 @@ def test_a_fused_answer_costs_its_snapshot_every_time(shards):
     assert fused.multiplier > 1.5 * two.multiplier
 
 
+@pytest.mark.slow
 def test_all_runtimes_agree_on_sampled_epochs_and_the_ledger_is_observed(shards):
     made = planned(shards, rate=0.3, epochs=2)
     runs = [run(made, shards, runtime=kind, seed=3) for kind in ("simulate", "serial")]
@@ -211,6 +212,7 @@ def test_a_snapshot_with_less_noise_than_planned_releases_nothing(shards):
         run(dataclasses.replace(made, program=program), shards, runtime="simulate", seed=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("smoothing", [0.0, 3.0])
 def test_sampled_runs_replay_within_their_bounds(smoothing):
     """No search on one pair finds a change beyond its bound on the batches that were drawn."""
@@ -244,6 +246,7 @@ def vradmm(ridge):
     return made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("maker", [sadmm, vradmm])
 @pytest.mark.parametrize("ridge", [0.0, 0.1])
 def test_replay_residuals_messages_and_likelihood_find_no_fault(maker, ridge):
@@ -252,13 +255,14 @@ def test_replay_residuals_messages_and_likelihood_find_no_fault(maker, ridge):
     assert 0.4 < report.likelihood.mu <= report.claimed_mu
 
 
-@pytest.mark.parametrize("ridge", [0.0, 0.1])
+@pytest.mark.parametrize("ridge", [pytest.param(0.0, marks=pytest.mark.slow), 0.1])
 def test_the_published_un_noised_restart_is_caught(ridge):
     report = audit(vradmm(ridge), mu=1.5, runs=20, seed=0, fault="clear-restart")
     assert report.layers["messages"] == "violated"
     assert report.verdict == "violated"
 
 
+@pytest.mark.slow
 def test_halved_noise_is_caught_in_both_methods():
     for maker in (sadmm, vradmm):
         report = audit(maker(0.0), mu=1.5, runs=20, seed=0, fault="halved-noise")

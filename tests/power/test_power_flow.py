@@ -26,6 +26,8 @@ from tacit.power import (
 from tacit.power.inference import infer_demand
 from tacit.privacy import Adjacency, BoundedChange, Messages, Terms
 
+pytestmark = pytest.mark.slow
+
 NOISELESS = {"beta": 0.01, "epsilon": math.inf, "delta": 1e-2, "seed": None}
 BETA = 0.01
 

@@ -9,6 +9,8 @@ import pytest
 from tacit.errors import DataError
 from tacit.power import bundled_case, central, network, parse_case, relax
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module", params=["case14", "case118"])
 def relaxed(request):

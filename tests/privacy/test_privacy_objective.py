@@ -175,6 +175,7 @@ def true_losses(first, second, sigma):
     return p[kept] / p.sum(), np.log(p[kept] / q[kept])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sharpness", [0.02, 2.0])
 def test_two_answers_cost_no_more_than_the_curve_composed_with_itself(sharpness):
     """Two answers of one record's term, their losses added up over all pairs of outcomes."""

@@ -22,6 +22,7 @@ from tacit.problems import (
     Problem,
     Simplex,
     WholeSpace,
+    conic_solver,
     polyhedron,
 )
 from tacit.problems.cones import product_cone
@@ -386,3 +387,9 @@ EYE = np.eye(2)
 def test_what_cannot_be_used_is_refused_by_name(build, words):
     with pytest.raises(InputError, match=words):
         build()
+
+
+def test_a_conic_set_without_clarabel_names_the_extra_to_install(monkeypatch):
+    monkeypatch.setattr(conic_solver, "clarabel", None)
+    with pytest.raises(InputError, match=r'needs .* clarabel.*pip install "tacit\[power\]"'):
+        polyhedron(A=EYE, b=[1.0, 1.0])

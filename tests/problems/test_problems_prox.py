@@ -173,6 +173,7 @@ def test_a_wrong_projection_is_caught_by_the_same_inequality():
     assert ((feasible - p) @ (x - p)).max() > 1e-2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("regulariser", "constraint"), PAIRS)
 def test_every_shape_is_one_vector_and_float32_stays(regulariser, constraint):
     problem = Problem(Logistic(), regulariser, constraint)

@@ -121,6 +121,7 @@ def with_junk(shards, mask):
     return Shards(longer, shards.counts, shards.record_norm)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", [Logistic(), Squared(), MultinomialLogistic(classes=3)])
 def test_the_objective_and_gradient_are_means_of_means_without_padding(loss):
     random = np.random.default_rng(1)

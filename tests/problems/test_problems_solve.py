@@ -91,6 +91,7 @@ def conic_value(loss, l1, l2, rules, x, y, weights):
     return w.value, problem.value
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "regulariser", "constraint", "rules"),
     [

@@ -66,6 +66,7 @@ def test_what_does_not_fit_the_algorithm_is_refused(changes, words):
         network_for(asking(**changes))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("algorithm", ["recal", "extra"])
 def test_a_training_without_aggregator_learns_within_its_budget(algorithm):
     request = asking(algorithm=algorithm, network="grid", rounds=600)

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from tacit.proposal.planning import planned
 
 from tacit.engine import behind_the_door, sweep
 from tacit.engine.door import Live
@@ -38,7 +39,6 @@ from tacit.proposal.forecast import (
     statistics_floor,
     statistics_risk,
 )
-from tacit.proposal.planning import planned
 from tacit.training import Request
 
 LOGISTIC = Problem(Logistic(), NoRegulariser(), WholeSpace())
@@ -117,6 +117,7 @@ def mean_excess(made, shards, best, runs=20):
     return float(np.mean(values)) - best
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("algorithm", "epsilon"), [("noisy-gradient", 1.0), ("dp-sgd", 3.0)])
 def test_the_proven_bound_lies_above_the_measured_excess_risk(algorithm, epsilon):
     shards = data()
@@ -167,6 +168,7 @@ def test_dp_admm_is_predicted_by_the_published_rate():
     assert found.proven is None
 
 
+@pytest.mark.slow
 def test_the_first_order_risk_of_one_question_is_what_draws_of_the_noise_cost():
     """On even eigenvalues, by drawing the noise and solving: within 15 % at small noise."""
     public, noise, draw = facts(LINEAR), 1e-4, np.random.default_rng(0)

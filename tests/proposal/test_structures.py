@@ -121,6 +121,7 @@ def test_only_a_graph_from_private_records_makes_a_certificate_conditional():
         assert bool(graph_warning(asked)) == (source == "private")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("algorithm", ["noisy-gradient", "vradmm"])
 def test_the_command_trains_on_a_structure_with_one_agent(algorithm, tmp_path, capsys):
     names = load("breast_cancer").feature_names

@@ -36,12 +36,14 @@ def mean_error(dataset, **changes):
     return float(np.mean([r.metrics.test_error for r in runs])), runs[0]
 
 
+@pytest.mark.slow
 def test_adult_under_messages_at_epsilon_0_75_errs_on_at_most_20_percent(adult):
     error, run = mean_error(adult)
     assert run.certificate.epsilon == pytest.approx(0.75, rel=1e-9)
     assert error <= 0.200
 
 
+@pytest.mark.slow
 def test_adult_under_sums_at_epsilon_1_errs_on_at_most_17_percent(adult):
     error, run = mean_error(adult, observer="sum", epsilon=1.0)
     assert run.certificate.epsilon == pytest.approx(1.0, rel=1e-9)
@@ -49,6 +51,7 @@ def test_adult_under_sums_at_epsilon_1_errs_on_at_most_17_percent(adult):
     assert error <= 0.170
 
 
+@pytest.mark.slow
 def test_the_reference_is_the_optimum_that_scikit_learn_finds(adult):
     run = train(adult, dataclasses.replace(REQUEST, rounds=2), reference=True)
     parts = split(adult, seed=0)
@@ -76,6 +79,7 @@ def test_without_privacy_nothing_is_clipped_and_the_certificate_says_so():
     assert run.metrics.train_loss < 1.5 * run.nonprivate.train_loss
 
 
+@pytest.mark.slow
 def test_many_classes_train_too():
     dataset = load("digits")
     request = dataclasses.replace(REQUEST, agents=4, epsilon=20.0, rounds=60)

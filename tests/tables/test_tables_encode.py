@@ -157,7 +157,7 @@ def test_agents_come_by_name_with_the_columns_of_the_first(tmp_path):
 
 def test_parquet_without_pyarrow_names_the_fix(tmp_path, monkeypatch):
     monkeypatch.setattr("tacit.tables.read.find_spec", lambda name: None)
-    with pytest.raises(InputError, match=r'pip install "tacit\[parquet\]"'):
+    with pytest.raises(InputError, match=r'pip install "tacit\[tables-parquet\]"'):
         read_table(tmp_path / "t.parquet")
 
 

@@ -57,6 +57,7 @@ def printed(x, y, parts, noise, *, arm, rho, eta, updates, bound):
     return np.array(solutions), np.array(asked), np.array(globals_)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arm", "rule"),
     [("objective", "smooth"), ("output", "nonsmooth"), ("objective", "strongly-convex")],

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, final
 
-import clarabel
 import numpy as np
 import scipy.sparse as sp
 import scipy.sparse.linalg as spl
@@ -18,6 +17,11 @@ from jaxtyping import Bool, Float
 from tacit.errors import InputError, SolverError
 from tacit.problems.cones import Cone, ProductCone, product_cone
 from tacit.typing import HostArray
+
+try:
+    import clarabel
+except ModuleNotFoundError:
+    clarabel = None
 
 # of a projection: how far the data may have to move for the point to be exact
 TOLERANCE = 1e-9
@@ -311,6 +315,11 @@ def _upper(hessian: sp.csc_array | None, size: int) -> sp.csc_array:
 
 
 def _set_up(upper: sp.csc_array, within: Constraint, cones: Sequence[Cone]) -> Any:
+    if clarabel is None:
+        raise InputError(
+            "a conic set needs the package clarabel, which is not installed: "
+            'pip install "tacit[power]"'
+        )
     kinds = {
         "zero": clarabel.ZeroConeT,
         "nonnegative": clarabel.NonnegativeConeT,

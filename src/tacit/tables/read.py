@@ -19,7 +19,7 @@ SUFFIXES = (".csv", ".parquet")
 def read_table(path: Path) -> pd.DataFrame:
     """Return the CSV or Parquet file `path`; every cell is text without surrounding blanks.
 
-    Parquet needs the package pyarrow (`pip install "tacit[parquet]"`).
+    Parquet needs the package pyarrow (`pip install "tacit[tables-parquet]"`).
 
     Raises
     ------
@@ -102,8 +102,8 @@ def _rows(path: Path, lines: Iterator[Sequence[str]]) -> Iterator[list[str]]:
 def _parquet(path: Path) -> pd.DataFrame:
     if find_spec("pyarrow") is None:
         raise InputError(
-            f'{path} is a Parquet file, which needs pyarrow: pip install "tacit[parquet]"; or save '
-            "it as CSV"
+            f"{path} is a Parquet file, which needs pyarrow: "
+            'pip install "tacit[tables-parquet]"; or save it as CSV'
         )
     try:
         frame = pd.read_parquet(path)

@@ -1,0 +1,83 @@
+"""What is declared is imported by somebody; what is imported is declared."""
+
+import ast
+import re
+import sys
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+# the package of an import, where it has another name
+PACKAGES = {"sklearn": "scikit-learn", "cvxpy": "cvxpy-base"}
+# called as programs or loaded by name: by the Makefile, mkdocs.yml, mypy, pytest and jaxtyping
+TOOLS = {"beartype", "mkdocs-material", "mkdocstrings-python", "mypy", "pandas-stubs", "pytest-cov"}
+TOOLS |= {"pytest-xdist", "ruff", "scipy-stubs", "types-markdown"}
+# reads Parquet inside pandas
+INSIDE_PANDAS = {"pyarrow"}
+# bench/ compares with it in an environment of its own
+ELSEWHERE = {"diffprivlib"}
+HERE = {"tacit", "tacit-papers", "bench", "tests", "conftest"}
+
+
+def declared() -> dict[str, set[str]]:
+    """Return the packages of `dependencies` and of every extra."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    groups = {"core": project["dependencies"], **project["optional-dependencies"]}
+    return {group: {named(text) for text in texts} - HERE for group, texts in groups.items()}
+
+
+def named(requirement: str) -> str:
+    return re.split(r"[\[<>=~!; ]", requirement)[0].lower().replace("_", "-")
+
+
+def imported(*folders: str) -> set[str]:
+    """Return the packages that the Python files of some folders import."""
+    files = [file for folder in folders for file in (ROOT / folder).rglob("*.py")]
+    local = {file.stem for file in files}
+    names = {name for file in files for name in imports(file.read_text())}
+    foreign = names - set(sys.stdlib_module_names) - local
+    return {PACKAGES.get(name, name).lower().replace("_", "-") for name in foreign} - HERE
+
+
+def imports(code: str) -> set[str]:
+    names = set()
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.Import):
+            names |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            names.add(node.module.split(".")[0])
+    return names
+
+
+def unused(groups: dict[str, set[str]]) -> dict[str, set[str]]:
+    """Return the declared packages that no file imports: of the core, no file of the library."""
+    everywhere = imported("src", "papers", "bench", "docs", "tests") | TOOLS | INSIDE_PANDAS
+    core = imported("src")
+    return {
+        group: left
+        for group, names in groups.items()
+        if (left := names - (core if group == "core" else everywhere))
+    }
+
+
+def test_every_declared_dependency_is_imported_by_somebody():
+    assert unused(declared()) == {}
+
+
+def test_a_dependency_that_nothing_imports_is_caught():
+    groups = declared()
+    planted = {**groups, "core": groups["core"] | {"attrs"}, "docs": {"sphinx"}}
+    assert unused(planted) == {"core": {"attrs"}, "docs": {"sphinx"}}
+
+
+def test_every_import_is_declared():
+    groups = declared()
+    assert imported("src") - groups["core"] - groups["power"] == set()
+    everything = set().union(*groups.values(), ELSEWHERE)
+    assert imported("papers", "bench", "docs", "tests") - everything == set()
+
+
+def test_every_declared_dependency_has_a_pinned_version():
+    pinned = {named(line) for line in (ROOT / "constraints.txt").read_text().splitlines()}
+    groups = declared()
+    assert set().union(*groups.values()) - groups["tables-parquet"] - pinned == set()

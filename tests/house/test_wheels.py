@@ -1,0 +1,99 @@
+"""The wheels, installed in a clean environment: what a user of `pip install tacit` gets."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).parents[2]
+ADULT = [
+    "train",
+    "adult",
+    "--agents",
+    "10",
+    "--rounds",
+    "5",
+    "--epsilon",
+    "1",
+    "--delta",
+    "1e-6",
+    "--json",
+]
+OFFLINE = ("No matching distribution found for hatchling", "Could not find a version that")
+
+
+class Environment:
+    """A virtual environment that sees no checkout."""
+
+    def __init__(self, folder):
+        self.folder, self.bin = folder, folder / "venv" / "bin"
+        subprocess.run([sys.executable, "-m", "venv", folder / "venv"], check=True)
+
+    def run(self, *command):
+        # neither the checkout nor the packages of the tests
+        hidden = {"PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV"}
+        environment = {k: v for k, v in os.environ.items() if k not in hidden}
+        return subprocess.run(
+            [self.bin / command[0], *command[1:]],
+            cwd=self.folder, env=environment, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+
+    def install(self, wheel):
+        done = self.run(
+            "pip", "install", "--quiet", "--constraint", ROOT / "constraints.txt", wheel
+        )
+        assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture(scope="module")
+def wheels(tmp_path_factory):
+    """The wheels of the library and of the papers."""
+    folder = tmp_path_factory.mktemp("wheels")
+    build = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--wheel-dir", folder]
+    done = subprocess.run(
+        [*build, ROOT, ROOT / "papers"], capture_output=True, text=True, check=False
+    )
+    if any(words in done.stderr for words in OFFLINE):
+        pytest.skip("hatchling builds the wheels, and the package index cannot be reached")
+    assert done.returncode == 0, done.stderr
+    (library,), (papers,) = folder.glob("tacit-*.whl"), folder.glob("tacit_papers-*.whl")
+    return library, papers
+
+
+@pytest.fixture(scope="module")
+def installed(wheels, tmp_path_factory):
+    """An environment with the library alone."""
+    environment = Environment(tmp_path_factory.mktemp("clean"))
+    environment.install(wheels[0])
+    return environment
+
+
+def test_the_library_alone_trains_on_adult(installed):
+    done = installed.run("tacit", *ADULT)
+    assert done.returncode == 0, done.stderr
+    values = json.loads(done.stdout)
+    assert (values["agents"], values["rounds"]) == (10, 5)
+    assert 0.999 < values["epsilon"] <= 1.0
+
+
+def test_what_an_extra_brings_is_named_where_it_is_missing(installed):
+    done = installed.run(
+        "tacit", "grid", "case14", "--beta", "0.01", "--epsilon", "1", "--delta", "1e-2"
+    )
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert 'pip install "tacit[power]"' in done.stderr
+
+
+def test_the_papers_bring_their_commands(installed, wheels):
+    before = installed.run("tacit", "claims")
+    assert (before.returncode, before.stdout) == (2, "")
+    assert "pip install tacit-papers" in before.stderr
+    installed.install(wheels[1])
+    after = installed.run("tacit", "claims", "huang2019/thm2", "--json")
+    assert after.returncode == 0, after.stderr
+    assert json.loads(after.stdout)["verdict"] == "holds with conditions"
