@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import ClassVar, NamedTuple, Self
+from typing import ClassVar, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -92,7 +92,7 @@ class RWADMM(NoisedRelay):
         return 1 / smoothness_of(spec), "1 / L"
 
     @override
-    def fitted(self, spec: Spec, network: Mixing | Walk | None) -> Self:
+    def fitted(self, spec: Spec, network: Mixing | Walk | None) -> RWADMM:
         made = super().fitted(spec, network)
         if not isinstance(network, Walk):
             return made

@@ -7,7 +7,7 @@ import dataclasses
 import math
 import warnings
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import ClassVar, TypeVar
 
 import numpy as np
 from jaxtyping import Float
@@ -26,6 +26,9 @@ from tacit.estimators.targets import Targets
 from tacit.privacy import Adjacency, delta_warning, observer_named, relation_named
 from tacit.problems import L2, Problem, Shards, WholeSpace, default_clip, pack, public_facts
 from tacit.typing import HostArray
+
+# not typing.Self: a checker at run time sees a function, and not the class around it
+EstimatorT = TypeVar("EstimatorT", bound="PrivateLinearModel")
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -116,7 +119,9 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
     split_seed: int = 0
     random_state: int | None = None
 
-    def fit(self, X: ArrayLike, y: ArrayLike, agents: ArrayLike | None = None) -> Self:
+    def fit(
+        self: EstimatorT, X: ArrayLike, y: ArrayLike, agents: ArrayLike | None = None
+    ) -> EstimatorT:
         """Fit the model to private records, spending the budget once.
 
         Parameters

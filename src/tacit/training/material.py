@@ -36,7 +36,7 @@ class Material:
     dataset: Dataset | Table
     problem: Problem
     parts: Split
-    owners: tuple[Int[HostArray, "m"], ...]
+    owners: tuple[Int[HostArray, "_m"], ...]
 
     @property
     def has_test(self) -> bool:
