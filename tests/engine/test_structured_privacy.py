@@ -107,7 +107,9 @@ def worst(oracle, relation):
         first, second, query = pairs(relation, draw)
         key = jax.random.key(trial)
         answers = [
-            oracle.exact(oracle.batch(shards.shard(0), key), float(shards.counts[0]), query)
+            oracle.exact(
+                oracle.batch(shards.shard(0), key), jnp.asarray(shards.counts[0], float), query
+            )
             for shards in (first, second)
         ]
         best = max(best, float(jnp.linalg.norm(answers[0] - answers[1])))

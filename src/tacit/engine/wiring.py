@@ -13,7 +13,7 @@ from typing import TypeAlias
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Num
 
 from tacit.algorithms import Algorithm, GossipAlgorithm, RelayAlgorithm, StarAlgorithm
 from tacit.errors import InputError
@@ -164,7 +164,7 @@ def of_those_asked(network: Network, values: Float[HostArray, "A T E"]) -> HostA
 
 def for_all_agents(
     wiring: Wiring, values: Array, agents: int, *, fill: int = 0
-) -> Float[Array, "T E A ..."]:
+) -> Num[Array, "T E A ..."]:
     """Return recorded values `(T, E, S, ...)` with one place per agent; `fill` at the others."""
     if not isinstance(wiring, Relay):
         return values

@@ -15,7 +15,7 @@ from tacit import checks
 from tacit.errors import InputError
 from tacit.oracles.batches import BatchOracle
 from tacit.oracles.gradient import Gradient
-from tacit.oracles.oracle import Size
+from tacit.oracles.oracle import Point, Size
 from tacit.privacy import Adjacency, Norm, SensitivityBound
 from tacit.problems import Loss, Shard, clip_coefficient
 from tacit.spec import Spec
@@ -42,6 +42,12 @@ class Snapshot(Gradient):
 
     def __check_init__(self) -> None:
         checks.positive("relative_multiplier", self.relative_multiplier)
+
+    @override
+    def exact(
+        self, shard: Shard, count: Float[Array, ""], query: Point | Pair
+    ) -> Float[Array, "..."]:
+        return super().exact(shard, count, Point(query.x))
 
 
 class MinibatchDifference(BatchOracle):
