@@ -8,7 +8,7 @@ from typing import Any
 from tacit.errors import InputError
 
 
-def positive(name: str, value: float, *, allow_infinity: bool = False) -> float:
+def positive(name: str, value: Any, *, allow_infinity: bool = False) -> float:
     """Return `value` as a float if it is above zero (and finite, unless infinity is allowed).
 
     Raises
@@ -21,41 +21,41 @@ def positive(name: str, value: float, *, allow_infinity: bool = False) -> float:
     >>> positive("epsilon", 2)
     2.0
     """
-    value = _number(name, value)
-    if not value > 0:
-        raise InputError(f"{name} is {value:g}; it must be above 0")
-    if math.isinf(value) and not allow_infinity:
+    number = _number(name, value)
+    if not number > 0:
+        raise InputError(f"{name} is {number:g}; it must be above 0")
+    if math.isinf(number) and not allow_infinity:
         raise InputError(f"{name} is infinite; it must be a finite number")
-    return value
+    return number
 
 
-def not_negative(name: str, value: float, *, allow_infinity: bool = False) -> float:
+def not_negative(name: str, value: Any, *, allow_infinity: bool = False) -> float:
     """Return `value` as a float if it is zero or more, else raise `InputError`."""
-    value = _number(name, value)
-    if not value >= 0:
-        raise InputError(f"{name} is {value:g}; it must be 0 or more")
-    if math.isinf(value) and not allow_infinity:
+    number = _number(name, value)
+    if not number >= 0:
+        raise InputError(f"{name} is {number:g}; it must be 0 or more")
+    if math.isinf(number) and not allow_infinity:
         raise InputError(f"{name} is infinite; it must be a finite number")
-    return value
+    return number
 
 
-def delta(value: float) -> float:
+def delta(value: Any) -> float:
     """Return `value` as a float if 0 < value < 1, else raise `InputError`."""
-    value = _number("delta", value)
-    if not 0 < value < 1:
-        raise InputError(f"delta is {value:g}; it must be above 0 and below 1, for example 1e-5")
-    return value
+    number = _number("delta", value)
+    if not 0 < number < 1:
+        raise InputError(f"delta is {number:g}; it must be above 0 and below 1, for example 1e-5")
+    return number
 
 
-def fraction(name: str, value: float) -> float:
+def fraction(name: str, value: Any) -> float:
     """Return `value` as a float if 0 < value <= 1, else raise `InputError`."""
-    value = _number(name, value)
-    if not 0 < value <= 1:
-        raise InputError(f"{name} is {value:g}; it must be above 0 and at most 1")
-    return value
+    number = _number(name, value)
+    if not 0 < number <= 1:
+        raise InputError(f"{name} is {number:g}; it must be above 0 and at most 1")
+    return number
 
 
-def at_least(name: str, value: int, least: int) -> int:
+def at_least(name: str, value: Any, least: int) -> int:
     """Return `value` as an int if it is a whole number of at least `least`, else raise."""
     number = _number(name, value)
     if isinstance(value, bool) or not math.isfinite(number) or int(value) != value:

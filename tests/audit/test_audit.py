@@ -3,6 +3,7 @@
 from itertools import product
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import stats
@@ -221,7 +222,7 @@ def test_the_canary_differs_in_one_record_of_one_agent():
 def test_the_canary_of_statistics_reaches_the_bound_that_the_canary_of_gradients_does_not():
     def moved(oracle, pair):
         sides = [
-            oracle.exact(data.shard(0), float(data.counts[0]), Point(np.zeros(5)))
+            oracle.exact(data.shard(0), jnp.asarray(data.counts[0], float), Point(np.zeros(5)))
             for data in (pair.first, pair.second)
         ]
         return float(np.linalg.norm(sides[0] - sides[1]))

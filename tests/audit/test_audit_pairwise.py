@@ -37,7 +37,7 @@ from tacit.problems import (
 from tacit.report.between import between_agents
 
 BETA, SLOPES = 0.5, (6.33, 6.07, 4.78, 7.34)
-OTHER_PATH = Graph(4, [(0, 1), (1, 3), (3, 2)])
+OTHER_PATH = Graph(4, np.array([(0, 1), (1, 3), (3, 2)]))
 
 
 class Nudged(Door):

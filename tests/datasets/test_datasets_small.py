@@ -190,6 +190,7 @@ def test_a_data_set_cannot_be_changed() -> None:
         ({"task": "multiclass", "targets": np.arange(10)}, "integer"),
     ],
 )
+@pytest.mark.unchecked
 def test_facts_that_contradict_one_another_are_refused(changes: dict[str, Any], part: str) -> None:
     with pytest.raises(InputError, match=part):
         toy(**changes)

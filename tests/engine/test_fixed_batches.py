@@ -133,11 +133,11 @@ def test_only_the_agents_own_records_are_drawn_and_all_of_them_if_all_are_asked_
 
 def test_the_mean_over_batches_is_the_full_gradient(shards):
     query, shard = Point(jnp.array([0.3, -0.2, 0.5])), shards.shard(0)
-    question = oracle()
+    question, count = oracle(), jnp.asarray(12.0)
     answers = draws(
-        lambda key: question.exact(question.sampling.batch(shard, key), 12.0, query), 20_000
+        lambda key: question.exact(question.sampling.batch(shard, key), count, query), 20_000
     )
-    full = MinibatchGradient(PROBLEM.loss, 1.0, 1.0).exact(shard, 12.0, query)
+    full = MinibatchGradient(PROBLEM.loss, 1.0, 1.0).exact(shard, count, query)
     error = np.std(answers, axis=0) / np.sqrt(len(answers))
     assert np.all(np.abs(answers.mean(0) - np.asarray(full)) < 5 * error)
 
@@ -151,10 +151,10 @@ def test_a_batch_of_all_records_is_the_mean_over_them_also_for_larger_agents(rat
     np.testing.assert_array_equal(made.ledger.sizes, 0)
     run(made, shards, runtime="simulate", seed=0)
     larger, query = shards.shard(1), Point(jnp.array([0.3, -0.2, 0.5]))
-    mean = Gradient(PROBLEM.loss, 1.0).exact(larger, 100.0, query)
-    np.testing.assert_allclose(question.exact(larger, 100.0, query), mean, rtol=1e-12)
+    mean = Gradient(PROBLEM.loss, 1.0).exact(larger, jnp.asarray(100.0), query)
+    np.testing.assert_allclose(question.exact(larger, jnp.asarray(100.0), query), mean, rtol=1e-12)
     batch = question.sampling.batch(larger, jax.random.key(0))
-    np.testing.assert_allclose(question.exact(batch, 100.0, query), mean, rtol=1e-12)
+    np.testing.assert_allclose(question.exact(batch, jnp.asarray(100.0), query), mean, rtol=1e-12)
 
 
 def make_uneven(counts):

@@ -158,11 +158,12 @@ def test_no_neighbour_moves_an_answer_by_more_than_its_bound(question, norm, uni
     draw, worst = np.random.default_rng(0), 0.0
     for agent in range(3):
         shard, width = shards.shard(agent), len(OVERLAPPING[agent])
+        count = jnp.asarray(4.0)
         signs = np.sign(draw.standard_normal((64, 4))) if unit == "agent" else np.eye(4)
         for change in signs:
             query = Point(jnp.asarray(np.pad(draw.standard_normal(width), (0, 4 - width))))
             moved = Shard(shard.features, shard.targets + beta * change, shard.mask)
-            gap = oracle.exact(moved, 4.0, query) - oracle.exact(shard, 4.0, query)
+            gap = oracle.exact(moved, count, query) - oracle.exact(shard, count, query)
             worst = max(worst, float(np.linalg.norm(gap, 1 if norm == "l1" else 2)))
     if question == "published":
         assert worst > 1.2 * limit

@@ -108,7 +108,11 @@ def test_amplification_pays_for_the_divisor_of_a_batch_and_for_little_more(shard
 
 def moved(oracle, first, second, key, x):
     answers = [
-        oracle.exact(oracle.sampling.batch(shards.shard(0), key), float(shards.counts[0]), Point(x))
+        oracle.exact(
+            oracle.sampling.batch(shards.shard(0), key),
+            jnp.asarray(shards.counts[0], float),
+            Point(x),
+        )
         for shards in (first, second)
     ]
     return float(jnp.linalg.norm(answers[0] - answers[1]))
@@ -175,9 +179,12 @@ def test_every_record_is_drawn_at_the_rate_and_apart_from_the_others():
 def test_the_mean_over_batches_is_the_full_gradient():
     shards, oracle = make_shards(agents=1, records=20), MinibatchGradient(Logistic(), 1.0, RATE)
     query = Point(jnp.array([0.3, -0.2, 0.5]))
-    one = lambda key: oracle.exact(oracle.sampling.batch(shards.shard(0), key), 20.0, query)  # noqa: E731
+
+    def one(key):
+        return oracle.exact(oracle.sampling.batch(shards.shard(0), key), jnp.asarray(20.0), query)
+
     answers = np.asarray(jax.vmap(one)(jax.random.split(jax.random.key(0), 20_000)))
-    truth = Gradient(Logistic(), 1.0).exact(shards.shard(0), 20.0, query)
+    truth = Gradient(Logistic(), 1.0).exact(shards.shard(0), jnp.asarray(20.0), query)
     error = np.std(answers, axis=0) / math.sqrt(20_000)
     assert np.all(np.abs(answers.mean(0) - np.asarray(truth)) < 5 * error)
 

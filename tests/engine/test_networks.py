@@ -268,7 +268,7 @@ def test_the_noise_of_an_agent_follows_its_own_participations():
     """Two walks that visit an agent equally often draw the same noise for it."""
     turns = [
         agent_turns(planned(RECAL(LOGISTIC), make_shards(), walk, rounds=8).program)
-        for walk in (Walk(ring(4), [0, 1, 2, 3, 0, 1, 2, 3]), Walk(ring(4), [3, 2, 1, 0] * 2))
+        for walk in (Walk(ring(4), np.arange(8) % 4), Walk(ring(4), 3 - np.arange(8) % 4))
     ]
     seen = [
         {(int(a), int(p)) for a, p in zip(t.agent[:, 0, 0], t.participation[:, 0, 0], strict=True)}

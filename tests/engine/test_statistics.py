@@ -66,7 +66,7 @@ def planned(problem, shards, terms, precision="float64", bound=1.0):
 
 @jax.jit
 def answer(oracle, shards):
-    return oracle.exact(shards.shard(0), float(shards.counts[0]), Point(jnp.zeros(2)))
+    return oracle.exact(shards.shard(0), jnp.asarray(shards.counts[0], float), Point(jnp.zeros(2)))
 
 
 def moved(oracle, first, second, norm=2):

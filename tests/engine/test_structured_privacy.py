@@ -108,7 +108,9 @@ def worst(oracle, relation):
         key = jax.random.key(trial)
         answers = [
             oracle.exact(
-                oracle.sampling.batch(shards.shard(0), key), float(shards.counts[0]), query
+                oracle.sampling.batch(shards.shard(0), key),
+                jnp.asarray(shards.counts[0], float),
+                query,
             )
             for shards in (first, second)
         ]

@@ -200,6 +200,7 @@ def test_an_estimator_lives_in_pipelines_grids_and_pickles():
         ({"random_state": -1}, "random_state is -1"),
     ],
 )
+@pytest.mark.unchecked
 def test_a_setting_out_of_range_is_refused_by_fit_and_by_nothing_before(change, match):
     x, y = two_labels(20)
     model = PrivateLogisticRegression(**{**NOISY, "classes": ["fit", "ill"], **change})

@@ -168,6 +168,7 @@ def test_what_is_left_of_the_attack_is_the_noise_and_a_seed_fixes_the_bits(small
 @pytest.mark.parametrize(
     "change", [{"question": "load"}, {"rounds": 0}, {"updates": 0}, {"rho": -1.0}]
 )
+@pytest.mark.unchecked
 def test_bad_settings_are_refused(small, change):
     def planned():
         settings = Settings(**{"question": "demand", "rounds": 2, **change})

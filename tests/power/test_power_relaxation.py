@@ -25,7 +25,7 @@ def state_of(relaxation, v, generation):
     for line, (i, j) in enumerate(net.ends):
         low, high = min(i, j), max(i, j)
         product = v[low] * np.conj(v[high])
-        pair = relaxation.pair[line]
+        pair = relaxation.pair[line : line + 1]
         x[layout.cosine(pair)], x[layout.sine(pair)] = product.real, product.imag
         # the textbook pi model with an ideal transformer of complex ratio t at the from side
         t = net.tap[line] * np.exp(1j * net.shift[line])
@@ -37,7 +37,7 @@ def state_of(relaxation, v, generation):
         for kind, value in enumerate(
             (power_from.real, power_from.imag, power_to.real, power_to.imag)
         ):
-            x[layout.flow(kind, line)] = value
+            x[layout.flow(kind, np.array([line]))] = value
     half = len(generation) // 2
     x[layout.generation(0, np.arange(half))] = generation[:half]
     x[layout.generation(1, np.arange(half))] = generation[half:]

@@ -210,6 +210,7 @@ def test_events_validate_when_they_are_made(bad):
             make(bad)
 
 
+@pytest.mark.unchecked
 def test_unsupported_combinations_are_refused_by_name():
     with pytest.raises(InputError, match=r"replace_one.*zero_out"):
         epsilon(Sampled(LaplaceAnswer(1.0), 0.1), 10, REPLACE)

@@ -93,6 +93,7 @@ def test_the_derivation_says_which_argument_was_used():
         (np.ones((1, 1, 1)), "linf"),
     ],
 )
+@pytest.mark.unchecked
 def test_a_malformed_bound_is_refused(value, norm):
     with pytest.raises(InputError):
         SensitivityBound(value, norm, Adjacency(ReplaceOne(), "record"), "by hand")
@@ -126,6 +127,7 @@ def test_every_relation_describes_each_unit_in_one_sentence():
     assert "0.25" in BoundedChange(0.25).describe("record")
 
 
+@pytest.mark.unchecked
 def test_malformed_relations_units_and_observers_are_refused():
     for call in (
         lambda: Adjacency("replace_one", "record"),

@@ -53,6 +53,7 @@ def test_sampling_lowers_the_cost_and_all_records_cost_the_gaussian_value():
     assert more == sorted(more)
 
 
+@pytest.mark.unchecked
 def test_what_has_no_accountant_is_refused():
     event = FixedSize(GaussianAnswer(5.0), 10, 1000)
     with pytest.raises(InputError, match="replace_one only"):

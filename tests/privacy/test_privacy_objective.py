@@ -200,6 +200,7 @@ def test_noise_on_the_output_is_one_more_gaussian_answer():
     assert float(delta_of(spent, 2.0)) == pytest.approx(1e-5, rel=0.02)
 
 
+@pytest.mark.unchecked
 def test_senseless_events_are_refused():
     for bad in ((0.0, 0.1, 0.0), (1.0, -0.1, 0.0), (1.0, math.nan, 0.0), (1.0, 0.0, math.inf)):
         with pytest.raises(InputError):

@@ -384,6 +384,7 @@ EYE = np.eye(2)
         (lambda: two_agents().project(5, jnp.ones(SIZE), jnp.ones(SIZE)), "no agent 5"),
     ],
 )
+@pytest.mark.unchecked
 def test_what_cannot_be_used_is_refused_by_name(build, words):
     with pytest.raises(InputError, match=words):
         build()

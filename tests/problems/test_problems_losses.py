@@ -174,6 +174,10 @@ def test_clipping_keeps_direction_small_rows_and_everything_under_an_infinite_bo
     np.testing.assert_array_equal(clip_coefficient(coefficient, math.inf), coefficient)
     np.testing.assert_array_equal(clip_coefficient(coefficient[:, 0], math.inf), [3.0, 0.1, 0.0])
     np.testing.assert_array_equal(jax.jit(clip_coefficient)(coefficient[:, 0], 1.0), [1, 0.1, 0])
+
+
+@pytest.mark.unchecked
+def test_a_coefficient_without_records_is_not_clipped():
     with pytest.raises(InputError, match="one row per record"):
         clip_coefficient(jnp.zeros(()), 1.0)
 

@@ -195,6 +195,7 @@ def test_parts_that_break_disjointness_or_name_no_rows_are_refused(parts, messag
         (np.ones((2, 1)), np.ones(2), {"record_norm": 0.0}, "record_norm"),
     ],
 )
+@pytest.mark.unchecked
 def test_data_that_cannot_be_packed_are_refused(features, targets, changes, message):
     with pytest.raises(InputError, match=message):
         packed(features, targets, [[0, 1]], **changes)

@@ -148,7 +148,9 @@ def test_batch_gradients_vary_no_more_than_the_bound_and_some_as_much():
     shards = pack(
         rows, np.ones(4), [np.arange(4)], record_norm=1.0, precision="float64", enforce="clip"
     )
-    one = Gradient(Logistic(), 1.0).exact(shards.shard(0), 4.0, Point(jnp.array([-50.0, 0.0])))
+    one = Gradient(Logistic(), 1.0).exact(
+        shards.shard(0), jnp.asarray(4.0), Point(jnp.array([-50.0, 0.0]))
+    )
     steep = float(jnp.linalg.norm(one))  # all coefficients are 1
     sizes = np.arange(5)
     chance = [math.comb(4, k) * rate**k * (1 - rate) ** (4 - k) for k in sizes]

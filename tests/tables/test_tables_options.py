@@ -5,9 +5,10 @@ import math
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from tacit.proposal.options import constraint_named, loss_named, regulariser_named
 
 from tacit.errors import InputError
-from tacit.oracles import Gradient
+from tacit.oracles import Gradient, Point
 from tacit.problems import (
     L1,
     L2,
@@ -23,7 +24,6 @@ from tacit.problems import (
     Squared,
     WholeSpace,
 )
-from tacit.proposal.options import constraint_named, loss_named, regulariser_named
 
 
 def test_every_problem_of_the_library_has_a_text():
@@ -77,8 +77,7 @@ def test_a_clipped_squared_loss_has_the_gradient_of_the_huber_loss():
     draw = np.random.default_rng(0)
     x, y, w, c = draw.normal(size=(30, 4)), draw.normal(size=30), draw.normal(size=4), 0.7
     shard = Shard(jnp.asarray(x), jnp.asarray(y), jnp.ones(30))
-    point = type("P", (), {"x": jnp.asarray(w)})()
-    ours = Gradient(Squared(), c).exact(shard, jnp.asarray(30.0), point)
+    ours = Gradient(Squared(), c).exact(shard, jnp.asarray(30.0), Point(jnp.asarray(w)))
 
     def huber(v):
         r = np.abs(x @ v - y)

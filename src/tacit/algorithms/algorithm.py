@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import equinox as eqx
 import numpy as np
@@ -78,6 +78,10 @@ class Noise:
         return float(np.sqrt(np.sum(self.gradient_scale**2)) / len(self.gradient_scale))
 
 
+# not typing.Self: a checker at run time sees a function, and not the class around it
+AlgorithmT = TypeVar("AlgorithmT", bound="Algorithm")
+
+
 class Algorithm(eqx.Module):
     """The agent's side of a method.
 
@@ -95,7 +99,7 @@ class Algorithm(eqx.Module):
         """The loss that is minimised, that of `problem`; None for a method without a problem."""
         return getattr(getattr(self, "problem", None), "loss", None)
 
-    def on_network(self, spec: Spec, network: Any) -> Self:
+    def on_network(self: AlgorithmT, spec: Spec, network: Any) -> AlgorithmT:
         """Return this algorithm with what it takes from the network; here it is unchanged.
 
         Called once, before planning. It may raise `InputError`, for example if a step size is

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from abc import abstractmethod
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import equinox as eqx
 from jaxtyping import Float
@@ -73,7 +73,7 @@ class NoisedGossip(GossipAlgorithm):
         """Return the step size from which on the method may diverge, and its formula."""
 
     @override
-    def on_network(self, spec: Spec, network: Mixing) -> Self:
+    def on_network(self, spec: Spec, network: Mixing) -> NoisedGossip:
         planned = dataclasses.replace(self, least_eigenvalue=network.least_eigenvalue)
         if self.step is not None:
             name = type(self).__name__

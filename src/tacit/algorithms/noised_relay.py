@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from abc import abstractmethod
-from typing import Self
+from typing import TypeVar
 
 import equinox as eqx
 from typing_extensions import override
@@ -15,6 +15,9 @@ from tacit.network import Walk
 from tacit.problems import Problem
 from tacit.spec import Spec
 from tacit.typing import HostArray
+
+# not typing.Self: a checker at run time sees a function, and not the class around it
+RelayT = TypeVar("RelayT", bound="NoisedRelay")
 
 
 class NoisedRelay(RelayAlgorithm):
@@ -43,7 +46,7 @@ class NoisedRelay(RelayAlgorithm):
         """Return the step size from which on the method may diverge, and its formula."""
 
     @override
-    def on_network(self, spec: Spec, network: Walk) -> Self:
+    def on_network(self: RelayT, spec: Spec, network: Walk) -> RelayT:
         if self.step is not None:
             checked_step(type(self).__name__, self.step, *self.limit(spec))
         return dataclasses.replace(self, agents=spec.agents)

@@ -6,7 +6,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from typing_extensions import override
 
 from tacit import checks
@@ -153,7 +153,7 @@ def _proximal(
     size = 1 / jnp.maximum(jnp.linalg.norm(matrix, ord=2), tiny)
     one = jnp.ones((), vector.dtype)
 
-    def step(_: int, carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+    def step(_: Int[Array, ""], carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
         x, y, momentum = carry
         new = problem.prox(y - size * (matrix @ y - vector), size)
         restart = jnp.vdot(y - new, new - x) > 0

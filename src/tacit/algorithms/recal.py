@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import equinox as eqx
 from jaxtyping import Float
@@ -83,7 +83,7 @@ class RECAL(NoisedRelay):
         return 2 / (smoothness + 1 / scale), "2 / (L + 1/s)"
 
     @override
-    def on_network(self, spec: Spec, network: Walk) -> Self:
+    def on_network(self, spec: Spec, network: Walk) -> RECAL:
         scale = self.objective_scale or 10 / smoothness_of(spec)
         return dataclasses.replace(super().on_network(spec, network), objective_scale=scale)
 

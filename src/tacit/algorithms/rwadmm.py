@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import ClassVar, NamedTuple, Self
+from typing import ClassVar, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -92,7 +92,7 @@ class RWADMM(NoisedRelay):
         return 1 / smoothness_of(spec), "1 / L"
 
     @override
-    def on_network(self, spec: Spec, network: Walk) -> Self:
+    def on_network(self, spec: Spec, network: Walk) -> RWADMM:
         planned = super().on_network(spec, network)
         return dataclasses.replace(planned, incidence=incidence_of(network.graph))
 

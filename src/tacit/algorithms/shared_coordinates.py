@@ -30,16 +30,18 @@ class SharedCoordinates(eqx.Module):
     place: Int[Array, "A D"]
     holders: Float[Array, " G"]
 
-    def local(self, agent: Int[Array, ""], whole: Float[Array, " G"]) -> Float[Array, " D"]:
+    def local(self, agent: int | Int[Array, ""], whole: Float[Array, " G"]) -> Float[Array, " D"]:
         """Return an agent's part of a global vector, 0 in the padding."""
         return jnp.append(whole, 0)[self.place[agent]]
 
-    def scattered(self, agent: Int[Array, ""], part: Float[Array, " D"]) -> Float[Array, " G"]:
+    def scattered(
+        self, agent: int | Int[Array, ""], part: Float[Array, " D"]
+    ) -> Float[Array, " G"]:
         """Return the global vector that holds an agent's part, 0 where the agent holds nothing."""
         size = self.holders.shape[0]
         return jnp.zeros(size + 1, part.dtype).at[self.place[agent]].set(part)[:size]
 
-    def shared(self, agent: Int[Array, ""]) -> Bool[Array, " D"]:
+    def shared(self, agent: int | Int[Array, ""]) -> Bool[Array, " D"]:
         """Return which of an agent's coordinates others hold too."""
         return self.local(agent, self.holders) > 1
 
@@ -51,7 +53,7 @@ class SharedCoordinates(eqx.Module):
         return mean * self.place.shape[0] / self.holders
 
 
-def shared_coordinates(held: list[Int[HostArray, " n"]], size: int) -> SharedCoordinates:
+def shared_coordinates(held: list[Int[HostArray, " _n"]], size: int) -> SharedCoordinates:
     """Return the sharing of `size` global coordinates when agent a holds those of `held[a]`.
 
     Raises

@@ -72,10 +72,11 @@ def _not_loaded() -> None:
 _DESCRIPTION = "Differentially private distributed convex optimisation."
 
 
-def _show_version(wanted: bool) -> None:
+def _show_version(wanted: bool) -> bool:
     if wanted:
         typer.echo(f"tacit {tacit.__version__}")
         raise typer.Exit
+    return wanted
 
 
 def _top(

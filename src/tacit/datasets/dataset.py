@@ -66,7 +66,7 @@ class Dataset:
     source: str
     record_norm: float
     conditions: tuple[str, ...]
-    owners: tuple[Int[HostArray, "m"], ...] | None = None
+    owners: tuple[Int[HostArray, "_m"], ...] | None = None
 
     def __post_init__(self) -> None:
         checks.positive("record_norm", self.record_norm)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Self
+from typing import ClassVar
 
 import equinox as eqx
 import jax
@@ -48,7 +48,7 @@ class Gossip(Together):
 
     @classmethod
     @override
-    def connect(cls, data: Mixing, agents: int, rounds: int) -> Self:
+    def connect(cls, data: Mixing, agents: int, rounds: int) -> Gossip:
         check_agents(data.graph.agents, agents)
         first, second = (jnp.asarray(end, jnp.int32) for end in data.graph.edges.T)
         return cls(agents, first, second, jnp.asarray(data.weights), neighbours_of(data))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -54,7 +54,7 @@ class NetworkKind(eqx.Module):
 
     @classmethod
     @abstractmethod
-    def connect(cls, data: Any, agents: int, rounds: int) -> Self:
+    def connect(cls, data: Any, agents: int, rounds: int) -> NetworkKind:
         """Return the network of a user's data.
 
         Raises

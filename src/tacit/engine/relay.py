@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -46,7 +46,7 @@ class Relay(NetworkKind):
 
     @classmethod
     @override
-    def connect(cls, data: Walk, agents: int, rounds: int) -> Self:
+    def connect(cls, data: Walk, agents: int, rounds: int) -> Relay:
         check_agents(data.graph.agents, agents)
         if len(data.holders) != rounds:
             raise InputError(

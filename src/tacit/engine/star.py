@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -23,7 +23,7 @@ class Star(Together):
 
     @classmethod
     @override
-    def connect(cls, data: None, agents: int, rounds: int) -> Self:
+    def connect(cls, data: None, agents: int, rounds: int) -> Star:
         return cls(agents)
 
     @override

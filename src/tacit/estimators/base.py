@@ -6,7 +6,7 @@ import abc
 import dataclasses
 import warnings
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from jaxtyping import Float
@@ -24,6 +24,9 @@ from tacit.privacy import delta_warning
 from tacit.problems import Shards, pack
 from tacit.proposal import Named, Request, Structure, propose
 from tacit.typing import HostArray
+
+# not typing.Self: a checker at run time sees a function, and not the class around it
+EstimatorT = TypeVar("EstimatorT", bound="PrivateLinearModel")
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -118,7 +121,9 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
     split_seed: int = 0
     random_state: int | None = None
 
-    def fit(self, X: ArrayLike, y: ArrayLike, agents: ArrayLike | None = None) -> Self:
+    def fit(
+        self: EstimatorT, X: ArrayLike, y: ArrayLike, agents: ArrayLike | None = None
+    ) -> EstimatorT:
         """Fit the model to private records, spending the budget once.
 
         Parameters

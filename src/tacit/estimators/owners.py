@@ -14,7 +14,7 @@ from tacit.problems import partition_by, random_partition
 from tacit.typing import HostArray
 
 
-def owned_rows(agents: Any, rows: int, *, seed: int) -> list[Int[HostArray, "m"]]:
+def owned_rows(agents: Any, rows: int, *, seed: int) -> list[Int[HostArray, "_m"]]:
     """Return the row indices of each agent.
 
     Parameters

@@ -87,7 +87,7 @@ def model_to_dict(model: Model) -> dict[str, Any]:
     }
 
 
-def _model(values: Mapping[str, Any]) -> Model:
+def _model(values: Any) -> Model:
     if values["format"] != FORMAT or values["task"] not in get_args(Task):
         raise InputError(f"it is not of format {FORMAT}; train again with this version of tacit")
     labels, bounds, certificate = values["labels"], values["preprocessing"], values["certificate"]

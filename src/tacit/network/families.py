@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
+from typing import TypeVar
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from tacit.network.graph import Graph
 from tacit.typing import HostArray
 
 _TRIES = 1000
+Number = TypeVar("Number", int, float)
 
 
 def ring(agents: int) -> Graph:
@@ -176,11 +178,11 @@ def _near_square(agents: int) -> tuple[int, int]:
     return rows, agents // rows
 
 
-def _numbers(text: str, rest: str, separator: str, kind: type[int] | type[float]) -> list[int]:
+def _numbers(text: str, rest: str, separator: str, kind: type[Number]) -> list[Number]:
     try:
         values = [kind(part) for part in rest.split(separator)]
     except ValueError as error:
         raise InputError(f"network is {text!r}; choose from {NAMES}") from error
     if not (len(values) == 2 or (len(values) == 1 and separator == ",")):
         raise InputError(f"network is {text!r}; choose from {NAMES}")
-    return values  # type: ignore[return-value]
+    return values

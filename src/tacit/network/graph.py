@@ -34,7 +34,7 @@ class Graph:
 
     Examples
     --------
-    >>> Graph(3, [(2, 1), (0, 1)]).edges.tolist()
+    >>> Graph(3, np.array([(2, 1), (0, 1)])).edges.tolist()
     [[0, 1], [1, 2]]
     """
 
@@ -81,7 +81,7 @@ class Graph:
         """Number of neighbours of each agent, `(A,)`."""
         return np.bincount(self.edges.ravel(), minlength=self.agents)
 
-    def neighbours(self) -> tuple[Int[HostArray, " d"], ...]:
+    def neighbours(self) -> tuple[Int[HostArray, " _d"], ...]:
         """Return the neighbours of each agent, in ascending order."""
         matrix = self.adjacency()
         matrix.sort_indices()

@@ -16,6 +16,7 @@ from tacit.errors import InputError
 from tacit.oracles.gradient import Gradient
 from tacit.oracles.noise import AddedNoise
 from tacit.oracles.oracle import Assumptions, Oracle
+from tacit.oracles.queries import Point
 from tacit.oracles.sampling import Sampling, batches
 from tacit.privacy import Adjacency, Norm, SensitivityBound
 from tacit.problems import Loss, Shard, clip_coefficient
@@ -48,6 +49,12 @@ class Snapshot(Gradient):
     @override
     def noise(self) -> AddedNoise:
         return AddedNoise(self.relative_multiplier)
+
+    @override
+    def exact(
+        self, shard: Shard, count: Float[Array, ""], query: Point | Pair
+    ) -> Float[Array, "..."]:
+        return super().exact(shard, count, Point(query.x))
 
 
 class MinibatchDifference(Oracle):

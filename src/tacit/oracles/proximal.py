@@ -9,7 +9,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from typing_extensions import override
 
 from tacit import checks
@@ -119,7 +119,7 @@ class ProximalStep(Oracle):
         shard = dataclasses.replace(shard, targets=targets)
         pulled = 1 / (1 + step * self.rho)  # the two squares together are one of this width
 
-        def forward(_: int, x: Array) -> Array:
+        def forward(_: Int[Array, ""], x: Array) -> Array:
             gradient = self.gradient.exact(shard, count, Point(x))
             centre = (x - step * gradient + step * self.rho * v) * pulled
             return self.problem.prox(centre, step * pulled)

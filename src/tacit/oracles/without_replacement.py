@@ -9,7 +9,7 @@ from jaxtyping import Float, Int
 from tacit.typing import Array, Key
 
 
-def distinct(key: Key, size: int, count: int | Float[Array, ""]) -> Int[Array, "b"]:
+def distinct(key: Key, size: int, count: float | Float[Array, ""]) -> Int[Array, "b"]:
     r"""Return b different numbers below m, every set of b equally likely (Floyd).
 
     For j = m - b, ..., m - 1 a number t is drawn uniformly from 0, ..., j, and t is added to the
@@ -27,7 +27,7 @@ def distinct(key: Key, size: int, count: int | Float[Array, ""]) -> Int[Array, "
     tops = jnp.asarray(count, jnp.int64) - size + jnp.arange(size, dtype=jnp.int64)
     picks = jax.random.randint(key, (size,), 0, tops + 1, jnp.int64)
 
-    def add(k: int, chosen: Array) -> Array:
+    def add(k: Int[Array, ""], chosen: Array) -> Array:
         new = jnp.where(jnp.any(chosen == picks[k]), tops[k], picks[k])
         return chosen.at[k].set(new)
 

@@ -40,10 +40,10 @@ class Case:
 
     name: str
     base_mva: float
-    bus: Float[HostArray, "N C"]
-    gen: Float[HostArray, "G C"]
-    branch: Float[HostArray, "L C"]
-    gencost: Float[HostArray, "K C"]
+    bus: Float[HostArray, "N _C"]
+    gen: Float[HostArray, "G _C"]
+    branch: Float[HostArray, "L _C"]
+    gencost: Float[HostArray, "K _C"]
 
 
 def read_case(path: Path) -> Case:

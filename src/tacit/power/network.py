@@ -93,7 +93,7 @@ def network(case: Case) -> Network:
     place = {number: k for k, number in enumerate(numbers.tolist())}
     gen = case.gen[(case.gen[:, 7] > 0) & _known(case, case.gen[:, :1], place)]
     branch = case.branch[(case.branch[:, 10] > 0) & _known(case, case.branch[:, :2], place)]
-    ends = np.array([[place[int(k)] for k in row] for row in branch[:, :2]]).reshape(-1, 2)
+    ends = np.array([[place[int(k)] for k in row] for row in branch[:, :2]], int).reshape(-1, 2)
     built = Network(
         name=case.name,
         base_mva=case.base_mva,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import model_validator
@@ -44,7 +44,7 @@ class NetworkFacts(Part):
     angle: tuple[tuple[Extended, Extended], ...]
 
     @classmethod
-    def of(cls, network: Network) -> Self:
+    def of(cls, network: Network) -> NetworkFacts:
         """Return what is public of a network.
 
         Notes
@@ -117,7 +117,7 @@ class GridProposal(Document):
     delta: float
 
     @model_validator(mode="after")
-    def _consistent(self) -> Self:
+    def _consistent(self) -> GridProposal:
         network = self.network.network
         if len(self.zones) != network.buses:
             raise InputError(
@@ -131,7 +131,7 @@ class GridProposal(Document):
     @classmethod
     def of(
         cls, prepared: Grid, settings: Settings, *, beta: float, epsilon: float, delta: float
-    ) -> Self:
+    ) -> GridProposal:
         """Return the proposal of a run on a prepared grid."""
         return cls(
             network=NetworkFacts.of(prepared.relaxation.network),

@@ -135,7 +135,7 @@ class Relaxation:
         x = np.zeros(layout.size)
         x[: layout.buses] = magnitude**2
         x[layout.cosine(self.pair)] = magnitude[net.ends].prod(axis=1)
-        start = int(layout.flow(0, np.array(0)))
+        start = int(layout.flow(0, np.arange(1))[0])
         flows = slice(start, start + 4 * layout.lines)
         x[flows] = -(self.equal @ x)  # the coefficient of each flow in its own equation is 1
         lower, upper = self.lower[flows.stop :], self.upper[flows.stop :]

@@ -8,7 +8,7 @@ coordinate is exactly as private as telling N(0, 1) from N(mu, 1), mu = Delta/si
 from __future__ import annotations
 
 import math
-from typing import TypeVar, cast
+from typing import TypeAlias, TypeVar, cast
 
 import numpy as np
 from jaxtyping import Float
@@ -19,6 +19,8 @@ from tacit.errors import InputError
 from tacit.typing import HostArray
 
 Real = TypeVar("Real", float, HostArray)
+# what numpy computes from an array without axes is a scalar
+Values: TypeAlias = HostArray | np.float64
 
 # each step halves a bracket; 100 of them go from any bracket met here to neighbouring floats
 _HALVINGS = 100
@@ -162,7 +164,7 @@ def true_positive_rate(mu: Real, false_positive_rate: float) -> Real:
     return _like(np.asarray(ndtr(ndtri(false_positive_rate) + _not_negative("mu", mu))), mu)
 
 
-def _delta(epsilon: HostArray, mu: HostArray) -> HostArray:
+def _delta(epsilon: Values, mu: Values) -> HostArray:
     with np.errstate(all="ignore"):
         near, far = mu / 2 - epsilon / mu, mu / 2 + epsilon / mu
         first = log_ndtr(near)
@@ -173,7 +175,7 @@ def _delta(epsilon: HostArray, mu: HostArray) -> HostArray:
     return np.where((mu == 0) | np.isinf(epsilon), 0.0, value)
 
 
-def _root_below(epsilon: HostArray, quantile: float) -> HostArray:
+def _root_below(epsilon: Values, quantile: float) -> Values:
     root = np.sqrt(quantile**2 + 2 * epsilon)
     return quantile + root if quantile >= 0 else np.asarray(2 * epsilon / (root - quantile))
 
@@ -185,6 +187,6 @@ def _not_negative(name: str, value: float | HostArray) -> HostArray:
     return array
 
 
-def _like(value: HostArray, *given: Real) -> Real:
+def _like(value: Values, *given: Real) -> Real:
     scalar = not any(isinstance(entry, np.ndarray) for entry in given)
     return cast("Real", float(value) if scalar else value)

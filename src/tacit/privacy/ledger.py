@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Num
 
 from tacit.errors import InputError, PrivacyError
 from tacit.privacy.events import Event, GaussianAnswer, PerturbedAnswer, sampled
@@ -85,7 +85,7 @@ class Ledger:
     mechanism: Mechanism
     rate: Float[HostArray, "A T E"] | None = None
     inside: Inside | None = None
-    batch: Int[HostArray, "A T E"] | None = None
+    batch: Num[HostArray, "A T E"] | None = None
 
     def __post_init__(self) -> None:
         kind = np.array(self.kind)

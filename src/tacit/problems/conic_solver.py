@@ -12,11 +12,11 @@ from typing import Any, TypeAlias, final
 import numpy as np
 import scipy.sparse as sp
 import scipy.sparse.linalg as spl
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 
 from tacit.errors import InputError, SolverError
 from tacit.problems.cones import Cone, ProductCone, product_cone
-from tacit.typing import HostArray
+from tacit.typing import Array, HostArray
 
 try:
     import clarabel
@@ -269,12 +269,12 @@ class Optimality:
 
 def solve_rows(
     solvers: tuple[ConicSolver, ...],
-    agents: HostArray,
-    given: HostArray,
-    metric: HostArray,
+    agents: Int[Array | HostArray, "*B"],
+    given: Float[Array | HostArray, "*B D"],
+    metric: Float[Array | HostArray, "*B D"],
     *,
     project: bool,
-) -> HostArray:
+) -> Float[HostArray, "*B D"]:
     """Return the projections or minima of the rows of a batch, each on the set of its agent.
 
     Rows are padded with 0; `given` holds points to project or linear terms.
@@ -292,7 +292,9 @@ def solve_rows(
 
 
 def contains_rows(
-    solver: ConicSolver, x: Float[HostArray, "*B D"], tol: Float[HostArray, "*B"]
+    solver: ConicSolver,
+    x: Float[Array | HostArray, "*B D"],
+    tol: Float[Array | HostArray, "*B"],
 ) -> Bool[HostArray, "*B"]:
     """Return for each row of x whether it is in the set."""
     x, tol = np.asarray(x, float), np.asarray(tol)

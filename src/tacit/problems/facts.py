@@ -46,5 +46,5 @@ def facts_from(
         gradient_bound=norm * min(problem.loss.lipschitz, clip),
         smoothness=problem.loss.smoothness * norm**2,
         regulariser_bound=problem.regulariser.gradient_bound(math.prod(shape)),
-        regulariser_smoothness=problem.regulariser.smoothness,
+        regulariser_smoothness=float(problem.regulariser.smoothness),
     )

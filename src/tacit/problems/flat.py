@@ -52,7 +52,7 @@ def objective(problem: Problem, flat: Flat, w: Float[Array, "D *K"]) -> Float[Ar
 
 @jax.jit
 def prox_gradient_residual(
-    problem: Problem, flat: Flat, w: Float[Array, "D *K"], curvature: float
+    problem: Problem, flat: Flat, w: Float[Array, "D *K"], curvature: float | Float[Array, ""]
 ) -> tuple[Float[Array, "D *K"], Float[Array, ""]]:
     """Return x+ = prox(w - grad / L, 1 / L) and |G| = L |w - x+|."""
     step = 1 / curvature

@@ -9,7 +9,7 @@ from tacit import checks
 from tacit.errors import InputError
 
 
-def random_partition(rows: int, agents: int, *, seed: int) -> list[Int[np.ndarray, "m"]]:
+def random_partition(rows: int, agents: int, *, seed: int) -> list[Int[np.ndarray, "_m"]]:
     """Return a uniformly random partition; sizes differ by at most one, indices are sorted.
 
     Raises
@@ -22,7 +22,7 @@ def random_partition(rows: int, agents: int, *, seed: int) -> list[Int[np.ndarra
     return [np.sort(part) for part in np.array_split(shuffled, agents)]
 
 
-def contiguous_partition(rows: int, agents: int) -> list[Int[np.ndarray, "m"]]:
+def contiguous_partition(rows: int, agents: int) -> list[Int[np.ndarray, "_m"]]:
     """Return consecutive blocks of rows; sizes differ by at most one.
 
     Raises
@@ -39,7 +39,7 @@ def contiguous_partition(rows: int, agents: int) -> list[Int[np.ndarray, "m"]]:
     return list(np.array_split(np.arange(rows), agents))
 
 
-def partition_by(values: Shaped[np.ndarray, "N"]) -> list[Int[np.ndarray, "m"]]:
+def partition_by(values: Shaped[np.ndarray, "N"]) -> list[Int[np.ndarray, "_m"]]:
     """Return one part per distinct value, in sorted order of the values.
 
     Raises
@@ -61,7 +61,7 @@ def partition_by(values: Shaped[np.ndarray, "N"]) -> list[Int[np.ndarray, "m"]]:
 
 def dirichlet_partition(
     labels: Shaped[np.ndarray, "N"], agents: int, *, alpha: float, seed: int
-) -> list[Int[np.ndarray, "m"]]:
+) -> list[Int[np.ndarray, "_m"]]:
     """Return a label-skewed partition: small `alpha` gives each agent few labels.
 
     For each label a vector of shares is drawn from Dirichlet(alpha, ..., alpha) over the agents

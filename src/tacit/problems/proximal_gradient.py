@@ -40,7 +40,7 @@ def _run(
     flat: Flat,
     start: Float[Array, "D *K"],
     numbers: Float[Array, "2"],
-    max_iterations: int,
+    max_iterations: int | Int[Array, ""],
 ) -> _State:
     curvature, tol = numbers
 

@@ -45,12 +45,12 @@ class Regulariser(eqx.Module):
 
     @property
     @abc.abstractmethod
-    def smoothness(self) -> float:
+    def smoothness(self) -> float | Float[Array, ""]:
         """c_4: Lipschitz constant of the gradient; infinite where r has a kink."""
 
     @property
     @abc.abstractmethod
-    def strong_convexity(self) -> float:
+    def strong_convexity(self) -> float | Float[Array, ""]:
         """Largest m for which r - m |x|^2 / 2 is convex."""
 
     def prox(self, v: Float[Array, "*S"], step: float | Float[Array, ""]) -> Float[Array, "*S"]:
@@ -171,12 +171,12 @@ class L2(Regulariser):
         return math.inf if self.weight else 0.0
 
     @property
-    def smoothness(self) -> float:
+    def smoothness(self) -> float | Float[Array, ""]:
         """The weight."""
         return self.weight
 
     @property
-    def strong_convexity(self) -> float:
+    def strong_convexity(self) -> float | Float[Array, ""]:
         """The weight."""
         return self.weight
 
@@ -220,15 +220,17 @@ class ElasticNet(Regulariser):
         return math.inf if self.l2 else math.sqrt(dimension) * self.l1
 
     @property
-    def smoothness(self) -> float:
+    def smoothness(self) -> float | Float[Array, ""]:
         """Infinite, unless l1 is 0."""
         return math.inf if self.l1 else self.l2
 
     @property
-    def strong_convexity(self) -> float:
+    def strong_convexity(self) -> float | Float[Array, ""]:
         """The weight l2."""
         return self.l2
 
 
-def _shrinkage(weight: float, v: Array, step: float | Array) -> Array:
+def _shrinkage(
+    weight: float | Float[Array, ""], v: Float[Array, "*S"], step: float | Float[Array, ""]
+) -> Array:
     return jnp.asarray(1 / (1 + step * weight), v.dtype)

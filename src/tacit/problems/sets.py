@@ -16,7 +16,7 @@ from jaxtyping import Bool, Float
 
 from tacit import checks
 from tacit.errors import InputError
-from tacit.typing import Array
+from tacit.typing import Array, HostArray
 
 
 class ConvexSet(eqx.Module):
@@ -98,7 +98,7 @@ class WholeSpace(ConvexSet):
         return jnp.all(~jnp.isnan(x))
 
 
-def _bound(value: float | Array) -> float | Array:
+def _bound(value: float | Array | HostArray) -> float | Array:
     return float(value) if np.ndim(value) == 0 else jnp.asarray(value, jnp.float64)
 
 

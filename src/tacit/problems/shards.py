@@ -85,7 +85,7 @@ class PublicScale:
 def pack(
     features: Shaped[np.ndarray, "N D"],
     targets: Shaped[np.ndarray, "N"],
-    parts: Sequence[Shaped[np.ndarray, "m"]],
+    parts: Sequence[Shaped[np.ndarray, "_m"]],
     *,
     record_norm: float,
     precision: Precision,

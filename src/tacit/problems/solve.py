@@ -105,7 +105,7 @@ def minimise(
             f"{tol:g}; allow more iterations, a larger tol, or add a regulariser"
         )
     value = float(objective(problem, flat, w))
-    gap = _gap_bound(float(residual), problem.regulariser.strong_convexity, curvature)
+    gap = _gap_bound(float(residual), float(problem.regulariser.strong_convexity), curvature)
     return Solution(w, value, float(residual), gap, iterations)
 
 

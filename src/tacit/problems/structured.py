@@ -136,7 +136,7 @@ class ComposedL1(Regulariser):
         shrink = jnp.asarray(1 / (1 + step * self.ridge), v.dtype)
         centre, limit = v * shrink, jnp.asarray(step * self.weight, v.dtype) * shrink
 
-        def forward(k: int, pair: tuple[Array, Array]) -> tuple[Array, Array]:
+        def forward(k: Int[Array, ""], pair: tuple[Array, Array]) -> tuple[Array, Array]:
             last, ahead = pair
             misfit = self.forward.apply(centre - self.forward.adjoint(ahead)) - self.target
             new = jnp.clip(ahead + misfit / self.curvature, -limit, limit)

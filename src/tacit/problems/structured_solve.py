@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import scipy.linalg
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from tacit.problems.flat import Flat, data_gradient, data_value
 from tacit.problems.problem import Problem
@@ -119,7 +119,7 @@ def _quadratic(
 ) -> Split:
     """Return the minimiser of z'Hz/2 - linear'z + w |A z - c|_1 by ADMM from `at`."""
 
-    def step(_: int, carry: Split) -> Split:
+    def step(_: Int[Array, ""], carry: Split) -> Split:
         y, dual = carry.y, carry.u
         z = inverse @ (linear + rho * (matrix.T @ (y + structure.target - dual)))
         reach = matrix @ z - structure.target

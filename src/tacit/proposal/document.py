@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -72,6 +72,9 @@ class Part(BaseModel, metaclass=_OneError):
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid", allow_inf_nan=False)
 
 
+D = TypeVar("D", bound="Document")
+
+
 class Document(Part):
     """What travels: parts, under a format and a version.
 
@@ -99,7 +102,7 @@ class Document(Part):
         return hashlib.sha256(self.to_json().encode()).hexdigest()
 
     @classmethod
-    def from_json(cls, text: str) -> Self:
+    def from_json(cls: type[D], text: str) -> D:
         """Return the document that JSON describes, canonical or not.
 
         Raises

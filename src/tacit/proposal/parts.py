@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Literal, Self
+from typing import Literal
 
 import numpy as np
 from pydantic import model_validator
@@ -138,7 +138,7 @@ class DataFacts(Part):
     table: TableFacts | None
 
     @model_validator(mode="after")
-    def _in_range(self) -> Self:
+    def _in_range(self) -> DataFacts:
         checks.at_least("columns", self.columns, 1)
         checks.positive("record-norm", self.record_norm)
         if (self.task == "regression") != (self.classes is None):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Literal
 
 from pydantic import model_validator
 
@@ -76,7 +76,7 @@ class Proposal(Document):
     network: Connection | None
 
     @model_validator(mode="after")
-    def _consistent(self) -> Self:
+    def _consistent(self) -> Proposal:
         checks.at_least("rounds", self.rounds, 1)
         checks.positive("clip", self.clip, allow_infinity=True)
         check_seed("split-seed", self.split_seed)

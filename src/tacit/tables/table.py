@@ -71,7 +71,7 @@ class Table:
     features: Float[HostArray, "N D"]
     targets: Num[HostArray, "N"]
     train_rows: int
-    owners: tuple[Int[HostArray, "m"], ...] | None
+    owners: tuple[Int[HostArray, "_m"], ...] | None
     clipped: int
     conditions: tuple[str, ...]
 

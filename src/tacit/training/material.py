@@ -41,7 +41,7 @@ class Material:
 
     dataset: Dataset | Table
     parts: Split
-    owners: tuple[Int[HostArray, "m"], ...]
+    owners: tuple[Int[HostArray, "_m"], ...]
     split_seed: int
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -13,6 +14,8 @@ from tacit.problems import Problem, Shards, minimise
 from tacit.tables import Table
 from tacit.training.material import Material
 from tacit.typing import Array, HostArray
+
+Values = TypeVar("Values", HostArray, np.float64)
 
 
 @dataclass(frozen=True)
@@ -80,11 +83,11 @@ def _errors(problem: Problem, shards: Shards, model: HostArray) -> HostArray:
     return np.asarray(jax.vmap(problem.loss.error)(margins, shards.stacked.targets), np.float64)
 
 
-def _in_units(material: Material, errors: HostArray) -> HostArray:
+def _in_units(material: Material, errors: Values) -> Values:
     """Return squared errors as root mean squares in the target's units, others as they are."""
     dataset = material.dataset
     if dataset.task != "regression":
         return errors
     scale = dataset.bounds.half_range if isinstance(dataset, Table) else 1.0
-    roots: HostArray = scale * np.sqrt(errors)
+    roots: Values = scale * np.sqrt(errors)
     return roots

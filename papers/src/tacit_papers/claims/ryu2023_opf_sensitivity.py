@@ -8,7 +8,7 @@ import math
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from tacit.oracles import Point, TargetGradient
 from tacit.power import Grid, bundled_case, chosen_zones, grid, network, relax
@@ -37,7 +37,9 @@ def largest_moves(made: Grid, beta: float) -> list[tuple[float, float]]:
 
 
 @jax.jit
-def _moves(shard: Shard, query: Point, records: Array, beta: float) -> Float[Array, "K 2"]:
+def _moves(
+    shard: Shard, query: Point, records: Int[Array, "K"], beta: float | Float[Array, ""]
+) -> Float[Array, "K 2"]:
     oracle, count = TargetGradient(), jnp.ones(())
 
     def one(record: Array) -> Array:

@@ -30,7 +30,7 @@ class Tile:
         Peak signal-to-noise ratio in decibels, after the same scaling.
     """
 
-    pixels: Float[HostArray, "H W *3"]
+    pixels: Float[HostArray, "H W"] | Float[HostArray, "H W 3"]
     error: float | None = None
     psnr: float | None = None
 

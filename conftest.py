@@ -1,0 +1,28 @@
+"""Every call of the packages in a test or a doctest is checked against its annotations."""
+
+import jaxtyping
+import pytest
+
+# as for mypy, a whole number will do where a float is expected
+CHECKER = "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))"
+
+jaxtyping.install_import_hook(["tacit", "tacit_papers"], CHECKER)
+
+
+def pytest_configure(config):
+    """Register the marker that switches the checks off for one test."""
+    config.addinivalue_line(
+        "markers",
+        "unchecked: annotations are not checked, since the test gives a wrong type or shape on "
+        "purpose and expects the package's own error, or measures time",
+    )
+    # which entry of a sequence the checker looks at is drawn from `random`
+    config.addinivalue_line("filterwarnings", "ignore:Do not use the `random` module inside")
+
+
+@pytest.fixture(autouse=True)
+def _annotations_are_checked(request):
+    unchecked = request.node.get_closest_marker("unchecked") is not None
+    jaxtyping.config.update("jaxtyping_disable", unchecked)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)

@@ -1,0 +1,148 @@
+"""Annotations are checked in every test, and none that names a shape is skipped without a word."""
+
+import ast
+import builtins
+import importlib
+import sys
+from pathlib import Path
+
+import jax.numpy as jnp
+import jaxtyping
+import numpy as np
+import pytest
+
+import tacit
+import tacit_papers
+from tacit.problems import L2
+from tacit.typing import Array, HostArray
+
+PACKAGES = (tacit, tacit_papers)
+FILES = [path for package in PACKAGES for path in sorted(Path(package.__path__[0]).rglob("*.py"))]
+SHAPED = ("Bool", "Float", "Int", "Num", "Shaped")
+NAMES = {**vars(jaxtyping), "Array": Array, "HostArray": HostArray, "np": np}
+FALSE = """
+from __future__ import annotations
+from dataclasses import dataclass
+from jaxtyping import Float
+from tacit.typing import HostArray
+
+def halves(x: Float[HostArray, "n"]) -> Float[HostArray, "n"]:
+    return x[::2]
+
+@dataclass
+class Pair:
+    left: Float[HostArray, "n"]
+    right: Float[HostArray, "n"]
+"""
+
+
+@pytest.mark.parametrize("package", PACKAGES, ids=lambda package: package.__name__)
+def test_a_false_shape_in_any_module_raises(package, tmp_path, monkeypatch):
+    (tmp_path / "planted.py").write_text(FALSE)
+    monkeypatch.setattr(package, "__path__", [*package.__path__, str(tmp_path)])
+    name = f"{package.__name__}.planted"
+    planted = importlib.import_module(name)
+    monkeypatch.delitem(sys.modules, name)
+    monkeypatch.delattr(package, "planted")
+    one, two = np.ones(1), np.ones(2)
+    assert planted.halves(one) == one
+    with pytest.raises(jaxtyping.TypeCheckError, match="return value"):
+        planted.halves(two)
+    with pytest.raises(jaxtyping.TypeCheckError, match="right"):
+        planted.Pair(one, two)
+
+
+def test_a_public_function_refuses_a_shape_and_a_type_that_it_does_not_declare():
+    with pytest.raises(jaxtyping.TypeCheckError, match="step"):
+        L2(1.0).prox(jnp.ones(3), jnp.ones(3))
+    with pytest.raises(jaxtyping.TypeCheckError, match="dimension"):
+        L2(1.0).gradient_bound("three")
+    assert L2(1).weight == 1
+
+
+@pytest.mark.unchecked
+def test_a_test_may_call_as_one_who_has_no_checker():
+    assert L2(0.0).gradient_bound("three") == 0
+
+
+def test_checks_are_on_again_after_that():
+    with pytest.raises(jaxtyping.TypeCheckError):
+        L2(0.0).gradient_bound("three")
+
+
+def annotations(tree):
+    """Every annotation of a module that names a shape."""
+    for node in ast.walk(tree):
+        found = getattr(node, "annotation", None) or getattr(node, "returns", None)
+        if found is not None and any(is_shape(part) for part in ast.walk(found)):
+            yield found
+
+
+def is_shape(node):
+    return (
+        isinstance(node, ast.Subscript)
+        and isinstance(node.value, ast.Name)
+        and node.value.id in SHAPED
+    )
+
+
+def unreadable(tree):
+    """Shapes that cannot be read: the hook would put Any in their place."""
+    bad = []
+    for node in ast.walk(tree):
+        if is_shape(node):
+            try:
+                eval(ast.unparse(node), dict(NAMES))
+            except Exception as error:
+                bad.append(f"line {node.lineno}: {ast.unparse(node)} ({error})")
+    return bad
+
+
+def bound_lines(tree):
+    """Where each name of a module is bound when it is imported."""
+    lines = dict.fromkeys(vars(builtins), 0)
+    for node in tree.body:
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            names = [(alias.asname or alias.name).split(".")[0] for alias in node.names]
+        elif isinstance(node, ast.Assign):
+            names = [target.id for target in node.targets if isinstance(target, ast.Name)]
+        elif isinstance(node, ast.AnnAssign):
+            names = [node.target.id]
+        elif isinstance(node, ast.ClassDef):
+            names = [node.name]
+        else:
+            continue
+        # a class is bound where it ends
+        lines.update(dict.fromkeys(names, node.end_lineno))
+    return lines
+
+
+def unresolved(tree):
+    """Annotations with a shape beside a name that is not bound yet: the hook drops both."""
+    lines = bound_lines(tree)
+    return [
+        f"line {found.lineno}: {part.id} in {ast.unparse(found)}"
+        for found in annotations(tree)
+        for part in ast.walk(found)
+        if isinstance(part, ast.Name) and not lines.get(part.id, 10**9) < found.lineno
+    ]
+
+
+def test_no_shape_is_skipped_because_it_cannot_be_read():
+    assert len(FILES) > 100
+    bad = {str(path): unreadable(ast.parse(path.read_text())) for path in FILES}
+    assert {path: found for path, found in bad.items() if found} == {}
+
+
+def test_no_shape_is_skipped_because_it_stands_beside_a_name_bound_later():
+    bad = {str(path): unresolved(ast.parse(path.read_text())) for path in FILES}
+    assert {path: found for path, found in bad.items() if found} == {}
+
+
+def test_shapes_that_would_be_skipped_are_found():
+    assert unreadable(ast.parse('x: Float[Array, "*a *b"]')) != []
+    assert unreadable(ast.parse('x: Float[Array, "a *b"]')) == []
+    late = 'def f() -> tuple[Late, Float[Array, "a"]]: ...\nclass Late: ...'
+    assert unresolved(ast.parse("from x import Array, Float\n" + late)) != []
+    early = 'class Early: ...\ndef f() -> tuple[Early, Float[Array, "a"]]: ...'
+    assert unresolved(ast.parse("from x import Array, Float\n" + early)) == []
