@@ -23,7 +23,23 @@ from tacit.problems import (
     Squared,
     WholeSpace,
 )
-from tacit.proposal.options import constraint_named, loss_named, regulariser_named
+from tacit.problems import named
+from tacit.proposal import Named
+
+
+def regulariser_named(text):
+    one = Named.parse("regulariser", text)
+    return named.regulariser_named(one.name, one.numbers)
+
+
+def constraint_named(text):
+    one = Named.parse("constraint", text)
+    return named.constraint_named(one.name, one.numbers)
+
+
+def loss_named(text, task, classes):
+    one = Named.parse("loss", text)
+    return named.loss_named(one.name, one.numbers, task, classes)
 
 
 def test_every_problem_of_the_library_has_a_text():
