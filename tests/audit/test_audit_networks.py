@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import pytest
 
-from tacit.algorithms import EXTRA, NIDS, RECAL, Walkman
+from tacit.algorithms import EXTRA, NIDS, RECAL, Composition, Walkman
 from tacit.audit import audit, canary, opened, replay
 from tacit.audit.audit import AGENTS, _plan
 from tacit.engine import simulate
@@ -64,7 +64,8 @@ class Clear(Live):
 def test_messages_made_from_exact_answers_are_seen_by_message_replay(method):
     """Law 6's fault on networks: the wire carries what no recorded answer explains."""
     pair = canary(agents=AGENTS, records=4, features=5, seed=0)
-    made = _plan(method(pair.problem), pair, (1.5, Messages()), 10, NETWORKS[method])
+    composition = Composition(method(pair.problem), (pair.oracle,))
+    made = _plan(composition, pair, (1.5, Messages()), 10, NETWORKS[method])
     keep = frozenset({"answers", "messages"})
     gaps = []
     for door in (Live, Clear):
@@ -77,7 +78,8 @@ def test_messages_made_from_exact_answers_are_seen_by_message_replay(method):
 
 def test_an_answer_without_a_planned_question_is_a_violation_in_the_replay():
     pair = canary(agents=AGENTS, records=4, features=5, seed=0)
-    made = _plan(RECAL(pair.problem), pair, (1.5, Messages()), 10, NETWORKS[RECAL])
+    composition = Composition(RECAL(pair.problem), (pair.oracle,))
+    made = _plan(composition, pair, (1.5, Messages()), 10, NETWORKS[RECAL])
     live = Live(made.program.oracles, made.program.mechanism, jax.random.key(0))
     keep = frozenset({"answers", "messages"})
     _, trace = simulate(made.program, live, opened(pair.first), keep=keep)

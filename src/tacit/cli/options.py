@@ -128,7 +128,7 @@ def wishes_of(given: Mapping[str, Any], *, rounds: int | None) -> Wishes:
     for name in ("epsilon", "delta"):
         if given[name] is None:
             raise InputError(f"no {name} is given; a budget has no default, so add --{name}")
-    algorithm = given["algorithm"] or next(iter(METHODS))
+    algorithm = next(iter(METHODS)) if given["algorithm"] is None else given["algorithm"]
     methods = with_own(algorithm)
     structure = StructureWanted(
         name=given["structure"],

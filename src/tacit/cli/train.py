@@ -24,7 +24,15 @@ from tacit.problems.graphs import DEFAULT_GRAPH_WEIGHT
 from tacit.proposal import Proposal, check_seed
 from tacit.report import ORACLE, check_out, error_name, results, save
 from tacit.tables import Table
-from tacit.training import Material, Metrics, Training, divided, proposal_for, training
+from tacit.training import (
+    Material,
+    Metrics,
+    Training,
+    check_material,
+    divided,
+    proposal_for,
+    training,
+)
 
 
 def _printable(text: str) -> str:
@@ -166,6 +174,7 @@ def _from_file(
     dataset = _loaded(data, tables, delivery, known)
     agents = None if dataset.owners is not None else len(proposal.counts)
     material = divided(dataset, agents, split_seed=proposal.split_seed)
+    check_material(material, proposal)
     return Prepared(material, proposal, methods)
 
 

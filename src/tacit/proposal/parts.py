@@ -76,7 +76,7 @@ class Named(Part):
         return f"{self.name}:{','.join(_plain(number) for number in self.numbers)}"
 
 
-MOST_COORDINATES = 10**7
+MOST_COORDINATES, MOST_NORM = 10**7, 1e15
 NONE = Named(name="none", numbers=())
 
 
@@ -144,7 +144,11 @@ class DataFacts(Part):
     @model_validator(mode="after")
     def _in_range(self) -> Self:
         checks.at_least("columns", self.columns, 1)
-        checks.positive("record-norm", self.record_norm)
+        if checks.positive("record-norm", self.record_norm) > MOST_NORM:
+            raise InputError(
+                f"record-norm is {self.record_norm:g}; single precision cannot compute with the "
+                f"square of norms above {MOST_NORM:g}, so scale the records"
+            )
         if (self.task == "regression") != (self.classes is None):
             raise InputError(f"a {self.task} target has classes {self.classes}; that cannot be")
         if self.classes is not None:

@@ -95,6 +95,7 @@ class Proposal(Document):
         missing = [one.title for one in method.options if one.name not in options]
         if missing:
             raise InputError(f"{name} has the option {missing[0]}, and no value is given for it")
+        check_size(self.rounds * int(options.get("local_updates", 1)), len(self.counts))
         structured = self.structure is not None
         if structured and method.structure is None:
             raise InputError(f"{name} knows no structure; change the structure or the method")
