@@ -9,8 +9,7 @@ from typing_extensions import override
 from tacit.algorithms import METHODS, Composition, NoisyGradient
 from tacit.audit import check_method, check_oracle
 from tacit.errors import InputError
-from tacit.oracles import Gradient, MinibatchGradient, ProximalStep, Statistics
-from tacit.oracles.oracle import Centre
+from tacit.oracles import Centre, Gradient, MinibatchGradient, ProximalStep, Statistics
 from tacit.problems import HuberHinge, Logistic, NoRegulariser, Problem, Squared, WholeSpace
 
 

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from conftest import make_terms
-from tacit.algorithms import LinearisedADMM
-from tacit.audit import Candidate, audit, canary, opened, replay, residual_report
+from tacit.algorithms import Composition, LinearisedADMM
+from tacit.audit import audit, canary, opened, replay, residual_report
 from tacit.engine import simulate
 from tacit.engine.door import Live
 from tacit.engine.plan import plan
@@ -17,16 +17,16 @@ UPDATES = 3
 
 
 def objective(problem):
-    return Candidate(LinearisedADMM(problem, UPDATES), Gradient(problem.loss, 1.0))
+    return Composition(LinearisedADMM(problem, UPDATES), (Gradient(problem.loss, 1.0),))
 
 
 def output(problem):
-    return Candidate(LinearisedADMM(problem, UPDATES, "output"), ProjectedStep(problem, 1.0))
+    return Composition(LinearisedADMM(problem, UPDATES, "output"), (ProjectedStep(problem, 1.0),))
 
 
 def projected(problem):
     algorithm = LinearisedADMM(problem, UPDATES, "projected-output")
-    return Candidate(algorithm, ProjectedStep(problem, 1.0))
+    return Composition(algorithm, (ProjectedStep(problem, 1.0),))
 
 
 @pytest.mark.slow

@@ -6,14 +6,15 @@ import jax
 import numpy as np
 import pytest
 
-from tacit.algorithms import EXTRA, NIDS, RECAL, Walkman
+from tacit.algorithms import EXTRA, NIDS, RECAL, Composition, Walkman
 from tacit.audit import audit, canary, opened, replay
-from tacit.audit.audit import AGENTS, _plan
+from tacit.audit.audit import DELTA
+from tacit.audit.subject import AGENTS, Case, planned
 from tacit.engine import simulate
 from tacit.engine.door import Live, exact_answer
 from tacit.errors import InputError
 from tacit.network import complete, metropolis, path, ring, uniform_walk
-from tacit.privacy import Messages
+from tacit.privacy import epsilon_of
 
 NETWORKS = {
     RECAL: uniform_walk(ring(AGENTS), 24, seed=0),
@@ -31,6 +32,11 @@ SEES = {
     "no-clipping": {"likelihood", "replay"},
     "reused-noise": {"residuals"},
 }
+
+
+def case_on(network):
+    """A plan of mu 1.5 on a network."""
+    return Case(epsilon=float(epsilon_of(DELTA, 1.5)), delta=DELTA, network=network)
 
 
 @pytest.mark.slow
@@ -67,7 +73,8 @@ class Clear(Live):
 def test_messages_made_from_exact_answers_are_seen_by_message_replay(method):
     """Law 6's fault on networks: the wire carries what no recorded answer explains."""
     pair = canary(agents=AGENTS, records=4, features=5, seed=0)
-    made = _plan(method(pair.problem), pair, (1.5, Messages()), 10, NETWORKS[method])
+    composition = Composition(method(pair.problem), (pair.oracle,))
+    made = planned(lambda problem: composition, case_on(NETWORKS[method]))
     keep = frozenset({"answers", "messages"})
     gaps = []
     for door in (Live, Clear):
@@ -80,7 +87,8 @@ def test_messages_made_from_exact_answers_are_seen_by_message_replay(method):
 
 def test_an_answer_without_a_planned_question_is_a_violation_in_the_replay():
     pair = canary(agents=AGENTS, records=4, features=5, seed=0)
-    made = _plan(RECAL(pair.problem), pair, (1.5, Messages()), 10, NETWORKS[RECAL])
+    composition = Composition(RECAL(pair.problem), (pair.oracle,))
+    made = planned(lambda problem: composition, case_on(NETWORKS[RECAL]))
     live = Live(made.program.oracles, made.program.mechanism, jax.random.key(0))
     keep = frozenset({"answers", "messages"})
     _, trace = simulate(made.program, live, opened(pair.first), keep=keep)

@@ -140,7 +140,7 @@ def test_a_folder_that_holds_something_else_needs_force(refused, tmp_path):
 def test_large_data_gets_a_reference_only_when_asked(tacit_, monkeypatch):
     seen = []
 
-    def stop(*args, reference, report):
+    def stop(*args, reference, **others):
         seen.append(reference)
         raise tacit.errors.PrivacyError("stop")
 
@@ -175,7 +175,7 @@ def test_large_data_gets_a_reference_only_when_asked(tacit_, monkeypatch):
         (["--delta", "nan"], "above 0 and below 1"),
         (["--delta", "inf"], "above 0 and below 1"),
         (["--algorithm", "sgd"], "noisy-gradient, dp-admm"),
-        (["--sampling-rate", "0.1"], "does not sample"),
+        (["--sampling-rate", "0.1"], "no option sampling-rate"),
         (["--algorithm", "dp-sgd", "--sampling-rate", "1.5"], "sampling-rate"),
         (["--observer", "nobody"], "messages, sum"),
         (["--relation", "friends"], "replace_one, zero_out"),
@@ -220,7 +220,7 @@ def test_a_bad_option_is_one_line_that_names_the_fix(refused, tmp_path, changes,
         (["audit", "dp-admm", "--fault", "typo"], "halved-noise"),
         (["audit", "dp-admm", "--mu", "nan"], "above 0"),
         (["audit", "dp-admm", "--epsilon", "1"], "give --mu"),
-        (["audit", "one-question", "--sampling-rate", "0.1"], "answers on all records"),
+        (["audit", "one-question", "--sampling-rate", "0.1"], "no option sampling-rate.*dp-sgd"),
         (["audit", "noisy-gradient", "--relation", "zero_out"], "replace_one"),
         (["audit", "noisy-gradient", "--fault", "full-batch"], "dp-sgd"),
         (["audit", "one-question", "--fault", "reused-noise"], "draws noise once"),
@@ -374,10 +374,12 @@ def test_account_says_infinity_where_hardly_any_noise_is_added(tacit_):
 
 def test_audit_reports_what_every_layer_saw(tacit_, attacked, monkeypatch):
     asked = []
-    monkeypatch.setattr(tacit.audit, "audit", lambda *a, **k: asked.append((a, k)) or attacked)
+    monkeypatch.setattr(
+        "tacit.cli.audit.attacked", lambda *a, **k: asked.append((a, k)) or attacked
+    )
     command = ["audit", "noisy-gradient", "--runs", "100", "--fault", "halved-noise"]
     values = tacit_(*command, "--json").json
-    options = {"mu": 1.5, "runs": 100, "seed": 0, "fault": "halved-noise"}
+    options = {"mu": 1.5, "runs": 100, "seed": 0, "fault": "halved-noise", "options": {}}
     assert asked == [(("noisy-gradient",), options)]
     keys = {"claimed_mu", "mu_lower_bound", "confidence", "replay", "residuals", "verdict"}
     assert set(values) >= keys
@@ -397,7 +399,7 @@ def test_audit_in_words_is_consistent_where_every_layer_is(tacit_, attacked, mon
         likelihood=dataclasses.replace(attacked.likelihood, mu=1.2),
         residuals=dataclasses.replace(attacked.residuals, p_values={"mean": 0.4}),
     )
-    monkeypatch.setattr(tacit.audit, "audit", lambda *_, **__: sound)
+    monkeypatch.setattr("tacit.cli.audit.attacked", lambda *_, **__: sound)
     done = tacit_("audit", "noisy-gradient")
     assert done.code == 0
     assert "Verdict: consistent" in done.out

@@ -7,7 +7,7 @@ import pytest
 from tacit.cli.main import main
 
 PLAN = ["plan", "--records", "4000", "--epsilon", "1", "--delta", "1e-6", "--rounds", "10,200"]
-BY_HAND = [*PLAN, "--features", "5", "--loss", "logistic"]
+BY_HAND = [*PLAN, "--columns", "5", "--loss", "logistic"]
 BOUNDS = """
 source = "data"
 [target]
@@ -52,7 +52,7 @@ def test_json_is_one_object_with_a_forecast_per_method_and_number_of_rounds(taci
     assert (values["records"], values["coordinates"], values["gradient_bound"]) == (4000, 5, 0.5)
 
 
-def test_a_bounds_file_stands_for_features_norm_and_loss(tacit_, tmp_path):
+def test_a_bounds_file_stands_for_columns_norm_and_loss(tacit_, tmp_path):
     file = tmp_path / "bounds.toml"
     file.write_text(BOUNDS)
     values = json.loads(tacit_(*PLAN, "--bounds", file, "--json")[1])
@@ -70,7 +70,7 @@ def test_what_is_planned_is_what_train_then_does(tacit_, tmp_path):
     train = ["train", "breast_cancer", *budget, "--rounds", "6", "--agents", "5", "--out", out]
     assert tacit_(*train, "--json")[0] == 0
     made = json.loads((out / "plan.json").read_text())
-    command = ["plan", "--records", "455", "--agents", "5", *budget, "--features", "30"]
+    command = ["plan", "--records", "455", "--agents", "5", *budget, "--columns", "30"]
     more = ["--loss", "logistic", "--rounds", "6", "--algorithm", "noisy-gradient", "--json"]
     found = json.loads(tacit_(*command, *more)[1])["forecasts"][0]
     assert found["multiplier"] == made["multiplier"]
@@ -85,12 +85,12 @@ def test_what_is_planned_is_what_train_then_does(tacit_, tmp_path):
         (["--records", "0"], "at least 1"),
         (["--records", "5"], "at most 5"),
         (["--agents", "0"], "at least 1"),
-        (["--features", "0"], "at least 1"),
+        (["--columns", "0"], "at least 1"),
         (["--loss", "absolute"], "logistic, hinge:H"),
         (["--loss", "hinge:-1"], "smoothing"),
         (["--loss", "multinomial"], "--classes"),
         (["--classes", "3"], "--classes"),
-        (["--loss", "multinomial", "--classes", "1"], "at least 2"),
+        (["--loss", "multinomial", "--classes", "2"], "at least 3"),
         (["--record-norm", "nan"], "above 0"),
         (["--clip", "0"], "above 0"),
         (["--observer", "x"], "messages, sum"),
@@ -101,9 +101,9 @@ def test_what_is_planned_is_what_train_then_does(tacit_, tmp_path):
         (["--rounds", ",".join(map(str, range(1, 30)))], "at most 20"),
         (["--algorithm", "sgd"], "noisy-gradient"),
         (["--algorithm", "one-question"], "squared loss"),
-        (["--algorithm", "dp-admm", "--sampling-rate", "0.1"], "does not sample"),
+        (["--algorithm", "dp-admm", "--sampling-rate", "0.1"], "no option sampling-rate"),
         (["--sampling-rate", "2"], "at most 1"),
-        (["--bounds", "missing.toml"], "--features follows from the bounds file"),
+        (["--bounds", "missing.toml"], "--columns follows from the bounds file"),
     ],
 )
 def test_a_bad_option_is_one_line_that_names_the_fix(tacit_, changes, fix):
@@ -114,8 +114,14 @@ def test_a_bad_option_is_one_line_that_names_the_fix(tacit_, changes, fix):
     assert fix in err
 
 
-def test_features_and_loss_are_needed_without_a_bounds_file(tacit_):
-    for given, missing in ((["--loss", "logistic"], "features"), (["--features", "3"], "loss")):
+def test_the_earlier_name_of_the_columns_gives_a_hint(tacit_):
+    code, out, err = tacit_(*PLAN, "--features", "5", "--loss", "logistic")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "--columns" in err
+
+
+def test_columns_and_loss_are_needed_without_a_bounds_file(tacit_):
+    for given, missing in ((["--loss", "logistic"], "columns"), (["--columns", "3"], "loss")):
         code, _, err = tacit_(*PLAN, *given)
         assert code == 2
         assert f"add --{missing}, or --bounds FILE" in err

@@ -29,7 +29,7 @@ from tacit.oracles.poisson import _UNIT, gaps, survival
 from tacit.oracles.without_replacement import distinct
 from tacit.privacy import Adjacency, FixedSize, Laplace, ReplaceOne, ZeroOut
 from tacit.problems import Logistic, NoRegulariser, Problem, WholeSpace, pack, public_facts
-from tacit.proposal.request import Request, fixed_batches
+from tacit.proposal import DataFacts, Request, propose
 
 PROBLEM = Problem(Logistic(), NoRegulariser(), WholeSpace())
 REPLACED = Adjacency(ReplaceOne(), "record")
@@ -214,19 +214,20 @@ def test_what_no_accountant_covers_is_refused(question, options, words, shards):
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"algorithm": "dp-admm"}, "does not sample"),
+        ({"algorithm": "dp-admm"}, "dp-admm has no option batches.*dp-sgd, sadmm, vradmm"),
         ({"relation": "zero_out"}, "replace_one only"),
-        ({"batches": "fixd"}, "choose from"),
+        ({"options": {"batches": "fixd"}}, "choose from poisson, fixed"),
     ],
 )
 def test_requests_for_fixed_batches_that_cannot_be_met_say_why(changes, words):
-    asked = {
-        "agents": 1, "epsilon": 1.0, "delta": 1e-5, "observer": "messages",
-        "relation": "replace_one", "algorithm": "dp-sgd", "batches": "fixed",
+    facts = DataFacts(name="mine", task="binary", classes=2, columns=3, record_norm=1.0, table=None)
+    settings = {
+        "epsilon": 1.0, "delta": 1e-5, "algorithm": "dp-sgd", "options": {"batches": "fixed"},
     }  # fmt: skip
-    assert fixed_batches(Request(**asked))
+    (question,) = propose(facts, [RECORDS], Request(**settings)).composition().oracles
+    assert question.records == RECORDS
     with pytest.raises(InputError, match=words):
-        fixed_batches(Request(**asked | changes))
+        propose(facts, [RECORDS], Request(**settings | changes))
 
 
 @pytest.mark.slow

@@ -1,7 +1,6 @@
 """Laws 3, 7, 9 and 10 for the linearised ADMM, and Algorithm 3.1 of Ryu & Kim as printed."""
 
 import math
-from dataclasses import replace
 
 import jax.numpy as jnp
 import numpy as np
@@ -29,8 +28,7 @@ from tacit.problems import (
     pack,
     public_facts,
 )
-from tacit.proposal.request import local_updates
-from tacit.training import Request
+from tacit.proposal import Request
 
 ARMS = ["objective", "output", "projected-output"]
 ZOO = {
@@ -221,10 +219,7 @@ def test_public_settings_reach_the_horizon_they_name():
 def test_settings_out_of_range_are_refused():
     with pytest.raises(InputError, match="local_updates"):
         LinearisedADMM(ZOO["box"], 0)
-    asked = Request(
-        agents=2, epsilon=1.0, delta=1e-3, observer="messages", relation="replace_one",
-        algorithm="noisy-gradient", local_updates=2,
-    )  # fmt: skip
-    with pytest.raises(InputError, match=r"makes one update a round.*linearised-admm"):
-        local_updates(asked)
-    assert local_updates(replace(asked, algorithm="linearised-admm")) == 2
+    with pytest.raises(InputError, match=r"has no option local-updates.*linearised-admm"):
+        Request(epsilon=1.0, delta=1e-3, options={"local_updates": 2})
+    with pytest.raises(InputError, match="local-updates"):
+        Request(epsilon=1.0, delta=1e-3, algorithm="linearised-admm", options={"local_updates": 0})

@@ -14,7 +14,7 @@ from dp_accounting.privacy_accountant import NeighboringRelation
 from scipy import stats
 
 from conftest import make_shards, make_terms
-from tacit.algorithms import Choice, NoisyGradient, method_named
+from tacit.algorithms import METHODS, NoisyGradient, Setting
 from tacit.audit import replay
 from tacit.engine import behind_the_door, run, simulate
 from tacit.engine.door import Live, Rival, batch_key, exact_answer, noise_key
@@ -374,13 +374,20 @@ def test_without_noise_dp_sgd_comes_close_to_the_optimum():
 
 def test_a_name_stands_for_a_method_and_its_question():
     problem = Problem(Logistic(), L2(0.1), WholeSpace())
-    choice = Choice(problem=problem, clip=1.0, record_norm=1.0, rate=0.2)
-    oracle = method_named("dp-sgd").oracle(choice)
+    setting = Setting(
+        problem=problem,
+        facts=public_facts(problem, make_shards(), clip=1.0),
+        clip=1.0,
+        terms=make_terms(),
+        rounds=10,
+        options={"sampling_rate": 0.2, "batches": "poisson", "rho": 0.1},
+    )
+    ((oracle,), *others) = (
+        METHODS[name].build(setting).oracles for name in ("dp-sgd", "dp-admm", "pvp", "dvp")
+    )
     assert isinstance(oracle, MinibatchGradient)
     assert oracle.sampling.rate == 0.2
-    assert isinstance(method_named("dp-admm").oracle(choice), Gradient)
-    assert isinstance(method_named("pvp").oracle(choice), ProximalStep)
-    assert isinstance(method_named("dvp").oracle(choice), PerturbedStep)
+    assert [type(one) for (one,) in others] == [Gradient, ProximalStep, PerturbedStep]
 
 
 @pytest.mark.slow

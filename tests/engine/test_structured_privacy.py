@@ -15,8 +15,8 @@ from dp_accounting.privacy_accountant import NeighboringRelation
 from scipy import stats
 
 from conftest import make_shards, make_terms
-from tacit.algorithms import SADMM, VRADMM, variance_reduction
-from tacit.audit import Candidate, audit, opened, replay
+from tacit.algorithms import SADMM, VRADMM, Composition, variance_reduction
+from tacit.audit import audit, opened, replay
 from tacit.engine import run, simulate
 from tacit.engine.door import Live
 from tacit.engine.plan import plan
@@ -243,7 +243,7 @@ def vradmm(ridge):
         oracles, noise = variance_reduction(problem.loss, clip=1.0, spread=2.0, rate=1.0, inner=4)
         structure = lasso(problem.loss, 5, weight=0.1, ridge=ridge)
         algorithm = VRADMM(structure, 2.0, inner=4, snapshot_noise=noise, restart=ridge > 0)
-        return Candidate(algorithm, oracles[0], oracles[1:])
+        return Composition(algorithm, oracles)
 
     return made
 

@@ -1,41 +1,42 @@
 """From a request to a network, and a training on it."""
 
-import dataclasses
-
 import numpy as np
 import pytest
 
+from conftest import trained_on
 from tacit.datasets import load
 from tacit.errors import InputError
 from tacit.network import Mixing, closed_route, grid, metropolis, uniform_walk
-from tacit.proposal.connection import network_for
+from tacit.proposal import DataFacts, Request, Wanted, propose
 from tacit.report.settings import settings
-from tacit.training import Request, train
 
-REQUEST = Request(
-    agents=6, epsilon=8.0, delta=1e-4, observer="messages", relation="replace_one",
-    algorithm="recal", rounds=60, seed=0,
-)  # fmt: skip
+ASKED = {"epsilon": 8.0, "delta": 1e-4, "algorithm": "recal", "rounds": 60}
+FACTS = DataFacts(name="mine", task="binary", classes=2, columns=3, record_norm=1.0, table=None)
+WANTED = ("network", "walk", "cap")
 
 
-def asking(**changes):
-    return dataclasses.replace(REQUEST, **changes)
+def network_of(agents=6, **changes):
+    """The network of a proposal, rebuilt from its content."""
+    wanted = Wanted(**{k: v for k, v in changes.items() if k in WANTED})
+    others = {k: v for k, v in changes.items() if k not in WANTED}
+    proposal = propose(FACTS, [10] * agents, Request(**{**ASKED, **others}, network=wanted))
+    return None if proposal.network is None else proposal.network.network(agents)
 
 
 def test_a_request_names_its_network_and_its_walk():
-    assert network_for(asking(algorithm="noisy-gradient")) is None
-    default = network_for(REQUEST)
+    assert network_of(algorithm="noisy-gradient") is None
+    default = network_of()
     assert default.holders.tolist() == list(range(6)) * 10
-    walk = network_for(asking(network="grid:2x3", walk="random", cap=9, split_seed=4))
+    walk = network_of(network="grid:2x3", walk="random", cap=9, split_seed=4)
     assert np.array_equal(walk.holders, uniform_walk(grid(2, 3), 60, seed=4).holders)
     assert walk.cap == 9
-    gossip = network_for(asking(algorithm="nids", network="grid"))
+    gossip = network_of(algorithm="nids", network="grid")
     assert isinstance(gossip, Mixing)
     np.testing.assert_allclose(gossip.weights, metropolis(grid(2, 3)).weights)
 
 
 def test_a_relay_makes_as_many_sweeps_as_other_methods_make_rounds():
-    walk = network_for(asking(rounds=None))
+    walk = network_of(rounds=None)
     assert len(walk.holders) == 200 * 6
     assert walk.privacy_leakage_frequency == 200
 
@@ -43,10 +44,10 @@ def test_a_relay_makes_as_many_sweeps_as_other_methods_make_rounds():
 def test_a_network_from_a_file_is_used(tmp_path):
     file = tmp_path / "net.csv"
     file.write_text("a,b\nb,c\nc,d\nd,e\ne,f\n")
-    walk = network_for(asking(network=str(file)))
+    walk = network_of(network=str(file))
     assert walk.holders[:10].tolist() == closed_route(walk.graph).tolist()
     with pytest.raises(InputError, match="6 agents, the data 7"):
-        network_for(asking(network=str(file), agents=7))
+        network_of(7, network=str(file))
 
 
 @pytest.mark.parametrize(
@@ -58,19 +59,19 @@ def test_a_network_from_a_file_is_used(tmp_path):
         ({"walk": "drunken"}, "cyclic, random"),
         ({"network": "moebius"}, "choose from ring"),
         ({"agents": 1}, "at least 2"),
-        ({"cap": 0}, "before the first hop"),
+        ({"cap": 0}, "cap is 0; it must be a whole number of at least 1"),
     ],
 )
 def test_what_does_not_fit_the_algorithm_is_refused(changes, words):
     with pytest.raises(InputError, match=words):
-        network_for(asking(**changes))
+        network_of(**changes)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("algorithm", ["recal", "extra"])
 def test_a_training_without_aggregator_learns_within_its_budget(algorithm):
-    request = asking(algorithm=algorithm, network="grid", rounds=600)
-    done = train(load("breast_cancer"), request, reference=False)
+    changes = {"algorithm": algorithm, "network": Wanted(network="grid"), "rounds": 600}
+    done = trained_on(load("breast_cancer"), agents=6, seed=0, **ASKED | changes)
     assert done.certificate.epsilon <= 8.0 * (1 + 1e-9)
     assert done.metrics.test_error < 0.25  # 37 % say the same of everyone
     rows = dict(settings(done))
@@ -79,7 +80,8 @@ def test_a_training_without_aggregator_learns_within_its_budget(algorithm):
 
 
 def test_what_an_agent_spends_follows_its_answers_up_to_the_cap():
-    done = train(load("breast_cancer"), asking(network="star", rounds=60, cap=12), reference=False)
+    wanted = Wanted(network="star", cap=12)
+    done = trained_on(load("breast_cancer"), agents=6, seed=0, **ASKED, network=wanted)
     answers = np.sum(done.plan.ledger.asked, axis=(1, 2))
     assert answers.tolist() == [12, 6, 6, 6, 6, 6]
     mus = np.array(done.certificate.per_agent_mu)

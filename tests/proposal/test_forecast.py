@@ -1,14 +1,15 @@
 """Forecasts against closed forms, against the plan itself, and against simulated runs."""
 
 import dataclasses
+import json
 import math
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from tacit.proposal.planning import planned
 
+from tacit.cli.main import main
 from tacit.engine import behind_the_door, sweep
 from tacit.engine.door import Live
 from tacit.engine.program import stack
@@ -17,7 +18,6 @@ from tacit.oracles import Gradient, Point
 from tacit.privacy import mu_of
 from tacit.problems import (
     Logistic,
-    MultinomialLogistic,
     NoRegulariser,
     Problem,
     Squared,
@@ -27,41 +27,45 @@ from tacit.problems import (
     pack,
     public_facts,
 )
+from tacit.proposal import NONE, DataFacts, Request, propose
 from tacit.proposal.forecast import (
     batch_variance,
     floor,
     forecast,
     gradient_bound,
     noise_of_mean,
-    own_rounds,
     radius_of,
     recommended,
     statistics_floor,
     statistics_risk,
 )
-from tacit.training import Request
 
 LOGISTIC = Problem(Logistic(), NoRegulariser(), WholeSpace())
 LINEAR = Problem(Squared(), NoRegulariser(), WholeSpace())
-REQUEST = Request(
-    agents=4, epsilon=2.0, delta=1e-5, observer="messages", relation="replace_one",
-    algorithm="noisy-gradient", clip=1.0,
-)  # fmt: skip
+ASKED = {"epsilon": 2.0, "delta": 1e-5, "regulariser": NONE, "clip": 1.0}
+CLASSES = {"binary": 2, "multiclass": 3, "regression": None}
 
 
 def facts(problem=LOGISTIC, records=100, features=3):
     return facts_from(problem, [records] * 4, features=features, record_norm=1.0, clip=1.0)
 
 
-def asked(**changes):
-    return dataclasses.replace(REQUEST, **changes)
+def proposal(rounds, *, records=100, task="binary", **changes):
+    data = DataFacts(
+        name="mine", task=task, classes=CLASSES[task], columns=3, record_norm=1.0, table=None
+    )
+    return propose(data, [records] * 4, Request(**ASKED | changes, rounds=rounds))
+
+
+def predicted(rounds, **changes):
+    return forecast(proposal(rounds, **changes))
 
 
 @pytest.mark.parametrize(("observer", "honest"), [("messages", 1), ("sum", 3)])
 @pytest.mark.parametrize(("relation", "factor"), [("replace_one", 2), ("zero_out", 1)])
 def test_the_noise_is_that_of_the_closed_form(observer, honest, relation, factor):
     """sqrt(T) / mu times the sensitivity, over sqrt(agents), shared by the honest under sums."""
-    found = forecast(LOGISTIC, facts(), asked(observer=observer, relation=relation), 50)
+    found = predicted(50, observer=observer, relation=relation)
     scale = math.sqrt(50) / mu_of(2.0, 1e-5) * factor / 100 / math.sqrt(honest)
     assert found.noise == pytest.approx(scale / math.sqrt(4), rel=1e-9)
     assert found.mu == pytest.approx(mu_of(2.0, 1e-5), rel=1e-9)
@@ -69,17 +73,16 @@ def test_the_noise_is_that_of_the_closed_form(observer, honest, relation, factor
 
 @pytest.mark.parametrize("algorithm", ["noisy-gradient", "dp-admm"])
 def test_the_noise_is_that_of_the_plan_that_train_would_run(algorithm):
-    request = asked(algorithm=algorithm)
-    made = planned(LOGISTIC, facts(), dataclasses.replace(request, rounds=7))
-    found = forecast(LOGISTIC, facts(), request, 7)
+    made = proposal(7, algorithm=algorithm).plan()
+    found = predicted(7, algorithm=algorithm)
     assert found.noise == noise_of_mean(made)
     by_hand = math.sqrt(np.sum(np.asarray(made.program.scales)[0, 0].astype(float) ** 2)) / 4
     assert found.noise == pytest.approx(by_hand, rel=1e-6)  # the program is in float32
 
 
 def test_noise_and_bound_fall_with_epsilon_and_with_records():
-    by_epsilon = [forecast(LOGISTIC, facts(), asked(epsilon=e), 1000) for e in (0.5, 1.0, 2.0)]
-    by_records = [forecast(LOGISTIC, facts(records=m), REQUEST, 1000) for m in (50, 100, 200)]
+    by_epsilon = [predicted(1000, epsilon=e) for e in (0.5, 1.0, 2.0)]
+    by_records = [predicted(1000, records=m) for m in (50, 100, 200)]
     for row in (by_epsilon, by_records):
         for name in ("noise", "proven", "rule"):
             values = [getattr(one, name) for one in row]
@@ -87,7 +90,7 @@ def test_noise_and_bound_fall_with_epsilon_and_with_records():
 
 
 def test_noise_per_round_grows_as_the_root_of_the_rounds_and_the_rule_does_not():
-    few, many = (forecast(LOGISTIC, facts(), REQUEST, t) for t in (400, 1600))
+    few, many = (predicted(t) for t in (400, 1600))
     assert many.noise == pytest.approx(2 * few.noise, rel=1e-6)
     assert many.rule == pytest.approx(few.rule, rel=1e-6)
     assert many.margin_noise == pytest.approx(1.0, rel=1e-6)  # what the horizon rule says
@@ -122,11 +125,11 @@ def mean_excess(made, shards, best, runs=20):
 def test_the_proven_bound_lies_above_the_measured_excess_risk(algorithm, epsilon):
     shards = data()
     best = minimise(LOGISTIC, shards["float64"], tol=1e-9)
-    request = asked(algorithm=algorithm, epsilon=epsilon, rounds=300)
     public = public_facts(LOGISTIC, shards["float32"], clip=1.0)
     assert np.linalg.norm(best.w) < radius_of(public)  # the hypothesis of the bound
-    found = forecast(LOGISTIC, public, request, 300)
-    made = planned(LOGISTIC, public, request)
+    found = predicted(300, algorithm=algorithm, epsilon=epsilon)
+    made = proposal(300, algorithm=algorithm, epsilon=epsilon).plan()
+    assert made.spec == public
     measured = mean_excess(made, shards, best.value)
     assert 0 < measured < found.proven
     # a run with ten times the noise is not covered: the check can fail
@@ -161,7 +164,7 @@ def test_batch_gradients_vary_no_more_than_the_bound_and_some_as_much():
 
 
 def test_dp_admm_is_predicted_by_the_published_rate():
-    found = forecast(LOGISTIC, facts(), asked(algorithm="dp-admm"), 30)
+    found = predicted(30, algorithm="dp-admm")
     # (35) to (37) over n in the paper's own terms: 4 c_1 sqrt(d ln(1.25/delta)) / (m epsilon) is
     # sqrt(2 d) times the noise of a gradient, beta = c_1 = 1, c_3 = 1/4, rho = 0.1
     size, scale = math.sqrt(4 * 3), math.sqrt(30) / mu_of(2.0, 1e-5) * 2 / 100
@@ -186,21 +189,25 @@ def test_the_first_order_risk_of_one_question_is_what_draws_of_the_noise_cost():
     assert statistics_floor(0.5, public) == pytest.approx(math.sqrt(6))
 
 
-def test_one_question_is_planned_once_and_its_noise_is_in_its_own_units():
-    assert own_rounds("one-question", [10, 20]) == (1,)
-    assert own_rounds("dp-admm", [10, 20]) == (10, 20)
-    found = forecast(LINEAR, facts(LINEAR), asked(algorithm="one-question"), 1)
+@pytest.mark.parametrize(("algorithm", "rounds"), [("one-question", [1]), ("dp-admm", [10, 20])])
+def test_one_question_is_planned_once_whatever_rounds_are_compared(algorithm, rounds, capsys):
+    command = "plan --records 400 --columns 3 --loss squared --epsilon 2 --delta 1e-5 --json"
+    assert main([*command.split(), "--rounds", "10,20", "--algorithm", algorithm]) == 0
+    rows = json.loads(capsys.readouterr().out)["forecasts"]
+    assert [row["rounds"] for row in rows] == rounds
+
+
+def test_the_noise_of_one_question_is_in_its_own_units():
+    found = predicted(1, task="regression", algorithm="one-question")
     scale = math.sqrt(2) * 1.5 / 100 / mu_of(2.0, 1e-5)
     assert found.noise == pytest.approx(scale / 2, rel=1e-9)
 
 
 def test_no_bound_is_claimed_with_momentum_or_for_clipped_vectors():
-    quick = forecast(LOGISTIC, facts(records=10_000), REQUEST, 10)
+    quick = predicted(10, records=10_000)
     assert quick.proven is None
-    classes = Problem(MultinomialLogistic(3), NoRegulariser(), WholeSpace())
     for clip, known in ((0.5, False), (2.0, True)):
-        public = facts_from(classes, [100] * 4, features=3, record_norm=1.0, clip=clip)
-        found = forecast(classes, public, asked(clip=clip), 2000)
+        found = predicted(2000, task="multiclass", clip=clip)
         assert (found.proven is not None) == known
 
 
@@ -212,4 +219,4 @@ def test_the_floor_is_lipschitz_times_radius_times_the_published_form():
 
 def test_without_a_budget_there_is_nothing_to_forecast():
     with pytest.raises(InputError, match="finite epsilon"):
-        forecast(LOGISTIC, facts(), asked(epsilon=math.inf), 10)
+        predicted(10, epsilon=math.inf)

@@ -6,33 +6,39 @@ import numpy as np
 import pytest
 
 from conftest import published
+from tacit.algorithms import METHODS
 from tacit.cli.main import main
-from tacit.datasets import Split, load
+from tacit.datasets import load
 from tacit.errors import InputError
 from tacit.problems import Logistic
 from tacit.problems.graphs import learned_edges
-from tacit.proposal.request import check_structure, rounds_of
-from tacit.proposal.structures import (
+from tacit.proposal import (
+    DataFacts,
+    Named,
+    Request,
+    StructureWanted,
     graph_conditions,
     graph_warning,
-    read_edges,
-    read_matrix,
-    structure_named,
+    propose,
 )
-from tacit.training import Request
+from tacit.proposal.structures import read_edges, read_matrix
 
 NAMES = ("a", "b", "c")
-NOTHING = Split(np.zeros((0, 3)), np.zeros(0), np.zeros((0, 3)), np.zeros(0))
+NOTHING = np.zeros((0, 3))
+FACTS = DataFacts(name="mine", task="binary", classes=2, columns=3, record_norm=1.0, table=None)
 
 
-def request(**options):
-    base = {"agents": 1, "epsilon": 1.0, "delta": 1e-5, "observer": "messages"}
-    return Request(**{**base, "relation": "replace_one", "algorithm": "sadmm", **options})
+def structure_of(rows=None, **wanted):
+    return StructureWanted(**wanted).structure(NAMES, rows)
+
+
+def structured(rows=None, **wanted):
+    return structure_of(rows, **wanted).structured(Logistic(), len(NAMES))
 
 
 def test_the_weights_come_from_the_regulariser_and_the_chain_is_the_default_graph():
-    asked = request(structure="fused-lasso", regulariser="elastic:0.1,0.2")
-    made = structure_named(Logistic(), asked, NAMES, NOTHING)
+    weights = Named.parse("regulariser", "elastic:0.1,0.2")
+    made = structured(name="fused-lasso", weights=weights)
     assert (made.regulariser.weight, made.ridge) == (0.1, 0.2)
     rows = made.forward.sparse().toarray()
     np.testing.assert_array_equal(rows, [[1, -1, 0], [0, 1, -1], [1, 0, 0], [0, 1, 0], [0, 0, 1]])
@@ -44,10 +50,10 @@ def test_graphs_and_matrices_are_read_by_name_or_number(tmp_path):
     matrix.write_text("1,-2,1\n")
     np.testing.assert_array_equal(read_edges(str(edges), NAMES), [[0, 2], [1, 2]])
     np.testing.assert_array_equal(read_matrix(str(matrix), 3), [[1, -2, 1]])
-    asked = request(structure="generalized-lasso", graph=str(matrix))
-    made = structure_named(Logistic(), asked, NAMES, NOTHING)
+    wanted = {"name": "generalized-lasso", "graph": str(matrix)}
+    made = structured(**wanted)
     np.testing.assert_array_equal(made.forward.sparse().toarray(), [[1, -2, 1]])
-    assert "taken as public" in graph_conditions(asked)[0]
+    assert "taken as public" in graph_conditions(structure_of(**wanted))[0]
 
 
 @pytest.mark.parametrize("text", ["a,d\n", "a\n", "0,3\n", "a,b,c\n"])
@@ -59,33 +65,44 @@ def test_a_graph_of_other_columns_is_refused_with_its_line(tmp_path, text):
 
 
 def test_bad_requests_name_the_fix(tmp_path):
-    for options, words in (
-        ({}, "--structure"),
-        ({"structure": "lasso", "algorithm": "dp-admm"}, "noisy-gradient, dp-sgd, sadmm, vradmm"),
-        ({"structure": "lasso", "smoothing": -1.0}, "smoothing is -1"),
-        ({"algorithm": "dp-sgd", "smoothing": 1.0}, "does not smooth"),
-        ({"structure": "lasso", "graph": "x"}, "fused-lasso and generalized-lasso"),
-        ({"structure": "fused-lasso", "graph_from": "web"}, "choose from test, private"),
-        ({"structure": "fused-lasso", "graph": "x", "graph_from": "test"}, "or the file out"),
-        ({"structure": "lasso", "graph_from": "test"}, "for the structure fused-lasso"),
-        ({"structure": "lasso", "constraint": "box:1"}, "without a constraint"),
+    for algorithm, options, words in (
+        ("sadmm", {}, "--structure"),
+        ("dp-admm", {"name": "lasso"}, "noisy-gradient, dp-sgd, sadmm, vradmm"),
+        ("sadmm", {"name": "lasso", "graph": "x"}, "fused-lasso and generalized-lasso"),
+        ("sadmm", {"name": "fused-lasso", "graph_from": "web"}, "choose from test, private"),
+        ("sadmm", {"name": "fused-lasso", "graph": "x", "graph_from": "test"}, "or the file out"),
+        ("sadmm", {"name": "lasso", "graph_from": "test"}, "for the structure fused-lasso"),
+        ("sadmm", {"name": "ring"}, "choose from lasso"),
+        ("sadmm", {"name": "lasso", "weights": Named(name="l2", numbers=(1.0,))}, "l1:W"),
     ):
         with pytest.raises(InputError, match=words):
-            check_structure(request(**options))
+            StructureWanted(**options).check(algorithm, METHODS[algorithm])
     for options, words in (
-        ({"structure": "ring"}, "choose from lasso"),
-        ({"structure": "generalized-lasso"}, "--graph FILE"),
-        ({"structure": "lasso", "regulariser": "l2:1"}, "l1:W"),
-        ({"structure": "fused-lasso", "graph": str(tmp_path / "none")}, "cannot be read"),
+        ({"name": "generalized-lasso"}, "--graph FILE"),
+        ({"name": "lasso", "weights": Named(name="l2", numbers=(1.0,))}, "l1:W"),
+        ({"name": "fused-lasso", "graph": str(tmp_path / "none")}, "cannot be read"),
     ):
         with pytest.raises(InputError, match=words):
-            structure_named(Logistic(), request(**options), NAMES, NOTHING)
+            structure_of(**options)
+
+
+def test_requests_that_contradict_a_structure_name_the_fix():
+    lasso = structure_of(name="lasso")
+    for options, words in (
+        ({"algorithm": "sadmm", "options": {"smoothing": -1.0}}, "smoothing is -1"),
+        ({"algorithm": "dp-sgd", "options": {"smoothing": 1.0}}, "smoothing.*sadmm, vradmm"),
+        ({"constraint": Named(name="box", numbers=(1.0,))}, "without a constraint"),
+    ):
+        with pytest.raises(InputError, match=words):
+            propose(FACTS, [20], Request(epsilon=1.0, delta=1e-5, **options), lasso)
 
 
 def test_the_default_rounds_of_vradmm_are_whole_epochs():
     for rate in (0.1, 0.03, 1.0):
-        asked = request(structure="lasso", algorithm="vradmm", sampling_rate=rate)
-        assert rounds_of(asked) % (max(1, round(2 / rate)) + 1) == 0
+        asked = Request(
+            epsilon=1.0, delta=1e-5, algorithm="vradmm", options={"sampling_rate": rate}
+        )
+        assert asked.rounds_among(1) % (max(1, round(2 / rate)) + 1) == 0
 
 
 def test_the_graphical_lasso_finds_the_neighbours_of_a_chain():
@@ -103,22 +120,24 @@ def test_a_graph_is_learned_from_the_records_that_are_named():
     draw = np.random.default_rng(0)
     first, second = np.repeat(draw.standard_normal((2, 200, 1)), 3, axis=2)
     first[:, 2], second[:, 0] = draw.standard_normal((2, 200))
-    parts = Split(first, np.ones(200), second, np.ones(200))
-    for source, edge in (("private", [1, 1, 0]), ("test", [0, 1, 1])):
-        asked = request(structure="fused-lasso", graph_from=source)
-        row = structure_named(Logistic(), asked, NAMES, parts).forward.sparse().toarray()[0]
-        np.testing.assert_array_equal(np.abs(row), edge)
-    with pytest.raises(InputError, match="no test records"):
-        structure_named(Logistic(), asked, NAMES, NOTHING)
+    for source, rows, edge in (("private", first, (0, 1)), ("test", second, (1, 2))):
+        structure = structure_of(rows, name="fused-lasso", graph_from=source)
+        assert (structure.source, structure.edges) == (source, (edge,))
+    for rows in (None, NOTHING):
+        with pytest.raises(InputError, match="no test records"):
+            structure_of(rows, name="fused-lasso", graph_from="test")
 
 
 def test_only_a_graph_from_private_records_makes_a_certificate_conditional():
-    assert graph_conditions(request(structure="fused-lasso")) == ()
+    draw = np.random.default_rng(0)
+    rows = np.repeat(draw.standard_normal((200, 1)), 3, axis=1)
+    rows[:, 2] = draw.standard_normal(200)
+    assert graph_conditions(structure_of(name="fused-lasso")) == ()
     words = {"test": "which are public", "private": "holds only if the graph would be the same"}
     for source, text in words.items():
-        asked = request(structure="fused-lasso", graph_from=source)
-        assert text in graph_conditions(asked)[0]
-        assert bool(graph_warning(asked)) == (source == "private")
+        structure = structure_of(rows, name="fused-lasso", graph_from=source)
+        assert text in graph_conditions(structure)[0]
+        assert bool(graph_warning(structure)) == (source == "private")
 
 
 @pytest.mark.slow

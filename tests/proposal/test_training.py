@@ -1,26 +1,18 @@
 """End to end on real data: the accuracy that is promised, at a total budget, on fresh noise."""
 
-import dataclasses
 import math
 
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
+from conftest import trained_on
 from tacit.datasets import load, split
 from tacit.errors import InputError
-from tacit.training import Request, train
-from tacit.training.material import material, share_out
-from tacit.training.training import delta_warning
+from tacit.privacy import delta_warning
+from tacit.training import divided
 
-REQUEST = Request(
-    agents=100,
-    epsilon=0.75,
-    delta=1e-5,
-    observer="messages",
-    relation="replace_one",
-    algorithm="noisy-gradient",
-)
+REQUEST = {"agents": 100, "epsilon": 0.75, "delta": 1e-5}
 
 
 @pytest.fixture(scope="module")
@@ -29,10 +21,7 @@ def adult():
 
 
 def mean_error(dataset, **changes):
-    runs = [
-        train(dataset, dataclasses.replace(REQUEST, split_seed=s, **changes), reference=False)
-        for s in range(5)
-    ]
+    runs = [trained_on(dataset, **REQUEST | changes, split_seed=s) for s in range(5)]
     return float(np.mean([r.metrics.test_error for r in runs])), runs[0]
 
 
@@ -53,7 +42,7 @@ def test_adult_under_sums_at_epsilon_1_errs_on_at_most_17_percent(adult):
 
 @pytest.mark.slow
 def test_the_reference_is_the_optimum_that_scikit_learn_finds(adult):
-    run = train(adult, dataclasses.replace(REQUEST, rounds=2), reference=True)
+    run = trained_on(adult, **REQUEST, rounds=2, reference=True)
     parts = split(adult, seed=0)
     rows = parts.train_features / np.maximum(
         1, np.linalg.norm(parts.train_features, axis=1, keepdims=True)
@@ -69,11 +58,8 @@ def test_the_reference_is_the_optimum_that_scikit_learn_finds(adult):
 
 def test_without_privacy_nothing_is_clipped_and_the_certificate_says_so():
     dataset = load("breast_cancer")
-    run = train(
-        dataset,
-        dataclasses.replace(REQUEST, agents=5, epsilon=math.inf, rounds=800),
-        reference=True,
-    )
+    asked = REQUEST | {"agents": 5, "epsilon": math.inf, "rounds": 800}
+    run = trained_on(dataset, **asked, reference=True)
     assert run.plan.program.oracles[0].clip == math.inf
     assert run.certificate.epsilon == math.inf
     assert run.metrics.train_loss < 1.5 * run.nonprivate.train_loss
@@ -82,34 +68,29 @@ def test_without_privacy_nothing_is_clipped_and_the_certificate_says_so():
 @pytest.mark.slow
 def test_many_classes_train_too():
     dataset = load("digits")
-    request = dataclasses.replace(REQUEST, agents=4, epsilon=20.0, rounds=60)
-    run = train(dataset, request, reference=False)
+    run = trained_on(dataset, **REQUEST | {"agents": 4, "epsilon": 20.0, "rounds": 60})
     assert run.model.shape == (64, 10)
     assert run.metrics.test_error < 0.3
 
 
 def test_the_curves_end_at_the_released_model():
     dataset = load("breast_cancer")
-    run = train(dataset, dataclasses.replace(REQUEST, agents=5, rounds=7), reference=False)
+    run = trained_on(dataset, **REQUEST | {"agents": 5, "rounds": 7})
     assert len(run.curves["test_error"]) == 7
     assert run.curves["test_error"][-1] == run.metrics.test_error
 
 
 def test_the_test_error_is_that_of_the_model_counted_by_hand():
     dataset = load("breast_cancer")
-    run = train(dataset, dataclasses.replace(REQUEST, agents=5, rounds=7), reference=False)
+    run = trained_on(dataset, **REQUEST | {"agents": 5, "rounds": 7})
     parts = split(dataset, seed=0)
     wrong = np.sign(parts.test_features @ run.model) != parts.test_targets
     assert run.metrics.test_error == pytest.approx(np.mean(wrong))
 
 
-def test_the_split_seed_moves_the_shares_and_the_noise_seed_does_not():
+def test_the_split_seed_moves_the_shares():
     dataset = load("breast_cancer")
-    request = dataclasses.replace(REQUEST, agents=5)
-    first, second, other = (
-        share_out(material(dataset, dataclasses.replace(request, split_seed=s, seed=n)))
-        for s, n in ((0, 1), (0, 2), (1, 1))
-    )
+    first, second, other = (divided(dataset, 5, split_seed=s).shards("float32") for s in (0, 0, 1))
     assert np.array_equal(first.stacked.features, second.stacked.features)
     assert not np.array_equal(first.stacked.features, other.stacked.features)
 
@@ -130,26 +111,24 @@ def test_a_delta_that_could_publish_records_warns():
         ({"rounds": 0}, "rounds"),
         ({"epsilon": math.nan}, "epsilon"),
         ({"delta": 1.0}, "delta"),
-        ({"sampling_rate": 0.5}, "does not sample"),
-        ({"algorithm": "dp-sgd", "sampling_rate": 0.0}, "sampling-rate"),
+        ({"options": {"sampling_rate": 0.5}}, "no option sampling-rate.*dp-sgd"),
+        ({"algorithm": "dp-sgd", "options": {"sampling_rate": 0.0}}, "sampling-rate"),
     ],
 )
 def test_impossible_requests_name_the_fix(changes, words):
-    request = dataclasses.replace(REQUEST, **({"agents": 5} | changes))
     with pytest.raises(InputError, match=words):
-        train(load("breast_cancer"), request, reference=False)
+        trained_on(load("breast_cancer"), **REQUEST | {"agents": 5} | changes)
 
 
 def test_dp_sgd_trains_on_batches_within_its_budget():
     dataset = load("breast_cancer")
-    request = dataclasses.replace(
-        REQUEST, agents=2, algorithm="dp-sgd", epsilon=5.0, rounds=40, sampling_rate=0.2
-    )
-    run = train(dataset, request, reference=False)
+    asked = REQUEST | {"agents": 2, "algorithm": "dp-sgd"}
+    options = {"sampling_rate": 0.2}
+    run = trained_on(dataset, **asked | {"epsilon": 5.0, "rounds": 40, "options": options})
     assert run.plan.program.oracles[0].sampling.rate == 0.2
     assert run.plan.ledger.sampled
     assert 4.999 < run.certificate.epsilon <= 5.0
     assert run.certificate.mu is None
     assert run.metrics.test_error < 0.25
-    default = dataclasses.replace(request, sampling_rate=None, rounds=2, epsilon=math.inf)
-    assert train(dataset, default, reference=False).plan.program.oracles[0].sampling.rate == 0.1
+    default = trained_on(dataset, **asked | {"rounds": 2, "epsilon": math.inf})
+    assert default.plan.program.oracles[0].sampling.rate == 0.1

@@ -12,20 +12,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from conftest import trained_on
 from tacit.datasets import load
 from tacit.errors import InputError
 from tacit.report import check_out, results, save, strict, write_report
 from tacit.report.html import page
 from tacit.report.save import FILES
-from tacit.training import Request, Training, train
+from tacit.training import Training
 
 
 def trained(**changes):
-    asked = {
-        "agents": 5, "epsilon": 2.0, "delta": 1e-5, "observer": "messages",
-        "relation": "replace_one", "algorithm": "noisy-gradient", "rounds": 6,
-    }  # fmt: skip
-    return train(load("breast_cancer"), Request(**{**asked, **changes}), reference=True)
+    asked = {"agents": 5, "epsilon": 2.0, "delta": 1e-5, "rounds": 6}
+    return trained_on(load("breast_cancer"), **asked | changes, reference=True)
 
 
 @pytest.fixture(scope="module")

@@ -326,15 +326,17 @@ def those_with(option: str, methods: Mapping[str, Method] = METHODS) -> tuple[st
     return tuple(name for name, method in methods.items() if method.has(option))
 
 
-def check_options(name: str, method: Method, given: Mapping[str, Any]) -> None:
-    """Raise `InputError` unless every option is one of the method's, in its range."""
+def checked_options(name: str, method: Method, given: Mapping[str, Any]) -> dict[str, Value]:
+    """Return the options in their own types; raise `InputError` for one the method has not."""
+    values = {}
     for option, value in given.items():
         found = next((one for one in method.options if one.name == option), None)
         if found is None:
             others = those_with(option)
             use = f", or use {', '.join(others)}" if others else ""
             raise InputError(f"{name} has no option {option.replace('_', '-')}; leave it out{use}")
-        found.checked(value)
+        values[option] = found.checked(value)
+    return values
 
 
 def rounds_by_default(method: Method, agents: int, given: Mapping[str, Value]) -> int:

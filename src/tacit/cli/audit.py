@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import typer
 
-from tacit.algorithms import METHODS, Value, method_named
+from tacit.algorithms import METHODS, Value, checked_options, method_named
 from tacit.audit import (
     AuditReport,
     EpsilonBound,
+    Fault,
     audit_perturbed,
     audit_sampled,
     fault_named,
@@ -29,7 +30,9 @@ _RELATIONS = ("replace_one", "zero_out")
 _BATCH_FAULT = "full-batch"
 
 
-_AUDITED = [name for name, method in METHODS.items() if method.structure != "required"]
+_AUDITED = {name: one for name, one in METHODS.items() if one.structure != "required"}
+_SAMPLED = ", ".join(name for name, one in _AUDITED.items() if one.sampled)
+_INSIDE = ", ".join(name for name, one in _AUDITED.items() if one.inside)
 
 
 @takes_method_options
@@ -41,8 +44,8 @@ def audit(  # noqa: PLR0913 - one parameter per option
     fault: Annotated[
         str | None,
         typer.Option(
-            help="Plant one: halved-noise, no-clipping, reused-noise or clear-dual; for dp-sgd "
-            "full-batch, for dvp halved-noise."
+            help=f"Plant one: {', '.join(get_args(Fault))}; for {_SAMPLED} {_BATCH_FAULT}, for "
+            f"{_INSIDE} halved-noise."
         ),
     ] = None,
     mu: Annotated[
@@ -50,14 +53,18 @@ def audit(  # noqa: PLR0913 - one parameter per option
     ] = None,
     epsilon: Annotated[
         float | None,
-        typer.Option(help="The same for dp-sgd (2 if not given) and dvp (4), at delta 1e-5."),
+        typer.Option(
+            help=f"The same for {_SAMPLED} (2 if not given) and {_INSIDE} (4), at delta 1e-5."
+        ),
     ] = None,
     relation: Annotated[
-        str | None, typer.Option(help="For dp-sgd: replace_one (if not given) or zero_out.")
+        str | None, typer.Option(help=f"For {_SAMPLED}: replace_one (if not given) or zero_out.")
     ] = None,
     runs: Annotated[
         int | None,
-        typer.Option(help="Runs on each of the two data sets; 1000, for dp-sgd and dvp 4000."),
+        typer.Option(
+            help="Runs on each of the two data sets; 1000, or 4000 where epsilon is bounded."
+        ),
     ] = None,
     seed: Annotated[int, typer.Option(help="Of the noise and of the data.")] = 0,
     json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
@@ -65,9 +72,9 @@ def audit(  # noqa: PLR0913 - one parameter per option
 ) -> None:
     """Attack an algorithm, as planned or with a planted fault, on data that saturates its bound.
 
-    Algorithms that answer on all records are planned to a mu and attacked in four layers. dp-sgd
-    answers on batches, and dvp has its noise inside an objective: neither has a mu, and outputs
-    alone give a lower bound on epsilon.
+    Algorithms that answer on all records are planned to a mu and attacked in four layers. Those
+    that answer on batches, or have their noise inside an objective, have no mu: outputs alone give
+    a lower bound on epsilon.
     """
     options = {name: given[name] for name in method_options() if given[name] is not None}
     asked = _Asked(algorithm, fault, mu, epsilon, options, relation, runs, seed)
@@ -101,8 +108,10 @@ class _Asked:
 def _attacked(asked: _Asked) -> AuditReport | EpsilonBound:
     check_seed("seed", asked.seed)
     if ":" in asked.algorithm:
+        asked.refuse(tuple(method_options()), "a method of your own has no options here")
         return _on_all_records(asked)
     method = method_named(asked.algorithm)
+    checked_options(asked.algorithm, method, asked.options)
     if method.structure == "required":
         raise InputError(
             f"{asked.algorithm} needs a structure to be audited; use tacit.audit.audit with a "
@@ -114,11 +123,11 @@ def _attacked(asked: _Asked) -> AuditReport | EpsilonBound:
 
 
 def _inside_objective(asked: _Asked) -> EpsilonBound:
-
     asked.refuse(
-        ("mu", "sampling_rate", "relation"),
+        ("mu", "relation"),
         "noise inside an objective has a curve under replace_one, so give --epsilon",
     )
+    asked.refuse(tuple(method_options()), "this attack sets the options itself, so leave it out")
     if asked.fault is not None:
         one_of("--fault", asked.fault, ("halved-noise",))
     return audit_perturbed(
@@ -130,13 +139,12 @@ def _inside_objective(asked: _Asked) -> EpsilonBound:
 
 
 def _on_all_records(asked: _Asked) -> AuditReport:
-
     asked.refuse(
-        ("epsilon", "sampling_rate", "relation"),
-        "it answers on all records under replace_one, so give --mu, or audit dp-sgd",
+        ("epsilon", "relation"),
+        f"it answers on all records under replace_one, so give --mu, or audit {_SAMPLED}",
     )
     if asked.fault == _BATCH_FAULT:
-        raise InputError(f"the fault {_BATCH_FAULT} is for batches; plant it in dp-sgd")
+        raise InputError(f"the fault {_BATCH_FAULT} is for batches; plant it in {_SAMPLED}")
     planted = None if asked.fault is None else fault_named(asked.fault)
     own = ":" in asked.algorithm
     return attacked(
@@ -150,8 +158,9 @@ def _on_all_records(asked: _Asked) -> AuditReport:
 
 
 def _on_batches(asked: _Asked) -> EpsilonBound:
-
     asked.refuse(("mu",), "answers on batches have none, so give --epsilon")
+    if asked.options.get("batches", "poisson") != "poisson":
+        raise InputError("batches of a fixed size have no audit yet; leave --batches out")
     if asked.fault is not None:
         one_of("--fault", asked.fault, (_BATCH_FAULT,))
     return audit_sampled(
@@ -177,7 +186,7 @@ def _values(report: AuditReport | EpsilonBound, asked: _Asked) -> dict[str, Any]
     if isinstance(report, AuditReport):
         return report.to_dict()
     settings: dict[str, Any] = {"relation": _relation(asked)}
-    if asked.algorithm != "dvp":
+    if not METHODS[asked.algorithm].inside:
         settings["sampling_rate"] = _rate(asked)
     return {"algorithm": asked.algorithm, "fault": asked.fault, **settings, **report.to_dict()}
 
@@ -203,7 +212,7 @@ def _batch_sentences(bound: EpsilonBound, asked: _Asked) -> str:
 
 
 def _setting(asked: _Asked) -> str:
-    if asked.algorithm == "dvp":
+    if METHODS[asked.algorithm].inside:
         return "relation replace_one"
     return f"sampling rate {_rate(asked):g}, relation {_relation(asked)}"
 

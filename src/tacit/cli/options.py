@@ -6,7 +6,7 @@ The options of methods, losses, regularisers and constraints are read off their 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -128,7 +128,7 @@ def wishes_of(given: Mapping[str, Any], *, rounds: int | None) -> Wishes:
     for name in ("epsilon", "delta"):
         if given[name] is None:
             raise InputError(f"no {name} is given; a budget has no default, so add --{name}")
-    algorithm = given["algorithm"] or next(iter(METHODS))
+    algorithm = next(iter(METHODS)) if given["algorithm"] is None else given["algorithm"]
     methods = with_own(algorithm)
     structure = StructureWanted(
         name=given["structure"],
@@ -163,8 +163,7 @@ def wishes_of(given: Mapping[str, Any], *, rounds: int | None) -> Wishes:
 
 def given_names(given: Mapping[str, Any]) -> list[str]:
     """Return the options of a run that were given, as the command line writes them."""
-    names: Iterable[str] = (*_RUN, *method_options())
-    return [f"--{name.replace('_', '-')}" for name in names if given.get(name) is not None]
+    return [f"--{name.replace('_', '-')}" for name, one in given.items() if one is not None]
 
 
 def _only_given(given: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:

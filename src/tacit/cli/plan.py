@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from tacit import checks
-from tacit.algorithms import Method, rounds_by_default
+from tacit.algorithms import METHODS, Method, rounds_by_default
 from tacit.cli.interrupt import interruptible
 from tacit.cli.options import method_options, takes_run_options, wishes_of
 from tacit.cli.output import emit, table
@@ -18,7 +18,7 @@ from tacit.cli.paths import path, write_text
 from tacit.cli.public import Said, counts_of, data_facts, whole_numbers
 from tacit.errors import InputError
 from tacit.proposal import NONE, DataFacts, Proposal, Request, propose
-from tacit.proposal.forecast import Forecast, floor, forecast, recommended
+from tacit.proposal.forecast import PREDICTED, Forecast, floor, forecast, recommended
 from tacit.report import strict
 from tacit.spec import Spec
 from tacit.tables import encoded_names
@@ -175,9 +175,12 @@ def _names(proposal: Proposal, options: dict[str, Any]) -> tuple[str, ...]:
     """Return which methods to forecast, the default of `tacit train` first."""
     if options["algorithm"] is not None:
         return (options["algorithm"],)
-    sampled = ("dp-sgd",) if options["sampling_rate"] is not None else ()
-    once = ("one-question",) if proposal.loss.name == "squared" else ()
-    return (proposal.method.name, "dp-admm", *once, *sampled)
+    sampled, squared = options["sampling_rate"] is not None, proposal.data.task == "regression"
+    return tuple(
+        name
+        for name in PREDICTED
+        if (sampled or not METHODS[name].sampled) and (squared or METHODS[name].rounds > 1)
+    )
 
 
 def _numbers(text: str | None) -> tuple[int, ...] | None:

@@ -9,7 +9,7 @@ from tacit import checks
 from tacit.cli.table import is_table
 from tacit.datasets import FACTS
 from tacit.errors import InputError
-from tacit.problems import LOSSES
+from tacit.problems import LOSSES, usage
 from tacit.proposal import DataFacts, Named, TableFacts
 from tacit.tables import encoded_names, encoded_norm, read_bounds
 from tacit.typing import Task
@@ -95,8 +95,6 @@ def _of_numbers(said: Said, loss: Named | None) -> DataFacts:
         raise InputError(
             "--classes goes with --loss multinomial, which needs it, and with no other loss"
         )
-    if said.classes is not None:
-        checks.at_least("classes", said.classes, 2)
     return DataFacts(
         name="numbers",
         task=task,
@@ -110,7 +108,7 @@ def _of_numbers(said: Said, loss: Named | None) -> DataFacts:
 
 def _task(loss: Named | None) -> Task:
     if loss is None or loss.name not in LOSSES:
-        raise InputError(f"loss is {str(loss)!r}; choose from {', '.join(LOSSES)}")
+        raise InputError(f"loss is {str(loss)!r}; choose from {usage(LOSSES)}")
     return LOSSES[loss.name].task
 
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tacit.algorithms import METHODS, Method
+from tacit.algorithms import Method
 from tacit.cli.interrupt import interruptible
 from tacit.cli.options import given_names, takes_run_options, wishes_of
 from tacit.cli.output import emit, error_line
@@ -24,7 +24,15 @@ from tacit.problems.graphs import DEFAULT_GRAPH_WEIGHT
 from tacit.proposal import Proposal, check_seed
 from tacit.report import ORACLE, check_out, error_name, results, save
 from tacit.tables import Table
-from tacit.training import Material, Metrics, Training, divided, proposal_for, training
+from tacit.training import (
+    Material,
+    Metrics,
+    Training,
+    check_material,
+    divided,
+    proposal_for,
+    training,
+)
 
 
 def _printable(text: str) -> str:
@@ -71,8 +79,12 @@ def train(  # noqa: PLR0913 - one parameter per option
         ),
     ] = None,
     graph_weight: Annotated[
-        float, typer.Option(help="Of --graph-from: the larger, the fewer edges.")
-    ] = DEFAULT_GRAPH_WEIGHT,
+        float | None,
+        typer.Option(
+            help="Of --graph-from: the larger, the fewer edges; "
+            f"{DEFAULT_GRAPH_WEIGHT:g} if not given."
+        ),
+    ] = None,
     seed: Annotated[
         int | None, typer.Option(help="Of the noise: then the run is a reproduction, not private.")
     ] = None,
@@ -155,20 +167,38 @@ def _from_file(
     delivery: Delivery,
     file: Path,
 ) -> Prepared:
-    also = given_names(given)
-    also += [f"--{name}" for name in ("target", "bounds") if getattr(tables, name) is not None]
+    proposal = Proposal.from_json(read_text(file))
+    _refuse_besides(tables, given, proposal)
+    methods = with_own(proposal.method.name)
+    known = None if proposal.data.table is None else proposal.data.table.bounds
+    dataset = _loaded(data, tables, delivery, known)
+    agents = None if dataset.owners is not None else len(proposal.counts)
+    material = divided(dataset, agents, split_seed=proposal.split_seed)
+    check_material(material, proposal)
+    return Prepared(material, proposal, methods)
+
+
+def _refuse_besides(tables: TableOptions, given: dict[str, Any], proposal: Proposal) -> None:
+    """Raise unless nothing is given besides a proposal, but for the code that it needs.
+
+    Notes
+    -----
+    **Guarantee.** A proposal is data: no module is imported because a proposal names it, unless
+    the user names the same one.
+    """
+    name = proposal.method.name
+    if ":" in name and given["algorithm"] != name:
+        raise InputError(
+            f"the proposal is for a method of someone's own, {name!r}; --algorithm {name} imports "
+            "and runs that code, so add it if you trust it"
+        )
+    also = [one for one in given_names(given) if not (":" in name and one == "--algorithm")]
+    also += [f"--{one}" for one in ("target", "bounds") if getattr(tables, one) is not None]
     if also:
         raise InputError(
             f"{also[0]} is given with a proposal, which says everything public about the run; "
             "leave it out, or propose again"
         )
-    proposal = Proposal.from_json(read_text(file))
-    methods = with_own(proposal.method.name) if ":" in proposal.method.name else METHODS
-    known = None if proposal.data.table is None else proposal.data.table.bounds
-    dataset = _loaded(data, tables, delivery, known)
-    agents = None if dataset.owners is not None else len(proposal.counts)
-    material = divided(dataset, agents, split_seed=proposal.split_seed)
-    return Prepared(material, proposal, methods)
 
 
 def _loaded(

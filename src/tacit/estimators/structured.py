@@ -35,7 +35,7 @@ class PrivateStructuredClassifier(PrivateLogisticRegression):
     - "generalized-lasso": the rows of A are given.
 
     Parameters, attributes and the guarantee are those of `PrivateLinearModel` and
-    `PrivateClassifier`: above all `epsilon`, `delta`, `bounds` and `classes`. `l2` is the ridge.
+    `PrivateClassifier`: above all `epsilon`, `delta`, `bounds` and `classes`. The ridge is `l2`.
 
     Every fit spends its own budget, so a grid search spends once per candidate and fold.
 
@@ -54,10 +54,10 @@ class PrivateStructuredClassifier(PrivateLogisticRegression):
     l1
         Weight of the structure.
     smoothing
-        Strength of Laplacian smoothing, of sadmm and vradmm; 0 for none.
+        Strength of Laplacian smoothing, of the methods that have the option; 0 for none.
     algorithm
-        "noisy-gradient" or "dp-sgd", which treat the structure as a regulariser; "sadmm", "vradmm"
-        or, for the lasso, "renyi-admm", which split it off.
+        A method that knows structures (`tacit.algorithms.Method.structure`): "allowed", it treats
+        the structure as a regulariser; "required", it splits it off.
 
     Examples
     --------

@@ -278,8 +278,9 @@ def _nothing(made: Plan, problem: Problem, noise: float) -> _Prediction:
 _PREDICTIONS: Mapping[str, Callable[[Plan, Problem, float], _Prediction]] = MappingProxyType(
     {
         "noisy-gradient": _of_gradient,
-        "dp-sgd": _of_gradient,
         "dp-admm": _of_admm,
         "one-question": _of_statistics,
+        "dp-sgd": _of_gradient,
     }
 )
+PREDICTED = tuple(_PREDICTIONS)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import model_validator
+from pydantic import Field, field_validator, model_validator
 
 from tacit import checks
-from tacit.algorithms import Value
+from tacit.algorithms import METHODS, Value, checked_options
 from tacit.errors import InputError
 from tacit.network import Graph, Mixing, Walk, metropolis
 from tacit.privacy import (
@@ -39,12 +39,15 @@ from tacit.typing import Task
 
 StructureName = Literal["lasso", "fused-lasso", "generalized-lasso"]
 GraphSource = Literal["chain", "given", "test", "private"]
+Name = Annotated[str, Field(max_length=200)]
+# of an agent or a column; the upper end is that of NumPy's 32-bit integers
+Place = Annotated[int, Field(ge=0, lt=2**31)]
 
 
 class Named(Part):
     """A loss, regulariser or constraint: a name with numbers, as in `elastic:1e-3,1e-2`."""
 
-    name: str
+    name: Name
     numbers: tuple[float, ...]
 
     @classmethod
@@ -73,6 +76,7 @@ class Named(Part):
         return f"{self.name}:{','.join(_plain(number) for number in self.numbers)}"
 
 
+MOST_COORDINATES, MOST_NORM = 10**7, 1e15
 NONE = Named(name="none", numbers=())
 
 
@@ -140,12 +144,21 @@ class DataFacts(Part):
     @model_validator(mode="after")
     def _in_range(self) -> DataFacts:
         checks.at_least("columns", self.columns, 1)
-        checks.positive("record-norm", self.record_norm)
+        if checks.positive("record-norm", self.record_norm) > MOST_NORM:
+            raise InputError(
+                f"record-norm is {self.record_norm:g}; single precision cannot compute with the "
+                f"square of norms above {MOST_NORM:g}, so scale the records"
+            )
         if (self.task == "regression") != (self.classes is None):
             raise InputError(f"a {self.task} target has classes {self.classes}; that cannot be")
         if self.classes is not None:
             least = 3 if self.task == "multiclass" else 2
             checks.at_least("classes", self.classes, least)
+        if self.columns * (self.classes or 1) > MOST_COORDINATES:
+            raise InputError(
+                f"{self.columns} columns are more than a model of {MOST_COORDINATES:.0e} "
+                "coordinates has; describe fewer columns or classes"
+            )
         if self.table is not None:
             self.table.bounds  # noqa: B018 - checked
         return self
@@ -172,9 +185,19 @@ class Structure(Part):
     name: StructureName
     weight: float
     ridge: float
-    edges: tuple[tuple[int, int], ...]
+    edges: tuple[tuple[Place, Place], ...]
     rows: tuple[tuple[float, ...], ...]
     source: GraphSource
+
+    @model_validator(mode="after")
+    def _of_one_name(self) -> Structure:
+        if (self.edges and self.name != "fused-lasso") or (
+            self.rows and self.name != "generalized-lasso"
+        ):
+            raise InputError(
+                f"{self.name} comes with edges or rows of another structure; leave them empty"
+            )
+        return self
 
     def structured(self, loss: Loss, columns: int) -> Structured:
         """Return the structured problem on so many encoded columns."""
@@ -192,8 +215,16 @@ class Structure(Part):
 class Chosen(Part):
     """A method by name, with the value of each of its own options."""
 
-    name: str
+    name: Name
     options: dict[str, Value]
+
+    @field_validator("options")
+    @classmethod
+    def _of_their_types(cls, options: dict[str, Value], info: Any) -> dict[str, Value]:
+        """Return the options as the library's methods declare them: rho 1 is the number 1.0."""
+        name = info.data.get("name")
+        method = METHODS.get(str(name))
+        return options if method is None else checked_options(str(name), method, options)
 
 
 class Budget(Part):
@@ -201,7 +232,7 @@ class Budget(Part):
 
     epsilon: Extended
     delta: float
-    relation: str
+    relation: Name
     unit: Literal["record", "agent"]
     observer: Literal["messages", "sum"]
     colluders: int
@@ -232,10 +263,16 @@ class Connection(Part):
     """
 
     name: str
-    edges: tuple[tuple[int, int], ...]
+    edges: tuple[tuple[Place, Place], ...]
     walk: str | None
-    holders: tuple[int, ...] | None
+    holders: tuple[Place, ...] | None
     cap: int | None
+
+    @model_validator(mode="after")
+    def _of_one_kind(self) -> Connection:
+        if self.holders is None and (self.walk is not None or self.cap is not None):
+            raise InputError("walk and cap belong to a relay, whose holders are missing")
+        return self
 
     def network(self, agents: int) -> Mixing | Walk:
         """Return the network of so many agents, checked."""

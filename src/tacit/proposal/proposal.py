@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 from pydantic import model_validator
 
 from tacit import checks
-from tacit.algorithms import METHODS, Composition, Method, Setting, check_options, method_named
+from tacit.algorithms import METHODS, Composition, Method, Setting, checked_options, method_named
 from tacit.engine.plan import Plan, check_size, plan
 from tacit.errors import InputError
 from tacit.privacy import Terms
@@ -81,19 +81,21 @@ class Proposal(Document):
         checks.positive("clip", self.clip, allow_infinity=True)
         check_seed("split-seed", self.split_seed)
         check_size(self.rounds, len(self.counts))
-        terms, problem, facts = self.terms, self.problem, self.facts
+        self.facts  # noqa: B018 - checked
+        if self.network is not None:
+            self.network.network(len(self.counts))
         if ":" not in self.method.name:  # else a method of one's own, which no table here knows
-            method_named(self.method.name)
-            self._check_method(METHODS[self.method.name], terms, problem, facts)
+            self.composition().algorithm.questions(self.rounds)
         return self
 
-    def _check_method(self, method: Method, terms: Terms, problem: Problem, facts: Spec) -> None:
+    def _check_method(self, method: Method) -> None:
         """Raise unless the method has these options and suits structure and network."""
         name, options = self.method.name, self.method.options
-        check_options(name, method, options)
+        checked_options(name, method, options)
         missing = [one.title for one in method.options if one.name not in options]
         if missing:
             raise InputError(f"{name} has the option {missing[0]}, and no value is given for it")
+        check_size(self.rounds * int(options.get("local_updates", 1)), len(self.counts))
         structured = self.structure is not None
         if structured and method.structure is None:
             raise InputError(f"{name} knows no structure; change the structure or the method")
@@ -102,11 +104,9 @@ class Proposal(Document):
         if (method.network is None) != (self.network is None):
             needs = f"runs on a network ({method.network})" if method.network else "runs on a star"
             raise InputError(f"{name} {needs}; change the network or the method")
-        setting = Setting(
-            problem=problem, facts=facts, clip=self.clip, terms=terms, rounds=self.rounds,
-            options=options,
-        )  # fmt: skip
-        method.build(setting).algorithm.questions(self.rounds)
+        relay = self.network is not None and self.network.holders is not None
+        if relay != (method.network == "relay"):
+            raise InputError(f"{name} and the network disagree on whether there is a walk")
 
     @property
     def terms(self) -> Terms:
@@ -144,9 +144,10 @@ class Proposal(Document):
         Raises
         ------
         InputError
-            If the method is not in the table.
+            If the method is not in the table, or does not suit options, structure or network.
         """
         method = method_named(self.method.name, methods)
+        self._check_method(method)
         return method.build(
             Setting(
                 problem=self.problem, facts=self.facts, clip=self.clip, terms=self.terms,

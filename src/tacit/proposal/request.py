@@ -12,7 +12,7 @@ from tacit.algorithms import (
     Method,
     Setting,
     Value,
-    check_options,
+    checked_options,
     method_named,
     rounds_by_default,
     settled,
@@ -81,7 +81,7 @@ class Request:
 
     def __post_init__(self) -> None:
         method = self.method
-        check_options(self.algorithm, method, self.options)
+        checked_options(self.algorithm, method, self.options)
         if self.rounds is not None:
             checks.at_least("rounds", self.rounds, 1)
         if self.clip is not None:

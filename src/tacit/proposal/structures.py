@@ -63,7 +63,8 @@ class StructureWanted:
         if self.graph is not None and self.name in {None, "lasso"}:
             raise InputError("a graph is for the structures fused-lasso and generalized-lasso")
         self._check_source()
-        self._shares()
+        if self.name is not None:
+            self._shares()
 
     def _check_source(self) -> None:
         if self.graph_from is None:

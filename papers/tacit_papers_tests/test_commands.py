@@ -5,7 +5,7 @@ import pytest
 import tacit_papers.claims
 from tacit_papers import reproductions
 from tacit_papers.commands import COMMANDS
-from tests.reproductions.test_reproductions_frame import made
+from tacit_papers_tests.reproductions.test_reproductions_frame import made
 
 
 def test_the_commands_are_there_once_the_package_is_installed(tacit_):

@@ -30,7 +30,7 @@ from tacit_papers.reproductions.ryu2023.forecast import sentence
 from tacit_papers.reproductions.ryu2023.learning import ERROR, LOSS, OBJ, OUT, Learned
 from tacit_papers.reproductions.ryu2023.power_flow import Answered, Published
 from tacit_papers.reproductions.ryu2023.settings import GridRuns, Learning, Scale, Trial
-from tests.made_up import make_shards
+from tacit_papers_tests.made_up import make_shards
 
 TINY = Learning("mnist", None, None, 4, (1, 2), (0.1, 1.0), 2, 3)
 GRID = GridRuns("case14", 3, (1, 2), (0.1, 1.0), 2, (1.0, 10.0), 2, 2, 2)

@@ -51,7 +51,7 @@ from tacit_papers.reproductions.huang2019.settings import (
     equal_totals,
     published,
 )
-from tests.made_up import make_shards
+from tacit_papers_tests.made_up import make_shards
 
 RIDGE = Problem(Logistic(), L2(1e-6), WholeSpace())
 TINY = Scale(

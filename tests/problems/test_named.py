@@ -5,7 +5,6 @@ import math
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from tacit.proposal.options import constraint_named, loss_named, regulariser_named
 
 from tacit.errors import InputError
 from tacit.oracles import Gradient, Point
@@ -23,7 +22,24 @@ from tacit.problems import (
     Simplex,
     Squared,
     WholeSpace,
+    named,
 )
+from tacit.proposal import Named
+
+
+def regulariser_named(text):
+    one = Named.parse("regulariser", text)
+    return named.regulariser_named(one.name, one.numbers)
+
+
+def constraint_named(text):
+    one = Named.parse("constraint", text)
+    return named.constraint_named(one.name, one.numbers)
+
+
+def loss_named(text, task, classes):
+    one = Named.parse("loss", text)
+    return named.loss_named(one.name, one.numbers, task, classes)
 
 
 def test_every_problem_of_the_library_has_a_text():

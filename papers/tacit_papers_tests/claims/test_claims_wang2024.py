@@ -30,7 +30,7 @@ from tacit_papers.claims import (
     wang2024_thm4,
 )
 from tacit_papers.claims.wang2024_setting import AGENTS, FEATURES, small_ring, soft
-from tests.made_up import published
+from tacit_papers_tests.made_up import published
 
 
 @pytest.mark.parametrize("variant", ["A", "B", "C"])

@@ -1,0 +1,424 @@
+"""One road: what is planned is what is trained, and one function turns a name into a method."""
+
+import ast
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+import tacit
+from conftest import published
+from tacit import datasets
+from tacit.algorithms import METHODS
+from tacit.cli.commands import BUILT_IN, commands
+from tacit.cli.main import main
+from tacit.cli.options import method_options
+from tacit.datasets import FACTS
+from tacit.datasets.facts import check_facts
+from tacit.estimators import (
+    PrivateLinearRegression,
+    PrivateLogisticRegression,
+    PrivateStructuredClassifier,
+    PrivateSVC,
+)
+from tacit.problems import CONSTRAINTS, LOSSES, REGULARISERS, graphs
+from tacit.proposal import structures
+from tacit.training import material
+
+ROOT = Path(tacit.__file__).parent
+BUDGET = "--epsilon 2 --delta 1e-4"
+ROADS = {
+    "star": "--agents 5 --rounds 6",
+    "gossip": "--agents 6 --rounds 8 --algorithm nids --network grid",
+    "relay": "--agents 5 --rounds 12 --algorithm recal --walk random --cap 2 --split-seed 3",
+    "edges": "--rounds 6 --structure fused-lasso --graph {edges} --regulariser elastic:1e-4,1e-2",
+    "batches": "--agents 2 --rounds 4 --algorithm dp-sgd --sampling-rate 0.3 --batches fixed",
+    "options": "--agents 3 --rounds 4 --algorithm pvp --rho 0.2 --loss hinge:0.5 --observer sum",
+}
+RUNS_DIFFER = {"seconds", "out"}
+
+
+@pytest.fixture
+def tacit_(capsys):
+    def call(command, code=0):
+        assert main(command.split()) == code
+        return capsys.readouterr()
+
+    return call
+
+
+@pytest.fixture
+def files(tmp_path):
+    rows = [[k % 7, (3 * k) % 11, "yes" if k % 3 else "no", f"clinic {k % 4}"] for k in range(60)]
+    for name, columns in (("table.csv", 3), ("owned.csv", 4)):
+        head = ["age", "dose", "ill", "clinic"][:columns]
+        lines = [head, *(row[:columns] for row in rows)]
+        (tmp_path / name).write_text("\n".join(",".join(map(str, line)) for line in lines) + "\n")
+    (tmp_path / "bounds.toml").write_text(
+        'source = "public"\n[target]\nname = "ill"\nvalues = ["no", "yes"]\n'
+        "[columns.age]\nmin = 0\nmax = 7\n[columns.dose]\nmin = 0\nmax = 11\n"
+    )
+    (tmp_path / "edges.csv").write_text("0,1\n2,5\n")
+    return tmp_path
+
+
+def results(text):
+    values = json.loads(text)
+    return {name: value for name, value in values.items() if name not in RUNS_DIFFER}
+
+
+def both_roads(tacit_, files, planned, trained, options):
+    """The results of a training by its options, and by the proposal that `plan` wrote of them."""
+    file = files / "p.json"
+    digest = json.loads(tacit_(f"plan {planned} {BUDGET} {options} --out {file} --json").out)
+    direct = results(tacit_(f"train {trained[0]} {BUDGET} {options} --seed 1 --json").out)
+    carried = results(tacit_(f"train {trained[1]} --proposal {file} --seed 1 --json").out)
+    assert carried["proposal"] == digest["proposal"]
+    return direct, carried
+
+
+@pytest.mark.parametrize("road", ROADS)
+def test_a_proposal_trains_as_its_options_do(road, tacit_, files):
+    options, name = ROADS[road].format(edges=files / "edges.csv"), "breast_cancer"
+    direct, carried = both_roads(tacit_, files, name, (name, name), options)
+    assert direct == carried
+    assert {"proposal", "plan", "test_error", "epsilon"} <= direct.keys()
+
+
+def test_the_proposal_of_a_table_trains_as_its_options_do(tacit_, files):
+    bounds, table = f"--bounds {files / 'bounds.toml'}", files / "table.csv"
+    direct, carried = both_roads(
+        tacit_, files,
+        f"{bounds} --records 60", (f"{table} --target ill {bounds}", table),
+        "--agents 4 --rounds 5",
+    )  # fmt: skip
+    assert direct == carried
+
+
+def test_the_proposal_of_a_table_with_owners_trains_as_its_options_do(tacit_, files):
+    bounds, owned = f"--bounds {files / 'bounds.toml'}", f"{files / 'owned.csv'} --agent-column"
+    direct, carried = both_roads(
+        tacit_, files,
+        f"{bounds} --counts 15,15,15,15",
+        (f"{owned} clinic --target ill {bounds}", f"{owned} clinic"),
+        "--rounds 5",
+    )  # fmt: skip
+    assert direct == carried
+
+
+@pytest.mark.parametrize(
+    "more",
+    ["--rounds 3", "--epsilon 1", "--algorithm pvp", "--target x", "--graph-from test",
+     "--graph-weight 0.1", "--split-seed 1", "--rho 1", "--agents 5", "--bounds b.toml"],
+)  # fmt: skip
+def test_a_proposal_comes_without_other_options(more, tacit_, files):
+    file = files / "p.json"
+    tacit_(f"plan breast_cancer {BUDGET} --rounds 2 --out {file}")
+    printed = tacit_(f"train breast_cancer --proposal {file} {more}", 2)
+    assert more.split()[0] in printed.err
+    assert printed.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "change", "words"),
+    [
+        (("counts",), lambda counts: [counts[0] + 1, counts[1] - 1, *counts[2:]], "share them"),
+        (("counts",), lambda counts: [sum(counts)], "agents"),
+        (("data", "record_norm"), lambda norm: norm * (1 + 2**-52), "facts differ"),
+        (("data", "columns"), lambda columns: columns + 1, "facts differ"),
+        (("data", "name"), lambda name: "digits", "facts differ"),
+        (("data", "table"), lambda table: {**table, "ignored": ["x"]}, "differ|ignored|column"),
+    ],
+)
+def test_a_proposal_for_other_records_trains_nothing(path, change, words, tacit_, files):
+    file, bounds = files / "p.json", files / "bounds.toml"
+    tacit_(f"plan --bounds {bounds} --records 60 {BUDGET} --agents 4 --rounds 2 --out {file}")
+    values = json.loads(file.read_text())
+    *way, last = path
+    node = values
+    for key in way:
+        node = node[key]
+    node[last] = change(node[last])
+    file.write_text(json.dumps(values))
+    printed = tacit_(f"train {files / 'table.csv'} --proposal {file}", 2)
+    assert re.search(words, printed.err)
+    assert (printed.out, printed.err.count("\n")) == ("", 1)
+
+
+def test_bounds_that_differ_in_the_last_place_are_other_facts(tacit_, files):
+    """A proposal carries its bounds, so a table is read by those: the certificate is theirs."""
+    file, bounds = files / "p.json", files / "bounds.toml"
+    tacit_(f"plan --bounds {bounds} --records 60 {BUDGET} --agents 4 --rounds 2 --out {file}")
+    values = json.loads(file.read_text())
+    first = values["data"]["table"]["columns"][0]
+    first["range"][1] += 2**-50
+    file.write_text(json.dumps(values))
+    changed = results(tacit_(f"train {files / 'table.csv'} --proposal {file} --seed 1 --json").out)
+    direct = f"train {files / 'table.csv'} --target ill --bounds {bounds} {BUDGET} --agents 4"
+    other = results(tacit_(f"{direct} --rounds 2 --seed 1 --json").out)
+    assert changed["proposal"] != other["proposal"]
+    assert changed["epsilon"] == other["epsilon"]
+
+
+# one function turns a name into a method
+
+
+def source_trees(*rooms):
+    files = [file for room in rooms for file in sorted((ROOT / room).rglob("*.py"))]
+    return {str(file.relative_to(ROOT)): ast.parse(file.read_text()) for file in files}
+
+
+def uses(tree):
+    """Return who looks a method up in a table of methods or builds one, by function."""
+    found = []
+    for function in ast.walk(tree):
+        if not isinstance(function, ast.FunctionDef):
+            continue
+        for node in ast.walk(function):
+            called = node.func if isinstance(node, ast.Call) else None
+            if isinstance(called, ast.Attribute) and called.attr == "build":
+                found.append(("builds", function.name))
+    return found
+
+
+def test_one_function_of_the_library_turns_a_name_into_an_algorithm():
+    trees = source_trees("")
+    builders = {(file, name) for file, tree in trees.items() for _, name in uses(tree)}
+    assert builders == {("proposal/proposal.py", "composition")}
+
+
+def test_plans_for_named_methods_are_made_by_proposals_alone():
+    """Who calls `plan(` of the engine itself, beside a proposal, has an algorithm and no name."""
+    callers = set()
+    for file, tree in source_trees("").items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "plan":
+                callers.add(file)
+    named = {
+        file
+        for file in callers
+        if file.split("/")[0] in {"cli", "estimators", "training", "report"}
+    }
+    assert named == set()
+    assert "proposal/proposal.py" in callers
+
+
+TABLES = {
+    "method": METHODS, "loss": LOSSES, "data set": FACTS,
+    "regulariser": {name: one for name, one in REGULARISERS.items() if name != "none"},
+    "constraint": {name: one for name, one in CONSTRAINTS.items() if name != "none"},
+}  # fmt: skip
+
+
+def named_in(text, table):
+    return {name for name in table if re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", text)}
+
+
+def docstrings(tree):
+    kinds = (ast.Module, ast.ClassDef, ast.FunctionDef)
+    return {
+        ast.get_docstring(node, clean=False) for node in ast.walk(tree) if isinstance(node, kinds)
+    }
+
+
+def lists_of_names(tree, table):
+    """Return the texts and collections of a file that name two or more entries of a table.
+
+    `l1` and `l2` are settings of an estimator too, which its docstring explains.
+    """
+    found = []
+    explained = docstrings(tree) if "l2" in table else set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and node.value in explained:
+            continue
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            names = named_in(node.value, table)
+        elif isinstance(node, ast.Tuple | ast.List | ast.Set):
+            names = {one.value for one in node.elts if isinstance(one, ast.Constant)} & set(table)
+        else:
+            continue
+        if len(names) > 1:
+            found.append((node.lineno, sorted(names)))
+    return found
+
+
+@pytest.mark.parametrize("what", TABLES)
+def test_no_list_of_names_is_written_by_hand(what):
+    rooms = ("cli", "estimators", "training", "report")
+    trees = source_trees(*rooms)
+    lists = {file: lists_of_names(tree, TABLES[what]) for file, tree in trees.items()}
+    assert {file: hits for file, hits in lists.items() if hits} == {}
+
+
+def test_the_search_for_lists_finds_one():
+    planted = ast.parse('HELP = "dp-admm, or dp-sgd"\nNAMES = ("pvp", "dvp")')
+    assert [names for _, names in lists_of_names(planted, METHODS)] == [
+        ["dp-admm", "dp-sgd"], ["dvp", "pvp"],
+    ]  # fmt: skip
+
+
+# every option of a method is an option of the commands and of the estimators
+
+
+@pytest.mark.parametrize("command", ["train", "plan", "audit"])
+def test_every_option_of_a_method_is_one_of_the_command(command, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    assert main([command, "--help"]) == 0
+    text = capsys.readouterr().out
+    for name in method_options():
+        assert f"--{name.replace('_', '-')}" in text
+    assert command in {one.name for one in BUILT_IN}
+
+
+def test_every_option_of_a_method_is_one_of_the_estimators_that_can_use_it():
+    plain = PrivateLogisticRegression, PrivateSVC, PrivateLinearRegression
+    for method in METHODS.values():
+        if method.network is not None:
+            continue
+        able = () if method.structure == "required" else plain
+        able += (PrivateStructuredClassifier,) if method.structure is not None else ()
+        for option in method.options:
+            for estimator in able:
+                assert option.name in estimator().get_params(), (estimator, option.name)
+
+
+@pytest.mark.parametrize("option", sorted(method_options()))
+def test_an_option_that_a_method_lacks_names_the_methods_that_have_it(option, tacit_):
+    title = option.replace("_", "-")
+    able = [name for name, method in METHODS.items() if method.has(option)]
+    value = "fixed" if option == "batches" else "1"
+    for command in (f"train breast_cancer {BUDGET} --algorithm", "audit"):
+        printed = tacit_(f"{command} noisy-gradient --{title} {value}", 2)
+        assert f"has no option {title}" in printed.err
+        assert all(name in printed.err for name in able)
+        assert printed.err.count("\n") == 1
+
+
+# each thing is done once
+
+
+def test_a_graph_from_test_records_is_learned_once_of_data_that_are_split_once(tacit_, monkeypatch):
+    calls = []
+
+    def counted(name, function):
+        def call(*args, **kwargs):
+            calls.append(name)
+            return function(*args, **kwargs)
+
+        return call
+
+    monkeypatch.setattr(structures, "learned_edges", counted("graph", graphs.learned_edges))
+    monkeypatch.setattr(material, "split", counted("split", datasets.split))
+    options = f"{BUDGET} --structure fused-lasso --graph-from test --rounds 2 --seed 1 --json"
+    done = json.loads(tacit_(f"train breast_cancer {options}").out)
+    assert sorted(calls) == ["graph", "split"]
+    assert any("learned from the test records" in line for line in done["conditions"])
+
+
+# a method of one's own
+
+MINE = """
+from tacit.algorithms import NoisyGradient
+
+class Mine(NoisyGradient):
+    "A star method of one's own."
+
+def number(problem):
+    return 3
+
+class Greedy(NoisyGradient):
+    def __init__(self, problem, more):
+        raise AssertionError
+
+something = 3
+"""
+
+
+@pytest.fixture
+def mine(tmp_path, monkeypatch):
+    (tmp_path / "mine_of_a_test.py").write_text(MINE)
+    (tmp_path / "broken_of_a_test.py").write_text("raise RuntimeError('no\\nluck')")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    return "mine_of_a_test:Mine"
+
+
+def test_a_star_method_of_ones_own_is_planned_trained_and_audited(mine, tacit_):
+    data = f"breast_cancer {BUDGET} --agents 5 --rounds 4"
+    tacit_(f"plan {data} --algorithm {mine} --out p.json")
+    direct = results(tacit_(f"train {data} --algorithm {mine} --seed 1 --json").out)
+    library = results(tacit_(f"train {data} --seed 1 --json").out)
+    assert direct["test_error"] == library["test_error"]
+    assert direct["algorithm"] == mine
+    carried = f"train breast_cancer --proposal p.json --algorithm {mine} --seed 1 --json"
+    assert results(tacit_(carried).out) == direct
+    report = json.loads(tacit_(f"audit {mine} --runs 100 --json").out)
+    assert report["verdict"] == "consistent"
+    planted = json.loads(tacit_(f"audit {mine} --runs 100 --fault halved-noise --json").out)
+    assert planted["verdict"] == "violated"
+
+
+def test_a_proposal_imports_no_code_that_its_reader_does_not_name(mine, tacit_, monkeypatch):
+    tacit_(f"plan breast_cancer {BUDGET} --rounds 2 --algorithm {mine} --out p.json")
+    for name in ("", "--algorithm noisy-gradient", "--algorithm mine_of_a_test:number"):
+        monkeypatch.setattr("tacit.cli.own._imported", pytest.fail)
+        printed = tacit_(f"train breast_cancer --proposal p.json {name}", 2)
+        assert f"--algorithm {mine}" in printed.err
+        assert printed.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("nowhere_of_a_test:Mine", "no module 'nowhere_of_a_test'"),
+        ("mine_of_a_test:Yours", "no class or function 'Yours'"),
+        ("mine_of_a_test:", "no class or function ''"),
+        ("mine_of_a_test:something", "no class or function 'something'"),
+        ("mine_of_a_test:number", "makes a int"),
+        ("mine_of_a_test:Greedy", "failed (TypeError"),
+        ("broken_of_a_test:Mine", "RuntimeError: no luck"),
+        (":Mine", "no name of a module"),
+        ("../mine:Mine", "no name of a module"),
+    ],
+)
+@pytest.mark.parametrize("command", ["train breast_cancer", "plan breast_cancer", "audit"])
+def test_what_is_no_method_of_ones_own_is_one_line(mine, name, words, command, tacit_):
+    options = name if command == "audit" else f"{BUDGET} --algorithm {name}"
+    printed = tacit_(f"{command} {options}", 2)
+    assert words in printed.err
+    assert printed.err.count("\n") == 1
+
+
+# public facts
+
+
+@pytest.mark.parametrize("name", FACTS)
+def test_the_facts_are_those_of_the_data_set(name):
+    dataset = published(name)
+    check_facts(dataset)
+    assert FACTS[name].columns == len(dataset.feature_names)
+
+
+@pytest.mark.parametrize("name", FACTS)
+def test_planning_reads_no_record(name, tacit_, monkeypatch):
+    def refuse(*args, **kwargs):
+        pytest.fail("planning reads a file")
+
+    command = f"plan {name} --epsilon 1 --delta 1e-7 --rounds 3 --json"
+    tacit_(f"plan breast_cancer {BUDGET} --rounds 3")  # imports happen here
+    known = commands()  # which look into the installed packages
+    monkeypatch.setattr("tacit.cli.main.commands", lambda: known)
+    for where in ("builtins.open", "io.open", "pathlib.Path.open", "pathlib.Path.read_text"):
+        monkeypatch.setattr(where, refuse)
+    monkeypatch.setattr("tacit.cli.table.load", refuse)
+    monkeypatch.setattr("tacit.datasets.load", refuse)
+    counts = " --counts 5,9" if FACTS[name].train_rows is None else ""
+    assert json.loads(tacit_(command + counts).out)["records"] > 0
+
+
+def test_the_regulariser_of_a_plain_problem_is_any_of_the_table(tacit_):
+    texts = ("none", "l2:0.1", "l1:0.1", "elastic:0.1,0.2")
+    command = f"train breast_cancer {BUDGET} --rounds 2 --seed 1 --json --regulariser"
+    losses = {json.loads(tacit_(f"{command} {text}").out)["train_loss"] for text in texts}
+    assert len(losses) == len(texts)
