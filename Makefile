@@ -6,11 +6,11 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 OTHER  := .venv-diffprivlib
 
-.PHONY: demo test coverage bench bench-diffprivlib lint docs clean
+.PHONY: demo test coverage bench bench-diffprivlib lint docs gallery clean
 
 $(READY): pyproject.toml papers/pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]' --editable papers
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,docs]' --editable papers
 	touch $(READY)
 
 demo: $(READY)            ## a hundred agents train on UCI Adult under a total budget of epsilon 1
@@ -44,8 +44,11 @@ lint: $(READY)            ## format, style, types
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-docs: $(READY)            ## docs/*.md as one self-contained page, docs/site/index.html
-	$(BIN)/python docs/build.py
+docs: $(READY)            ## the documentation, in build/site; a broken link is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+
+gallery: $(READY)         ## the figures of the papers, anew at their default scale: hours
+	$(BIN)/python docs/gallery.py --run build/gallery
 
 clean:
-	rm -rf $(VENV) $(OTHER) demo docs/site
+	rm -rf $(VENV) $(OTHER) demo build
