@@ -90,7 +90,7 @@ def write(results: dict[str, Any], commit: str) -> None:
         for side in SIDES:
             drawing = drawn(figure, side)
             if drawing:
-                (folder / f"{figure['id']}-{side}.svg").write_text(drawing, encoding="utf-8")
+                (folder / file_of(figure, side)).write_text(drawing, encoding="utf-8")
     run = {
         "command": f"tacit reproduce {' '.join(COMMANDS[paper])}",
         "commit": commit,
@@ -123,6 +123,11 @@ def page(results: dict[str, Any], run: dict[str, Any], folder: Path) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
+def file_of(figure: dict[str, Any], side: str) -> str:
+    """Return the file name of one side of a figure."""
+    return f"{re.sub(r'[^a-z0-9]+', '-', figure['id'].lower())}-{side}.svg"
+
+
 def outcome(orderings: Sequence[dict[str, Any]]) -> str:
     """Return how many of the orderings that the paper states came out."""
     theirs = [one for one in orderings if one["whose"] == "paper"]
@@ -132,9 +137,9 @@ def outcome(orderings: Sequence[dict[str, Any]]) -> str:
 
 def _figure(figure: dict[str, Any], orderings: Sequence[dict[str, Any]], folder: Path) -> str:
     pictures = [
-        f"![{name}: {figure['title']}]({folder.name}/{figure['id']}-{side}.svg)"
+        f"![{name}: {figure['title']}]({folder.name}/{file_of(figure, side)})"
         for side, name in SIDES.items()
-        if (folder / f"{figure['id']}-{side}.svg").exists()
+        if (folder / file_of(figure, side)).exists()
     ]
     return "\n\n".join(
         [
