@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 OTHER  := .venv-diffprivlib
 
-.PHONY: demo test test-slow test-all soak coverage bench bench-diffprivlib lint docs clean
+.PHONY: demo test test-slow test-all soak coverage bench bench-diffprivlib lint docs gallery clean
 
 $(READY): pyproject.toml papers/pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -55,8 +55,11 @@ lint: $(READY)            ## format, style, types
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-docs: $(READY)            ## docs/*.md as one self-contained page, docs/site/index.html
-	$(BIN)/python docs/build.py
+docs: $(READY)            ## the documentation, in build/site; a broken link is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+
+gallery: $(READY)         ## the figures of the papers, anew at their default scale: hours
+	$(BIN)/python docs/gallery.py --run build/gallery
 
 clean:
-	rm -rf $(VENV) $(OTHER) demo docs/site
+	rm -rf $(VENV) $(OTHER) demo build

@@ -1,71 +1,158 @@
-"""Every Python block of the documentation runs as printed; its assertions are its checks."""
+"""What the documentation shows works: Python blocks run as printed, commands run and exist."""
 
+import contextlib
+import csv
+import os
+import random
 import re
-import runpy
+import subprocess
+import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
+import typer
+from docs_pages import PAGES, ROOT, blocks, commands, name_of
 
-ROOT = Path(__file__).parents[2]
-BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+from tacit.cli.commands import commands as known_commands
 
-
-def programs():
-    """Return one entry per section with Python in it: (its name, its blocks in their lines)."""
-    found = []
-    for path in (
-        ROOT / "README.md",
-        ROOT / "CONTRIBUTING.md",
-        *sorted((ROOT / "docs").glob("*.md")),
-    ):
-        text = path.read_text()
-        for part in re.split(r"^(?=## )", text, flags=re.MULTILINE):
-            before = text[: text.index(part)].count("\n")
-            if BLOCK.search(part):
-                found.append(pytest.param(padded(part, before), id=f"{path.stem}-{title(part)}"))
-    return found
+README = ROOT / "README.md"
+SEARCHED = (ROOT / "src", ROOT / "papers" / "src")
+DOWNLOADED = ("mnist", "femnist", "w8a", "mushrooms", "ijcnn1", "cifar10")
 
 
-def padded(part, before):
-    """Return the code of a section, each line at its line number in the document."""
-    lines = [""] * (before + part.count("\n") + 1)
-    for block in BLOCK.finditer(part):
-        start = before + part[: block.start(1)].count("\n")
-        code = block.group(1).splitlines()
-        lines[start : start + len(code)] = code
-    return "\n".join(lines) + "\n"
+def languages(page):
+    return {block.language for block in blocks(page.read_text())}
 
 
-def title(part):
-    return re.sub(r"[^a-z0-9]+", "-", part.split("\n", 1)[0].lower()).strip("-")
+def with_blocks(*wanted):
+    return [pytest.param(page, id=name_of(page)) for page in PAGES if languages(page) & set(wanted)]
 
 
-def executed(code, folder):
-    script = folder / "example.py"
-    script.write_text(code)
-    return runpy.run_path(str(script))
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder of its own with the table that README.md speaks of."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    before = set(sys.modules)
+    draw = random.Random(0)
+    rows = [(draw.randint(20, 90), draw.choice("fm")) for _ in range(400)]
+    for name, columns in (("patients.csv", ("age", "sex", "ill")), ("new.csv", ("age", "sex"))):
+        with open(name, "w", newline="") as file:
+            labelled = [(age, sex, "yes" if age > 55 else "no") for age, sex in rows]
+            csv.writer(file).writerows([columns, *(row[: len(columns)] for row in labelled)])
+    yield tmp_path
+    for name in set(sys.modules) - before:  # modules that a page wrote
+        file = getattr(sys.modules[name], "__file__", None)
+        if file and Path(file).is_relative_to(tmp_path):
+            del sys.modules[name]
 
 
-@pytest.mark.parametrize("code", programs())
-def test_every_example_runs_as_printed(code, tmp_path):
-    executed(code, tmp_path)
+def in_order(page, *, shell):
+    """Run the blocks of a page in their order; return the names that its Python defines."""
+    names = {"__name__": "__main__"}
+    for block in blocks(page.read_text()):
+        if block.title:
+            Path(block.title).write_text(block.code)
+        if block.language == "python":
+            padded = "\n" * (block.line - 1) + block.code
+            exec(compile(padded, str(page), "exec"), names)
+        elif block.language == "sh" and shell:
+            in_shell(block.code, f"{name_of(page)}:{block.line}")
+    return names
 
 
-def test_a_wrong_claim_in_an_example_is_caught(tmp_path):
-    part = "## Section\n\n```python\nassert 1 + 1 == 3\n```\n"
+def in_shell(code, where):
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    search = os.pathsep.join([os.environ.get("PYTHONPATH", ""), *map(str, SEARCHED)])
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", code],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PATH": path, "PYTHONPATH": search},
+        check=False,
+    )
+    assert done.returncode == 0, f"{where}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
+
+
+def of_python_alone():
+    """Return the pages whose Python the slow test below does not run, and README.md."""
+    return [
+        pytest.param(page, id=name_of(page))
+        for page in PAGES
+        if "python" in languages(page) and (page == README or "sh" not in languages(page))
+    ]
+
+
+@pytest.mark.parametrize("page", of_python_alone())
+def test_the_python_of_a_page_runs_as_printed(page, folder):
+    with contextlib.redirect_stdout(None):
+        in_order(page, shell=False)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", with_blocks("sh"))
+def test_every_page_runs_from_top_to_bottom_with_its_commands(page, folder):
+    words = {word for block in blocks(page.read_text()) for word in block.code.split()}
+    if words & set(DOWNLOADED) and not os.environ.get("TACIT_DATA_DIR"):
+        pytest.skip("set TACIT_DATA_DIR: the page uses data that are not bundled")
+    with contextlib.redirect_stdout(None):
+        in_order(page, shell=True)
+
+
+def test_a_wrong_claim_on_a_page_is_caught(tmp_path):
+    page = ROOT / "docs" / "planted.md"
+    text = "# Page\n\n```python\nassert 1 + 1 == 3\n```\n"
+    (block,) = blocks(text)
     with pytest.raises(AssertionError):
-        executed(padded(part, 0), tmp_path)
+        exec(compile(block.code, str(page), "exec"), {})
 
 
-def test_the_readme_example_is_as_long_as_it_says(tmp_path, capsys):
-    (code,) = (p.values[0] for p in programs() if p.id == "README-as-a-library")
-    names = executed(code, tmp_path)
-    done, part, problem = names["done"], names["part"], names["problem"]
-    assert 3.9999 < done.certificate.epsilon <= 4.0
-    truth = np.mean(np.sign(part.test_features @ done.model) != part.test_targets)
-    assert names["wrong"] == pytest.approx(truth)
-    assert problem.model_shape(30) == done.model.shape
+def test_a_command_that_fails_is_caught():
+    with pytest.raises(AssertionError, match="here:3"):
+        in_shell("false", "here:3")
+
+
+def options_of(command):
+    """Return every option that a command of the command line takes."""
+    application = typer.Typer()
+    application.command()(known_commands()[command].load())
+    parameters = typer.main.get_command(application).params
+    return {option for parameter in parameters for option in parameter.opts} | {"--help"}
+
+
+def unknown(words):
+    """Return the words of a call that no command or option of tacit is called."""
+    _, command, *rest = words
+    if command.startswith("--"):
+        return [] if command in {"--version", "--help"} else [command]
+    if command not in known_commands():
+        return [command]
+    given = [word for word in rest if re.match(r"--[a-z]", word)]
+    return sorted(set(given) - options_of(command))
+
+
+@pytest.mark.parametrize("page", with_blocks("sh", "console"))
+def test_every_command_and_option_on_a_page_exists(page):
+    shown = [b.code for b in blocks(page.read_text()) if b.language in {"sh", "console"}]
+    calls = [words for code in shown for words in commands(code)]
+    assert {" ".join(words): unknown(words) for words in calls if unknown(words)} == {}
+
+
+def test_an_option_that_does_not_exist_is_caught():
+    (words,) = commands("tacit train adult --epsilon 1 \\\n    --secret 3 > out  # --not-this\n")
+    assert unknown(words) == ["--secret"]
+    assert unknown(["tacit", "knit"]) == ["knit"]
+
+
+def test_the_readme_is_one_that_people_finish():
+    assert len(README.read_bytes()) <= 8192
+
+
+def test_the_readme_example_returns_what_it_says(folder, capsys):
+    names = in_order(README, shell=False)
+    part, problem, result = names["part"], names["problem"], names["result"]
+    assert 3.9999 < result.certificate.epsilon <= 4.0
+    signs = (part.test_features @ result.model > 0) * 2 - 1
+    assert names["wrong"] == pytest.approx((signs != part.test_targets).mean())
+    assert problem.model_shape(30) == result.model.shape
     assert "epsilon = 4.0000" in capsys.readouterr().out
-    statements = [line for line in code.splitlines() if line.strip() and "import" not in line]
-    assert len(statements) <= 15

@@ -1,18 +1,14 @@
-"""Links, names and tests that the documentation mentions exist; the page holds together."""
+"""Links, names and tests that the documentation mentions exist; the reference is complete."""
 
 import importlib
+import pkgutil
 import re
-import runpy
-from html.parser import HTMLParser
-from pathlib import Path
 
 import pytest
+from docs_pages import PAGES, ROOT, name_of
 
-ROOT = Path(__file__).parents[2]
-DOCUMENTS = (
-    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")),
-    *sorted((ROOT / "docs").glob("*.md")),
-)
+import tacit
+
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 NAME = re.compile(r"`(tacit(?:\.\w+)+)`")
 TEST = re.compile(r"`(test_\w+)`")
@@ -29,8 +25,11 @@ def broken(text, document):
         if "://" in link:
             continue
         target = document.parent / path if path else document
-        headings = re.findall(r"^#+ (.*)$", target.read_text(), re.M) if target.is_file() else []
+        readable = target.is_file() and target.suffix == ".md"
+        headings = re.findall(r"^#+ (.*)$", target.read_text(), re.M) if readable else []
         anchors = {re.sub(r"[^\w -]", "", h.lower()).replace(" ", "-") for h in headings}
+        if part.startswith("tacit."):  # an entry of the reference
+            anchors = {part} if resolves(part) else set()
         if not target.exists() or (part and part not in anchors):
             missing.append(link)
     return missing
@@ -64,18 +63,18 @@ def misshapen(text):
     ]
 
 
-@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", PAGES, ids=name_of)
 def test_every_relative_link_leads_somewhere(path):
     assert broken(path.read_text(), path) == []
 
 
 def test_a_broken_link_and_a_broken_heading_are_caught():
-    text = "[a](docs/nowhere.md) [b](LICENSE) [c](README.md#no-such-heading) [d](#quick-start)"
+    text = "[a](docs/nowhere.md) [b](LICENSE) [c](README.md#no-such-heading) [d](#two-commands)"
     wrong = ["docs/nowhere.md", "README.md#no-such-heading"]
     assert broken(text, ROOT / "README.md") == wrong
 
 
-@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", PAGES, ids=name_of)
 def test_every_name_in_the_text_exists(path):
     text = path.read_text()
     assert [name for name in NAME.findall(text) if not resolves(name)] == []
@@ -93,13 +92,13 @@ def test_every_test_named_in_the_text_exists():
         for file in (ROOT / "tests").rglob("test_*.py")
         for name in re.findall(r"^def (test_\w+)", file.read_text(), re.M)
     }
-    named = {name for path in DOCUMENTS for name in TEST.findall(path.read_text())}
+    named = {name for path in PAGES for name in TEST.findall(path.read_text())}
     assert len(named) > 10
     assert named - known == set()
 
 
 def test_every_file_of_the_package_has_its_place_in_the_architecture():
-    text = (ROOT / "docs" / "architecture.md").read_text()
+    text = (ROOT / "docs" / "explanation" / "architecture.md").read_text()
     rooms = text.split("## Rooms and layers")[1].split("## The contract")[0]
     package = ROOT / "src" / "tacit"
     for file in package.rglob("*.py"):
@@ -108,42 +107,54 @@ def test_every_file_of_the_package_has_its_place_in_the_architecture():
             assert re.search(rf"`(?:\w+/)?{file.stem}`", rooms), file
 
 
-class Page(HTMLParser):
-    """Collects ids, links and everything that would be loaded."""
-
-    def __init__(self):
-        super().__init__()
-        self.ids, self.links, self.loaded = [], [], []
-
-    def handle_starttag(self, tag, attrs):
-        values = dict(attrs)
-        if "id" in values:
-            self.ids.append(values["id"])
-        if tag == "a":
-            self.links.append(values["href"])
-        if tag in {"img", "script", "link", "iframe"}:
-            self.loaded.append(tag)
+def rooms():
+    """Return the rooms of the library that name what is public."""
+    found = pkgutil.iter_modules(tacit.__path__)
+    packages = [info.name for info in found if info.ispkg and info.name != "cli"]
+    loaded = {name: importlib.import_module(f"tacit.{name}") for name in packages}
+    return {name: vars(room)["__all__"] for name, room in loaded.items() if "__all__" in vars(room)}
 
 
-def test_the_page_is_self_contained_and_its_links_lead_somewhere():
-    build = runpy.run_path(str(ROOT / "docs" / "build.py"))
-    page = Page()
-    page.feed(build["page"]())
-    inside = {link[1:] for link in page.links if link.startswith("#")}
-    assert page.loaded == []
-    assert len(page.ids) == len(set(page.ids))
-    assert inside - set(page.ids) == set()
-    for link in page.links:
-        if link.startswith("../../"):
-            assert (ROOT / "docs" / "site" / link).resolve().exists(), link
-    for module, names in build["public_names"]():
-        assert {f"{module.__name__}.{name}" for name in names} <= set(page.ids)
-    assert {"tacit.engine.plan.plan", "tacit.privacy.Ledger", "tacit.engine.door.Live"} <= set(
-        page.ids
-    )
+def undocumented(room, names, text):
+    """Return the public names that a reference page would leave out.
+
+    A page shows all of a room, except functions that share the name of the file they stand in.
+    """
+    package = importlib.import_module(f"tacit.{room}")
+    files = {info.name for info in pkgutil.iter_modules(package.__path__)}
+    shown = set(re.findall(r"^::: (\S+)$", text, re.M))
+    whole = f"tacit.{room}" in shown
+    return [
+        name
+        for name in names
+        if not (whole and name not in files) and f"tacit.{room}.{name}.{name}" not in shown
+    ]
 
 
-@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def test_every_public_name_is_in_the_reference():
+    menu = (ROOT / "mkdocs.yml").read_text()
+    for room, names in rooms().items():
+        page = ROOT / "docs" / "reference" / f"{room}.md"
+        assert undocumented(room, names, page.read_text()) == []
+        assert f"reference/{room}.md" in menu
+
+
+def test_a_name_that_the_reference_leaves_out_is_caught():
+    assert undocumented("engine", ["Plan", "plan"], "::: tacit.engine\n") == ["plan"]
+    assert undocumented("engine", ["Plan"], "::: tacit.audit\n") == ["Plan"]
+
+
+def test_the_site_loads_nothing_from_elsewhere():
+    settings = (ROOT / "mkdocs.yml").read_text()
+    assert "font: false" in settings
+    loaded = [line for line in settings.splitlines() if "https://" in line or "http://" in line]
+    style = (ROOT / "docs" / "style.css").read_text()
+    assert loaded == []
+    assert "url(" not in style
+    assert "@import" not in style
+
+
+@pytest.mark.parametrize("path", PAGES, ids=name_of)
 def test_every_table_has_a_rule_and_rows_of_one_length(path):
     assert misshapen(re.sub(r"```.*?```", "", path.read_text(), flags=re.S)) == []
 
