@@ -52,14 +52,14 @@ class Problem(eqx.Module):
         return self.loss.predict(features @ w)
 
     def local_value(
-        self, w: Float[Array, "D *K"], shard: Shard, count: int | Float[Array, ""]
+        self, w: Float[Array, "D *K"], shard: Shard, count: float | Float[Array, ""]
     ) -> Float[Array, ""]:
         """Return f_i(w) of one agent; `count` is its public m_i, whatever the mask says."""
         values = self.loss.value(shard.features @ w, shard.targets)
         return jnp.sum(shard.mask * values) / jnp.asarray(count, values.dtype)
 
     def local_gradient(
-        self, w: Float[Array, "D *K"], shard: Shard, count: int | Float[Array, ""]
+        self, w: Float[Array, "D *K"], shard: Shard, count: float | Float[Array, ""]
     ) -> Float[Array, "D *K"]:
         """Return the gradient of f_i, X' diag(mask) c / m_i, c the loss's coefficients."""
         coefficients = self.loss.coefficient(shard.features @ w, shard.targets)
