@@ -15,6 +15,10 @@ class DataError(InputError):
     """A data set is missing, truncated, or not the file that was pinned."""
 
 
+class MissingPackageError(TacitError, ImportError):
+    """An optional package is not installed; the message names the extra that brings it."""
+
+
 class PrivacyError(TacitError):
     """A law that privacy rests on was broken; nothing may be released."""
 

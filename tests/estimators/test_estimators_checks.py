@@ -18,9 +18,8 @@ from tacit.estimators import (
     PrivateSVC,
 )
 
-pytestmark = pytest.mark.slow
-
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.filterwarnings("ignore::tacit.errors.PublicFactsWarning"),
     pytest.mark.filterwarnings("ignore:Can't check dok sparse matrix:UserWarning"),
 ]

@@ -83,7 +83,17 @@ def test_the_library_alone_trains_on_adult(installed):
 
 def test_what_an_extra_brings_is_named_where_it_is_missing(installed):
     done = installed.run(
-        "tacit", "grid", "case14", "--beta", "0.01", "--epsilon", "1", "--delta", "1e-2"
+        "tacit",
+        "grid",
+        "case14",
+        "--beta",
+        "0.01",
+        "--epsilon",
+        "1",
+        "--delta",
+        "1e-2",
+        "--rounds",
+        "2",
     )
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert 'pip install "tacit[power]"' in done.stderr

@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse as sp
 
 from tacit.engine.describe import describe
-from tacit.errors import InputError, SolverError
+from tacit.errors import InputError, MissingPackageError, SolverError
 from tacit.problems import (
     L1,
     AgentSets,
@@ -392,5 +392,7 @@ def test_what_cannot_be_used_is_refused_by_name(build, words):
 
 def test_a_conic_set_without_clarabel_names_the_extra_to_install(monkeypatch):
     monkeypatch.setattr(conic_solver, "clarabel", None)
-    with pytest.raises(InputError, match=r'needs .* clarabel.*pip install "tacit\[power\]"'):
+    with pytest.raises(
+        MissingPackageError, match=r'needs .* clarabel.*pip install "tacit\[power\]"'
+    ):
         polyhedron(A=EYE, b=[1.0, 1.0])

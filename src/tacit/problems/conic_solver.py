@@ -14,7 +14,7 @@ import scipy.sparse as sp
 import scipy.sparse.linalg as spl
 from jaxtyping import Bool, Float, Int
 
-from tacit.errors import InputError, SolverError
+from tacit.errors import InputError, MissingPackageError, SolverError
 from tacit.problems.cones import Cone, ProductCone, product_cone
 from tacit.typing import Array, HostArray
 
@@ -318,7 +318,7 @@ def _upper(hessian: sp.csc_array | None, size: int) -> sp.csc_array:
 
 def _set_up(upper: sp.csc_array, within: Constraint, cones: Sequence[Cone]) -> Any:
     if clarabel is None:
-        raise InputError(
+        raise MissingPackageError(
             "a conic set needs the package clarabel, which is not installed: "
             'pip install "tacit[power]"'
         )
