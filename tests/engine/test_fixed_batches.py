@@ -187,9 +187,7 @@ def test_what_no_accountant_covers_is_refused(question, options, words, shards):
     ],
 )
 def test_requests_for_fixed_batches_that_cannot_be_met_say_why(changes, words):
-    facts = DataFacts(
-        name="mine", task="binary", classes=2, columns=3, record_norm=1.0, table=None
-    )
+    facts = DataFacts(name="mine", task="binary", classes=2, columns=3, record_norm=1.0, table=None)
     settings = {
         "epsilon": 1.0, "delta": 1e-5, "algorithm": "dp-sgd", "options": {"batches": "fixed"},
     }  # fmt: skip

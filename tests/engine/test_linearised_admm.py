@@ -308,6 +308,4 @@ def test_settings_out_of_range_are_refused():
     with pytest.raises(InputError, match=r"has no option local-updates.*linearised-admm"):
         Request(epsilon=1.0, delta=1e-3, options={"local_updates": 2})
     with pytest.raises(InputError, match="local-updates"):
-        Request(
-            epsilon=1.0, delta=1e-3, algorithm="linearised-admm", options={"local_updates": 0}
-        )
+        Request(epsilon=1.0, delta=1e-3, algorithm="linearised-admm", options={"local_updates": 0})

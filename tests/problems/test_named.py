@@ -22,8 +22,8 @@ from tacit.problems import (
     Simplex,
     Squared,
     WholeSpace,
+    named,
 )
-from tacit.problems import named
 from tacit.proposal import Named
 
 

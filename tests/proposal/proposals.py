@@ -41,9 +41,11 @@ def proposed(
     """Return the proposal of a request; `structure` by name."""
     data = data or facts(task)
     request = Request(**{"epsilon": 2.0, "delta": 1e-4, "rounds": 6} | asked)
-    content = StructureWanted(name=structure).structure(
-        tuple(map(str, range(data.columns))), None
-    ) if matrix is None else matrix
+    content = (
+        StructureWanted(name=structure).structure(tuple(map(str, range(data.columns))), None)
+        if matrix is None
+        else matrix
+    )
     return propose(data, counts, request, content)
 
 
@@ -85,5 +87,3 @@ def examples():
         "matrix": proposed(matrix=_rows_of_a()),
     }  # fmt: skip
     return {**{name: _of_method(name) for name in METHODS}, **special}
-
-

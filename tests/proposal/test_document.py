@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from mutants import mutated
 from proposals import examples, facts, proposed, table_facts
+
 from tacit.algorithms import METHODS
 from tacit.cli.main import main
 from tacit.errors import InputError
@@ -86,7 +86,7 @@ NUMBERS = st.floats(min_value=1e-6, max_value=1e6)
     clip=NUMBERS,
     seed=st.integers(0, 2**63 - 1),
 )
-def test_every_number_survives_the_way_through_json(  # noqa: PLR0917
+def test_every_number_survives_the_way_through_json(
     epsilon, delta, counts, rounds, weights, clip, seed
 ):
     proposal = proposed(
@@ -173,14 +173,18 @@ def test_what_is_no_proposal_is_one_error(text, words):
     refused(text, words)
 
 
+def in_one_line(error):
+    assert "\n" not in str(error)
+    return "refused"
+
+
 def checked(name, number):
     """One mutant: the same proposal, another that keeps its own promise, or one InputError."""
     text = mutated(TEXTS[name], random.Random(number))
     try:
         proposal = Proposal.from_json(text)
     except InputError as error:
-        assert "\n" not in str(error)
-        return "refused"
+        return in_one_line(error)
     assert Proposal.from_json(proposal.to_json()).digest == proposal.digest
     if proposal.to_json() == TEXTS[name]:
         return "the same"
@@ -190,8 +194,7 @@ def checked(name, number):
     try:
         plan = proposal.plan()
     except InputError as error:
-        assert "\n" not in str(error)
-        return "refused"
+        return in_one_line(error)
     assert plan.certificate.epsilon <= proposal.budget.epsilon * (1 + 1e-9)
     assert plan.certificate.delta == proposal.budget.delta
     if math.isfinite(proposal.budget.epsilon):

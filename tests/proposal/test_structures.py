@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from conftest import published
-from tacit.cli.main import main
 from tacit.algorithms import METHODS
+from tacit.cli.main import main
 from tacit.datasets import load
 from tacit.errors import InputError
 from tacit.problems import Logistic

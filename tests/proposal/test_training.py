@@ -86,9 +86,7 @@ def test_the_test_error_is_that_of_the_model_counted_by_hand():
 
 def test_the_split_seed_moves_the_shares():
     dataset = load("breast_cancer")
-    first, second, other = (
-        divided(dataset, 5, split_seed=s).shards("float32") for s in (0, 0, 1)
-    )
+    first, second, other = (divided(dataset, 5, split_seed=s).shards("float32") for s in (0, 0, 1))
     assert np.array_equal(first.stacked.features, second.stacked.features)
     assert not np.array_equal(first.stacked.features, other.stacked.features)
 
