@@ -173,7 +173,7 @@ def test_what_is_no_proposal_is_one_error(text, words):
     refused(text, words)
 
 
-def one_line(error):
+def in_one_line(error):
     assert "\n" not in str(error)
     return "refused"
 
@@ -184,7 +184,7 @@ def checked(name, number):
     try:
         proposal = Proposal.from_json(text)
     except InputError as error:
-        return one_line(error)
+        return in_one_line(error)
     assert Proposal.from_json(proposal.to_json()).digest == proposal.digest
     if proposal.to_json() == TEXTS[name]:
         return "the same"
@@ -194,7 +194,7 @@ def checked(name, number):
     try:
         plan = proposal.plan()
     except InputError as error:
-        return one_line(error)
+        return in_one_line(error)
     assert plan.certificate.epsilon <= proposal.budget.epsilon * (1 + 1e-9)
     assert plan.certificate.delta == proposal.budget.delta
     if math.isfinite(proposal.budget.epsilon):

@@ -5,8 +5,18 @@ from __future__ import annotations
 import math
 from typing import Any
 
+# what theory says of a run: computed in double precision, so the same on every machine
+CERTIFIED = frozenset({
+    "epsilon", "delta", "mu", "multiplier", "per_agent_epsilon", "per_agent_mu", "record_norm",
+    "gradient_bound", "noise", "margin_noise", "proven", "rule", "floor", "claimed_mu",
+    "attacker_tpr", "rounds", "agents", "records", "coordinates", "runs", "confidence",
+})  # fmt: skip
+CERTIFIED_TOLERANCE = 1e-6
+# models, errors and statistics of runs: other machines sum in another order
+MEASURED_TOLERANCE = 1e-4
 
-def differences(old: Any, new: Any, *, tolerance: float, where: str = "") -> list[str]:
+
+def differences(old: Any, new: Any, *, where: str = "", certified: bool = False) -> list[str]:
     """Return the places where `new` is not `old`; keys that only `new` has are left out."""
     if isinstance(old, dict) and isinstance(new, dict):
         lost = [f"{where}.{key}: gone" for key in old if key not in new]
@@ -14,17 +24,24 @@ def differences(old: Any, new: Any, *, tolerance: float, where: str = "") -> lis
             line
             for key in old
             if key in new
-            for line in differences(old[key], new[key], tolerance=tolerance, where=f"{where}.{key}")
+            for line in differences(
+                old[key], new[key], where=f"{where}.{key}", certified=key in CERTIFIED
+            )
         ]
     if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
         pairs = enumerate(zip(old, new, strict=True))
         return [
             line
             for place, (one, other) in pairs
-            for line in differences(one, other, tolerance=tolerance, where=f"{where}[{place}]")
+            for line in differences(one, other, where=f"{where}[{place}]", certified=certified)
         ]
-    numbers = isinstance(old, (int, float)) and isinstance(new, (int, float))
-    if numbers and not isinstance(old, bool):
-        same = math.isclose(old, new, rel_tol=tolerance, abs_tol=tolerance)
-        return [] if same else [f"{where}: {old!r} is now {new!r}"]
-    return [] if old == new else [f"{where}: {old!r} is now {new!r}"]
+    return [] if _same(old, new, certified) else [f"{where}: {old!r} is now {new!r}"]
+
+
+def _same(old: Any, new: Any, certified: bool) -> bool:
+    numbers = all(isinstance(one, (int, float)) and not isinstance(one, bool) for one in (old, new))
+    if not numbers:
+        return bool(old == new)
+    if certified:
+        return math.isclose(old, new, rel_tol=CERTIFIED_TOLERANCE, abs_tol=0.0)
+    return math.isclose(old, new, rel_tol=MEASURED_TOLERANCE, abs_tol=MEASURED_TOLERANCE**2)

@@ -82,7 +82,7 @@ def maker_named(name: str) -> Callable[[Problem], Algorithm | Composition]:
 
 def _attribute(name: str) -> Callable[[Problem], Any]:
     module, _, attribute = name.partition(":")
-    target = getattr(_imported(name, module), attribute, None)
+    target: Callable[[Problem], Any] | None = getattr(_imported(name, module), attribute, None)
     if not callable(target):
         raise InputError(
             f"algorithm {name!r}: {module} has no class or function {attribute!r}; name one that "
