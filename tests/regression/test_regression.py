@@ -6,14 +6,13 @@ from pathlib import Path
 
 import pytest
 from tests.regression.compare import differences
-from tests.regression.record import outcome
+from tests.regression.record import LEFT_OUT, outcome
 from tests.regression.settings import COMMANDS, FITS, write_tables
 
 RECORDED = json.loads(Path(__file__).with_name("recorded.json").read_text(encoding="utf-8"))
 # a changed number is the one from `tacit train`: rho by rounds and noise, where it was 0.1
 CHANGED = {
     "fit logistic pvp": "the estimator takes the rho by noise that the command line has always had",
-    "audit pvp": "the audit takes the rho by noise that the command line has always had",
 }
 # what must stay all the same in a changed setting
 KEPT = {"certificate", "multiplier", "claimed_mu", "verdict"}
@@ -41,7 +40,7 @@ def check(name, folder, tables):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         new = outcome(name, folder, tables)
-    old = RECORDED[name]
+    old = {key: value for key, value in RECORDED[name].items() if key not in LEFT_OUT}
     if name in CHANGED:
         assert differences(old, new) != []
         old = {key: value for key, value in old.items() if key in KEPT}

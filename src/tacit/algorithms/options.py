@@ -20,6 +20,7 @@ from tacit.spec import Spec
 
 Value = float | int | str
 BATCHES = ("poisson", "fixed")
+LEAST, MOST = 1e-30, 1e30
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +79,13 @@ class Option:
             raise InputError(f"{self.title} is {given!r}; it must be {_KINDS[self.kind]}")
         if isinstance(given, str) != (self.kind is str):
             raise InputError(f"{self.title} is {given!r}; it must be {_KINDS[self.kind]}")
-        return self.kind(self.check(given))
+        value = self.kind(self.check(given))
+        if isinstance(value, float) and value != 0 and not LEAST <= abs(value) <= MOST:
+            raise InputError(
+                f"{self.title} is {given:g}; single precision computes with numbers between "
+                f"{LEAST:g} and {MOST:g}"
+            )
+        return value
 
     @property
     def title(self) -> str:

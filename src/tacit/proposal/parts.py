@@ -37,6 +37,9 @@ from tacit.proposal.document import Extended, Part
 from tacit.tables import Bounds, Categories, Numeric
 from tacit.typing import Task
 
+# what single precision can compute with: a weight, and a number whose square is needed
+Weight = Annotated[float, Field(le=1e30)]
+Cell = Annotated[float, Field(ge=-1e15, le=1e15)]
 StructureName = Literal["lasso", "fused-lasso", "generalized-lasso"]
 GraphSource = Literal["chain", "given", "test", "private"]
 Name = Annotated[str, Field(max_length=200)]
@@ -183,10 +186,10 @@ class Structure(Part):
     """
 
     name: StructureName
-    weight: float
-    ridge: float
+    weight: Weight
+    ridge: Weight
     edges: tuple[tuple[Place, Place], ...]
-    rows: tuple[tuple[float, ...], ...]
+    rows: tuple[tuple[Cell, ...], ...]
     source: GraphSource
 
     @model_validator(mode="after")
