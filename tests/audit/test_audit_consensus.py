@@ -113,7 +113,7 @@ class Louder(Residual):
 def test_a_message_of_more_than_answers_and_a_wrong_bound_are_seen():
     made, (first, second) = attacked("residual", average=True)
     program = made.program
-    fields = {name: getattr(program.algorithm, name) for name in Clear.__dataclass_fields__}
+    fields = {name: getattr(program.algorithm, name) for name in vars(program.algorithm)}
     live = Live(program.oracles, program.mechanism, jax.random.key(5))
     keep = frozenset({"answers", "messages"})
     leaking = eqx.tree_at(lambda p: p.algorithm, program, Clear(**fields))

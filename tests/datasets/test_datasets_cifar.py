@@ -1,5 +1,6 @@
 """CIFAR-10's cats and dogs: the format, an archive made here, and the real records."""
 
+import dataclasses
 import io
 import lzma
 import tarfile
@@ -8,7 +9,7 @@ import numpy as np
 import pytest
 
 from conftest import published
-from tacit.datasets import cifar, load
+from tacit.datasets import FACTS, cifar, load
 from tacit.datasets.fetch import RemoteFile, digest
 from tacit.errors import DataError
 
@@ -50,6 +51,8 @@ def made(tmp_path, monkeypatch):
         (tmp_path / "cifar10" / file).write_bytes(content)
     monkeypatch.setattr(cifar, "RECORDS_SHA256", digest(wanted))
     monkeypatch.setattr(cifar, "TRAIN_ROWS", 4)
+    small = dataclasses.replace(FACTS["cifar10"], train_rows=4)
+    monkeypatch.setattr("tacit.datasets.facts.FACTS", {"cifar10": small})
     return tmp_path / "cifar10"
 
 

@@ -68,7 +68,7 @@ def test_in_single_precision_only_the_release_is_rounded():
     def answer(dtype):
         data = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float32).astype(dtype), shard)
         centre = Centre(jnp.asarray(v, dtype))
-        count, rounded = jnp.asarray(12, dtype), noise.astype(dtype)
+        count, rounded = jnp.asarray(12, dtype), jnp.asarray(noise, dtype)
         return np.asarray(oracle.answer(data, None, count, centre, rounded))
 
     short, long = answer("float32"), answer("float64")
@@ -161,5 +161,6 @@ def test_an_attack_stays_below_the_certificate_and_sees_some_of_it():
     assert 0.5 < seen.epsilon < seen.claimed < 4.0
 
 
+@pytest.mark.slow
 def test_halved_noise_inside_an_objective_is_caught():
     assert not audit_perturbed(epsilon=4.0, runs=4000, seed=0, fault="halved-noise").consistent

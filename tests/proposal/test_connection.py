@@ -59,7 +59,7 @@ def test_a_network_from_a_file_is_used(tmp_path):
         ({"walk": "drunken"}, "cyclic, random"),
         ({"network": "moebius"}, "choose from ring"),
         ({"agents": 1}, "at least 2"),
-        ({"cap": 0}, "cap is 0; it must be a whole number of at least 1"),
+        ({"cap": 0}, "cap is 0; it must be at least 1"),
     ],
 )
 def test_what_does_not_fit_the_algorithm_is_refused(changes, words):

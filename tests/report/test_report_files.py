@@ -17,7 +17,7 @@ from tacit.datasets import load
 from tacit.errors import InputError
 from tacit.report import check_out, results, save, strict, write_report
 from tacit.report.html import page
-from tacit.report.save import FILES
+from tacit.report.save import CURVES, FILES
 from tacit.training import Training
 
 
@@ -47,12 +47,13 @@ def without_privacy(training):
     return dataclasses.replace(training, certificate=certificate)
 
 
-def test_a_report_holds_four_files_and_leaves_nothing_beside_them(training, tmp_path):
+def test_a_report_holds_its_files_and_leaves_nothing_beside_them(training, tmp_path):
     out = tmp_path / "new" / "deep" / "report"
     save(training, out, force=False)
-    assert sorted(p.name for p in out.iterdir()) == [
-        "model.json", "plan.json", "report.html", "results.json",
-    ]  # fmt: skip
+    assert {p.name for p in out.iterdir()} == {*FILES, CURVES}
+    assert set(FILES) == {
+        "results.json", "proposal.json", "plan.json", "model.json", "report.html",
+    }  # fmt: skip
     assert [p.name for p in out.parent.iterdir()] == ["report"]
 
 
@@ -217,7 +218,7 @@ def test_force_leaves_everything_else_in_the_folder_alone(training, tmp_path):
     save(training, out, force=True)
     assert (out / "thesis.tex").read_text() == "years of work"
     assert (out / "results.json").read_text() != "old"
-    assert {p.name for p in out.iterdir()} == {"thesis.tex", *FILES}
+    assert {p.name for p in out.iterdir()} == {"thesis.tex", *FILES, CURVES}
 
 
 def test_a_file_is_refused(tmp_path):

@@ -115,7 +115,8 @@ def test_a_bad_file_is_refused_with_the_column_and_the_fix(tmp_path, old, new, w
 
 def test_the_file_in_the_readme_is_a_good_one(tmp_path):
     readme = (Path(__file__).parents[2] / "README.md").read_text()
-    (tmp_path / "b.toml").write_text(readme.split("```toml\n")[1].split("```")[0])
+    block = readme.split('```toml title="bounds.toml"\n')[1].split("```")[0]
+    (tmp_path / "b.toml").write_text(block)
     made = read_bounds(tmp_path / "b.toml")
     assert (made.target_name, made.origin, set(made.columns)) == ("ill", "public", {"age", "sex"})
 

@@ -122,7 +122,7 @@ class OneQuestion(StarAlgorithm):
         return _proximal(self.problem, (basis * values) @ basis.T, vector, self.steps)
 
     @property
-    def _ridge(self) -> float | None:
+    def _ridge(self) -> float | Float[Array, ""] | None:
         """The weight of a purely quadratic regulariser on the whole space; else None."""
         if not isinstance(self.problem.constraint, WholeSpace):
             return None

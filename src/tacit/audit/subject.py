@@ -85,11 +85,17 @@ def composition_of(subject: str | Maker, clip: float = 1.0) -> Composition:
     return Composition(result, (Gradient(PROBLEM.loss, clip),))
 
 
+def is_composition(subject: str | Maker) -> bool:
+    """Return whether the subject brings oracles of its own, whose clip must be 1."""
+    return not isinstance(subject, str) and isinstance(subject(PROBLEM), Composition)
+
+
 def planned(subject: str | Maker, case: Case) -> Plan:
     """Return the plan of a subject."""
     if isinstance(subject, str) and case.network is None:
         return proposal_of(subject, case).plan()
     algorithm, oracles = composition_of(subject, case.clip)
+    clip = 1.0 if is_composition(subject) else case.clip
     rounds, network = case.rounds or ROUNDS, case.network
     if network is None and isinstance(algorithm, RelayAlgorithm):
         network = uniform_walk(ring(AGENTS), rounds * AGENTS, seed=0)
@@ -98,7 +104,7 @@ def planned(subject: str | Maker, case: Case) -> Plan:
     if network is not None:
         rounds = network.fixed_rounds or rounds
     facts = facts_from(
-        PROBLEM, [case.records] * AGENTS, features=FEATURES, record_norm=1.0, clip=case.clip
+        PROBLEM, [case.records] * AGENTS, features=FEATURES, record_norm=1.0, clip=clip
     )
     terms = Terms(case.epsilon, case.delta, Adjacency(ReplaceOne(), "record"), case.observer)
     return plan(

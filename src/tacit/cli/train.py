@@ -11,13 +11,13 @@ from typing import Annotated, Any
 import typer
 
 from tacit.algorithms import Method
+from tacit.cli.data import TableOptions, check_oracle, load_data
 from tacit.cli.interrupt import interruptible
 from tacit.cli.options import given_names, takes_run_options, wishes_of
 from tacit.cli.output import emit, error_line
 from tacit.cli.own import with_own
 from tacit.cli.paths import path, read_text
 from tacit.cli.progress import bar
-from tacit.cli.table import TableOptions, check_oracle, load_data
 from tacit.datasets import Dataset, names
 from tacit.errors import InputError
 from tacit.problems.graphs import DEFAULT_GRAPH_WEIGHT

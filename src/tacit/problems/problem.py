@@ -14,7 +14,7 @@ from tacit.problems.losses import Loss
 from tacit.problems.regularisers import Regulariser
 from tacit.problems.sets import ConvexSet
 from tacit.problems.shards import Shard, Shards
-from tacit.typing import Array
+from tacit.typing import Array, HostArray
 
 
 @final
@@ -47,9 +47,11 @@ class Problem(eqx.Module):
         """
         return self.regulariser.prox_within(self.constraint, v, step)
 
-    def predict(self, w: Float[Array, "D *K"], features: Float[Array, "M D"]) -> Shaped[Array, "M"]:
+    def predict(
+        self, w: Float[Array | HostArray, "D *K"], features: Float[Array | HostArray, "M D"]
+    ) -> Shaped[Array, "M"]:
         """Return the predicted targets of records outside any shard."""
-        return self.loss.predict(features @ w)
+        return self.loss.predict(jnp.asarray(features @ w))
 
     def local_value(
         self, w: Float[Array, "D *K"], shard: Shard, count: float | Float[Array, ""]
