@@ -40,7 +40,7 @@ def folder(tmp_path_factory):
 
 
 def test_the_folder_holds_results_plan_state_and_a_page_that_draws_the_network(folder):
-    names = {"results.json", "plan.json", "state.json", "report.html"}
+    names = {"results.json", "proposal.json", "plan.json", "state.json", "report.html"}
     assert {path.name for path in folder.iterdir()} == names
     values = json.loads((folder / "results.json").read_text())
     assert set(values) >= KEYS

@@ -11,6 +11,19 @@ from tacit.report.errors import error_name
 from tacit.report.strict import strict
 from tacit.training import Training
 
+CERTIFIED = (
+    "epsilon",
+    "delta",
+    "mu",
+    "relation",
+    "unit",
+    "record",
+    "observer",
+    "trust",
+    "reproduction",
+    "attacker_tpr",
+)
+
 
 def results(training: Training, out: Path | None) -> dict[str, Any]:
     """Return the results of a training as strictly valid JSON values.
@@ -38,7 +51,8 @@ def results(training: Training, out: Path | None) -> dict[str, Any]:
         "agents": len(training.proposal.counts),
         "records": dataset.train_rows,
         "rounds": training.plan.rounds,
-        **{name: getattr(certificate, name) for name in _CERTIFIED},
+        **{name: getattr(certificate, name) for name in CERTIFIED},
+        "conditions": certificate.conditions,
         **({} if between is None else {"between_agents": between}),
         "conditional": training.conditional,
         "error": error_name(training),
@@ -78,15 +92,6 @@ def curves_text(shown: dict[str, list[float]]) -> str:
     return "\n".join([",".join(["round", *shown]), *lines]) + "\n"
 
 
-_CERTIFIED = (
-    "epsilon", "delta", "mu", "relation", "unit", "record", "observer", "trust", "reproduction",
-    "attacker_tpr", "conditions",
-)  # fmt: skip
-
-
-_TEST = ("test_error", "test_loss")
-
-
 def _metrics(training: Training) -> dict[str, float | None]:
     """Return what was measured on records, or None for each where it may not be shown."""
     measured, best = training.metrics, training.nonprivate
@@ -97,7 +102,7 @@ def _metrics(training: Training) -> dict[str, float | None]:
         "nonprivate_test_error": None if best is None else best.test_error,
         "nonprivate_test_loss": None if best is None else best.test_loss,
     }
-    shown = _TEST if training.shows_test else ()
+    shown = ("test_error", "test_loss") if training.shows_test else ()
     return {
         name: value if training.dataset.public or name in shown else None
         for name, value in values.items()
