@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tacit.cli.output import emit, error_line
-from tacit.cli.paths import path
+from tacit.cli.console import emit, error_line, path
 from tacit.errors import InputError
 
 

@@ -10,9 +10,9 @@ import typer
 from typer.exceptions import TyperException
 
 import tacit
-from tacit.cli import interrupt
+from tacit.cli import progress
 from tacit.cli.commands import ELSEWHERE, Command, commands
-from tacit.cli.output import error_line
+from tacit.cli.console import error_line
 from tacit.errors import PrivacyError, TacitError
 
 BAD_INPUT, BROKEN_LAW, INTERRUPTED = 2, 3, 130
@@ -41,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code = INTERRUPTED
     if code == INTERRUPTED:
         error_line("interrupted; nothing was written", kind="")
-        interrupt.leave_if_busy(INTERRUPTED)
+        progress.leave_if_busy(INTERRUPTED)
     return int(code or 0)
 
 

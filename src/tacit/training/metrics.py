@@ -1,4 +1,4 @@
-"""How well a model does: on test records, and on the training records themselves."""
+"""Errors and losses of a model on test records and on the training records."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from tacit.problems import Problem, Shards, minimise
 from tacit.tables import Table
-from tacit.training.material import Material
+from tacit.training.data import DividedData
 from tacit.typing import Array, HostArray
 
 Values = TypeVar("Values", HostArray, np.float64)
@@ -39,20 +39,20 @@ class Metrics:
     train_error: float
 
 
-def measure(problem: Problem, material: Material, shards: Shards, model: HostArray) -> Metrics:
+def measure(problem: Problem, data: DividedData, shards: Shards, model: HostArray) -> Metrics:
     """Return the metrics of one model; test rows are clipped like training rows."""
-    curves = curves_on_test(problem, material, model[None])
+    curves = curves_on_test(problem, data, model[None])
     error, loss = (float(v[0]) for v in curves.values()) if curves else (math.nan, math.nan)
     weights = jnp.asarray(model, shards.stacked.features.dtype)
     objective = float(problem.objective(weights, shards))
-    return Metrics(error, loss, objective, _train_error(problem, material, shards, model))
+    return Metrics(error, loss, objective, _train_error(problem, data, shards, model))
 
 
-def curves_on_test(problem: Problem, material: Material, models: HostArray) -> dict[str, HostArray]:
+def curves_on_test(problem: Problem, data: DividedData, models: HostArray) -> dict[str, HostArray]:
     """Return `test_error` and `test_loss` of each of T models, `(T,)` each; empty without tests."""
-    if not material.has_test:
+    if not data.has_test:
         return {}
-    rows = material.test.shard(0)
+    rows = data.test.shard(0)
     stacked = jnp.asarray(models, jnp.float64)
 
     def one(model: Array) -> tuple[Array, Array]:
@@ -61,20 +61,20 @@ def curves_on_test(problem: Problem, material: Material, models: HostArray) -> d
         return error, jnp.mean(problem.loss.value(margins, rows.targets))
 
     errors, losses = jax.jit(lambda all_models: jax.lax.map(one, all_models))(stacked)
-    return {"test_error": _in_units(material, np.asarray(errors)), "test_loss": np.asarray(losses)}
+    return {"test_error": _in_units(data, np.asarray(errors)), "test_loss": np.asarray(losses)}
 
 
-def optimum(problem: Problem, material: Material) -> Metrics:
-    """Return the metrics of the non-private optimum on the same records and the same shares."""
-    shards = material.shards("float64")
+def optimum(problem: Problem, data: DividedData) -> Metrics:
+    """Return the metrics of the non-private optimum of the same problem on the same shards."""
+    shards = data.shards("float64")
     solution = minimise(problem, shards, tol=1e-6)
-    return measure(problem, material, shards, np.asarray(solution.w))
+    return measure(problem, data, shards, np.asarray(solution.w))
 
 
-def _train_error(problem: Problem, material: Material, shards: Shards, model: HostArray) -> float:
+def _train_error(problem: Problem, data: DividedData, shards: Shards, model: HostArray) -> float:
     mask = np.asarray(shards.stacked.mask)
     errors = _errors(problem, shards, model)
-    return float(_in_units(material, np.sum(mask * errors) / np.sum(mask)))
+    return float(_in_units(data, np.sum(mask * errors) / np.sum(mask)))
 
 
 def _errors(problem: Problem, shards: Shards, model: HostArray) -> HostArray:
@@ -83,9 +83,9 @@ def _errors(problem: Problem, shards: Shards, model: HostArray) -> HostArray:
     return np.asarray(jax.vmap(problem.loss.error)(margins, shards.stacked.targets), np.float64)
 
 
-def _in_units(material: Material, errors: Values) -> Values:
+def _in_units(data: DividedData, errors: Values) -> Values:
     """Return squared errors as root mean squares in the target's units, others as they are."""
-    dataset = material.dataset
+    dataset = data.dataset
     if dataset.task != "regression":
         return errors
     scale = dataset.bounds.half_range if isinstance(dataset, Table) else 1.0

@@ -1,4 +1,4 @@
-"""One private training run, end to end: a proposal meets its records; what comes of it."""
+"""One private training run: its plan, its model, its certificate and its metrics."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tacit.proposal import (
     graph_warning,
 )
 from tacit.tables import Table
-from tacit.training.material import Material, check_material, divided, proposal_for
+from tacit.training.data import DividedData, check_data, divide, proposal_for
 from tacit.training.metrics import Metrics, curves_on_test, measure, optimum
 from tacit.typing import HostArray
 
@@ -38,7 +38,7 @@ class Training:
         `test_error` and `test_loss` of the released model after every round, `(T,)` each; empty
         where there are no test records.
     nonprivate
-        The optimum of the same records without privacy; None if it was not asked for.
+        The optimum of the same records without privacy; None if it was not computed.
     seconds
         Wall time of planning, running and measuring; the non-private optimum is not counted.
     """
@@ -67,7 +67,7 @@ class Training:
 
 
 def train(
-    material: Material,
+    data: DividedData,
     proposal: Proposal,
     *,
     reference: bool,
@@ -75,7 +75,7 @@ def train(
     report: Callable[[Any], None] | None = None,
     methods: Mapping[str, Method] = METHODS,
 ) -> Training:
-    """Return the training that `proposal` describes, on the records that it was made for.
+    """Return the training that a proposal describes, on the records it was written for.
 
     Parameters
     ----------
@@ -94,24 +94,24 @@ def train(
     InputError
         If the proposal was made for other records, or no such plan exists.
     """
-    check_material(material, proposal)
+    check_data(data, proposal)
     began = time.perf_counter()
     plan = proposal.plan(methods)
-    shards = material.shards(proposal.precision)
+    shards = data.shards(proposal.precision)
     keep = frozenset({"models"})
-    done = run(plan, shards, runtime="simulate", seed=seed, keep=keep, report=report)
+    finished = run(plan, shards, runtime="simulate", seed=seed, keep=keep, report=report)
     problem = proposal.problem
-    metrics = measure(problem, material, shards, done.model)
-    curves = curves_on_test(problem, material, np.asarray(done.trace.models))
+    metrics = measure(problem, data, shards, finished.model)
+    curves = curves_on_test(problem, data, np.asarray(finished.trace.models))
     seconds = time.perf_counter() - began
-    nonprivate = optimum(problem, material) if reference else None
-    conditions = (*material.dataset.conditions, *graph_conditions(proposal.structure))
+    nonprivate = optimum(problem, data) if reference else None
+    conditions = (*data.dataset.conditions, *graph_conditions(proposal.structure))
     return Training(
         proposal=proposal,
-        dataset=material.dataset,
+        dataset=data.dataset,
         plan=plan,
-        certificate=dataclasses.replace(done.certificate, conditions=conditions),
-        model=done.model,
+        certificate=dataclasses.replace(finished.certificate, conditions=conditions),
+        model=finished.model,
         metrics=metrics,
         curves=curves,
         nonprivate=nonprivate,
@@ -133,17 +133,17 @@ def train_on(
     Parameters
     ----------
     agents
-        Among how many the records are dealt; None for 10, and for records that have owners.
+        The number of agents; None for 10, and for records that have owners.
     reference, seed
         As for `train`.
     """
-    material = divided(dataset, agents, split_seed=request.split_seed)
-    proposal = proposal_for(material, request, StructureWanted())
-    return train(material, proposal, reference=reference, seed=seed, methods=request.methods)
+    data = divide(dataset, agents, split_seed=request.split_seed)
+    proposal = proposal_for(data, request, StructureWanted())
+    return train(data, proposal, reference=reference, seed=seed, methods=request.methods)
 
 
 def warnings_of(proposal: Proposal) -> tuple[str, ...]:
-    """Return what a user must be told before anything else."""
+    """Return the warnings that a proposal deserves: about delta, bounds and graph."""
     return (
         *delta_warning(proposal.budget.delta, sum(proposal.counts)),
         *_bounds_warning(proposal),
