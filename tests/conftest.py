@@ -24,7 +24,7 @@ from tacit.problems import (
     pack,
     public_facts,
 )
-from tacit.proposal import Request, StructureWanted
+from tacit.proposal import Request, StructureRequest
 from tacit.training import divide, proposal_for, train
 
 PAPERS = Path(__file__).parents[1] / "papers" / "tacit_papers_tests"
@@ -70,7 +70,7 @@ def trained_on(dataset, *, agents=10, reference=False, seed=None, structure=None
     """The training of a request on a data set, as `tacit train` goes about it."""
     request = Request(**asked)
     data = divide(dataset, agents, split_seed=request.split_seed)
-    proposal = proposal_for(data, request, structure or StructureWanted())
+    proposal = proposal_for(data, request, structure or StructureRequest())
     return train(data, proposal, reference=reference, seed=seed)
 
 

@@ -47,12 +47,10 @@ def without_privacy(training):
     return dataclasses.replace(training, certificate=certificate)
 
 
-def test_a_report_holds_four_files_and_leaves_nothing_beside_them(training, tmp_path):
+def test_a_report_holds_its_files_and_leaves_nothing_beside_them(training, tmp_path):
     out = tmp_path / "new" / "deep" / "report"
     save(training, out, force=False)
-    assert sorted(p.name for p in out.iterdir()) == [
-        "model.json", "plan.json", "report.html", "results.json",
-    ]  # fmt: skip
+    assert {p.name for p in out.iterdir()} == {CURVES, *FILES}
     assert [p.name for p in out.parent.iterdir()] == ["report"]
 
 

@@ -73,8 +73,8 @@ def audit(  # noqa: PLR0913 - one parameter per option
     that answer on batches, or have their noise inside an objective, have no mu: outputs alone give
     a lower bound on epsilon.
     """
-    own = {name: given[name] for name in method_options() if given[name] is not None}
-    options = _Options(algorithm, fault, mu, epsilon, own, relation, runs, seed)
+    of_method = {name: given[name] for name in method_options() if given[name] is not None}
+    options = _Options(algorithm, fault, mu, epsilon, of_method, relation, runs, seed)
     report = interruptible(lambda: _run(options))
     if json:
         emit(strict(_values(report, options)))

@@ -38,12 +38,12 @@ def bounds(
     ignored = (*(ignore or ()), *(() if agent_column is None else (agent_column,)))
     if target in ignored:
         raise InputError(f"the target {target!r} cannot be ignored or be the agent column")
-    made = bounds_from(frame, target, ignored=tuple(dict.fromkeys(ignored)))
+    facts = bounds_from(frame, target, ignored=tuple(dict.fromkeys(ignored)))
     error_line(_WARNING, kind="warning: ")
     if json:
-        emit(bounds_to_dict(made))
+        emit(bounds_to_dict(facts))
     else:
-        typer.echo(bounds_text(made), nl=False)
+        typer.echo(bounds_text(facts), nl=False)
 
 
 _WARNING = (

@@ -34,7 +34,7 @@ from tacit.cli.console import path
 from tacit.errors import InputError
 from tacit.oracles import Gradient
 from tacit.problems import CONSTRAINTS, LOSSES, REGULARISERS, Problem, usage
-from tacit.proposal import Named, Request, StructureWanted, Wanted
+from tacit.proposal import Named, NetworkRequest, Request, StructureRequest
 from tacit.training import DEFAULT_AGENTS
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -87,7 +87,7 @@ class RunOptions:
     """
 
     request: Request
-    structure: StructureWanted
+    structure: StructureRequest
     agents: int | None
     default_agents: int
 
@@ -137,14 +137,14 @@ def run_options(given: Mapping[str, Any], *, rounds: int | None) -> RunOptions:
     Raises
     ------
     InputError
-        With the fix.
+        If an option is missing, invalid, or contradicts another.
     """
     for name in ("epsilon", "delta"):
         if given[name] is None:
             raise InputError(f"no {name} is given; a budget has no default, so add --{name}")
     algorithm = next(iter(METHODS)) if given["algorithm"] is None else given["algorithm"]
     methods, weights = methods_with(algorithm), given["regulariser"]
-    structure = StructureWanted(
+    structure = StructureRequest(
         name=given["structure"],
         weights=None if weights is None else Named.parse("regulariser", weights),
         graph=None if given["graph"] is None else str(given["graph"]),
@@ -159,7 +159,7 @@ def run_options(given: Mapping[str, Any], *, rounds: int | None) -> RunOptions:
         clip=given["clip"],
         rounds=rounds,
         options={k: given[k] for k in method_options() if given[k] is not None},
-        network=Wanted(network=given["network"], walk=given["walk"], cap=given["cap"]),
+        network=NetworkRequest(network=given["network"], walk=given["walk"], cap=given["cap"]),
         methods=methods,
         **{k: given[k] for k in ("observer", "relation", "split_seed") if given[k] is not None},
         **parts,

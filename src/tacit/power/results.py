@@ -55,7 +55,7 @@ def grid_results(study: GridStudy, out: Path | None) -> dict[str, Any]:
     Notes
     -----
     **Guarantee.** `objective` and `central_objective` are un-noised functions of the demand. They
-    are None unless the case is published, the run had no noise, or the owner asked for them.
+    are None unless the case is published, the run had no noise, or `oracle` is set.
     """
     flow = study.flow
     relaxation, certificate = flow.grid.relaxation, flow.run.certificate

@@ -8,9 +8,8 @@ from tacit.training.data import (
     divide,
     proposal_for,
 )
-from tacit.training.metrics import Metrics
 from tacit.training.release import released
-from tacit.training.training import Training, train, train_on, warnings_of
+from tacit.training.training import Metrics, Training, train, train_on, warnings_of
 
 __all__ = [
     "DEFAULT_AGENTS",

@@ -15,7 +15,7 @@ from tacit.proposal import (
     DataFacts,
     Proposal,
     Request,
-    StructureWanted,
+    StructureRequest,
     TableFacts,
     propose,
 )
@@ -114,7 +114,7 @@ def divide(
     )
 
 
-def proposal_for(data: DividedData, request: Request, structure: StructureWanted) -> Proposal:
+def proposal_for(data: DividedData, request: Request, structure: StructureRequest) -> Proposal:
     """Return the proposal of a request on these records.
 
     Raises

@@ -7,25 +7,50 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from tacit.algorithms import METHODS, Method
 from tacit.datasets import Dataset
 from tacit.engine import Plan, run
 from tacit.privacy import Certificate, delta_warning
+from tacit.problems import Problem, Shards, minimise
 from tacit.proposal import (
     Proposal,
     Request,
-    StructureWanted,
+    StructureRequest,
     graph_conditions,
     graph_warning,
 )
 from tacit.tables import Table
 from tacit.training.data import DividedData, check_data, divide, proposal_for
-from tacit.training.metrics import Metrics, curves_on_test, measure, optimum
-from tacit.typing import HostArray
+from tacit.typing import Array, HostArray
+
+Values = TypeVar("Values", HostArray, np.float64)
+
+
+@dataclass(frozen=True)
+class Metrics:
+    """Errors and losses of one model; those on training records are oracle metrics.
+
+    Attributes
+    ----------
+    test_error, train_error
+        The fraction of wrong labels; for numbers the root of the mean squared error, in the units
+        of a table's target. The mean over the training records, whoever owns them.
+    test_loss, train_loss
+        Mean loss on the test records; objective on the training records.
+
+    Test metrics are NaN where there are no test records.
+    """
+
+    test_error: float
+    test_loss: float
+    train_loss: float
+    train_error: float
 
 
 @dataclass(frozen=True)
@@ -138,7 +163,7 @@ def train_on(
         As for `train`.
     """
     data = divide(dataset, agents, split_seed=request.split_seed)
-    proposal = proposal_for(data, request, StructureWanted())
+    proposal = proposal_for(data, request, StructureRequest())
     return train(data, proposal, reference=reference, seed=seed, methods=request.methods)
 
 
@@ -159,3 +184,57 @@ def _bounds_warning(proposal: Proposal) -> tuple[str, ...]:
         "the certificate is conditional: the bounds file was filled in from the records; put "
         'public ranges and lists in their place and write source = "public"',
     )
+
+
+def measure(problem: Problem, data: DividedData, shards: Shards, model: HostArray) -> Metrics:
+    """Return the metrics of one model; test rows are clipped like training rows."""
+    curves = curves_on_test(problem, data, model[None])
+    error, loss = (float(v[0]) for v in curves.values()) if curves else (math.nan, math.nan)
+    weights = jnp.asarray(model, shards.stacked.features.dtype)
+    objective = float(problem.objective(weights, shards))
+    return Metrics(error, loss, objective, _train_error(problem, data, shards, model))
+
+
+def curves_on_test(problem: Problem, data: DividedData, models: HostArray) -> dict[str, HostArray]:
+    """Return `test_error` and `test_loss` of each of T models, `(T,)` each; empty without tests."""
+    if not data.has_test:
+        return {}
+    rows = data.test.shard(0)
+    stacked = jnp.asarray(models, jnp.float64)
+
+    def one(model: Array) -> tuple[Array, Array]:
+        margins = rows.features @ model
+        error = jnp.mean(problem.loss.error(margins, rows.targets))
+        return error, jnp.mean(problem.loss.value(margins, rows.targets))
+
+    errors, losses = jax.jit(lambda all_models: jax.lax.map(one, all_models))(stacked)
+    return {"test_error": _in_units(data, np.asarray(errors)), "test_loss": np.asarray(losses)}
+
+
+def optimum(problem: Problem, data: DividedData) -> Metrics:
+    """Return the metrics of the non-private optimum of the same problem on the same shards."""
+    shards = data.shards("float64")
+    solution = minimise(problem, shards, tol=1e-6)
+    return measure(problem, data, shards, np.asarray(solution.w))
+
+
+def _train_error(problem: Problem, data: DividedData, shards: Shards, model: HostArray) -> float:
+    mask = np.asarray(shards.stacked.mask)
+    errors = _errors(problem, shards, model)
+    return float(_in_units(data, np.sum(mask * errors) / np.sum(mask)))
+
+
+def _errors(problem: Problem, shards: Shards, model: HostArray) -> HostArray:
+    weights = jnp.asarray(model, shards.stacked.features.dtype)
+    margins = shards.stacked.features @ weights
+    return np.asarray(jax.vmap(problem.loss.error)(margins, shards.stacked.targets), np.float64)
+
+
+def _in_units(data: DividedData, errors: Values) -> Values:
+    """Return squared errors as root mean squares in the target's units, others as they are."""
+    dataset = data.dataset
+    if dataset.task != "regression":
+        return errors
+    scale = dataset.bounds.half_range if isinstance(dataset, Table) else 1.0
+    roots: Values = scale * np.sqrt(errors)
+    return roots
