@@ -24,8 +24,8 @@ from tacit.problems import (
     pack,
     public_facts,
 )
-from tacit.proposal import Request, StructureWanted
-from tacit.training import divided, proposal_for, train
+from tacit.proposal import Request, StructureRequest
+from tacit.training import divide, proposal_for, train
 
 PAPERS = Path(__file__).parents[1] / "papers" / "tacit_papers_tests"
 QUICK_OF_THE_PAPERS = {"test_commands.py"}
@@ -69,9 +69,9 @@ def make_plan(name, shards, *, problem=None, terms=None, rounds=6, clip=1.0, pre
 def trained_on(dataset, *, agents=10, reference=False, seed=None, structure=None, **asked):
     """The training of a request on a data set, as `tacit train` goes about it."""
     request = Request(**asked)
-    material = divided(dataset, agents, split_seed=request.split_seed)
-    proposal = proposal_for(material, request, structure or StructureWanted())
-    return train(material, proposal, reference=reference, seed=seed)
+    data = divide(dataset, agents, split_seed=request.split_seed)
+    proposal = proposal_for(data, request, structure or StructureRequest())
+    return train(data, proposal, reference=reference, seed=seed)
 
 
 def published(name):

@@ -39,7 +39,7 @@ def test_every_import_of_tacit_is_of_a_public_name(path):
         "from tacit.engine.plan import plan",
         "import tacit.engine",
         "from tacit.engine import no_such_name",
-        "def late():\n    from tacit.cli.output import emit",
+        "def late():\n    from tacit.cli.console import emit",
     ],
 )
 def test_a_planted_import_from_within_is_caught(planted):

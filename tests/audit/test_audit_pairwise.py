@@ -34,7 +34,7 @@ from tacit.problems import (
     pack,
     public_facts,
 )  # fmt: skip
-from tacit.report.between import between_agents
+from tacit.report.results import between_agents
 
 BETA, SLOPES = 0.5, (6.33, 6.07, 4.78, 7.34)
 OTHER_PATH = Graph(4, np.array([(0, 1), (1, 3), (3, 2)]))

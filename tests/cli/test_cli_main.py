@@ -19,9 +19,8 @@ import pytest
 from scipy.stats import norm
 
 import tacit.audit
-from tacit.cli import interrupt
 from tacit.cli.main import main
-from tacit.cli.progress import bar
+from tacit.cli.progress import bar, interruptible
 from tacit.training import training
 
 PRIVATE = ["--epsilon", "1", "--delta", "1e-5"]
@@ -319,9 +318,9 @@ def test_a_signal_ends_a_computation_that_does_not_listen(tmp_path):
 
 
 def test_interruptible_hands_over_results_and_errors():
-    assert interrupt.interruptible(lambda: 7) == 7
+    assert interruptible(lambda: 7) == 7
     with pytest.raises(ZeroDivisionError):
-        interrupt.interruptible(lambda: 1 / 0)
+        interruptible(lambda: 1 / 0)
 
 
 # the other commands

@@ -10,7 +10,7 @@ import pytest
 
 from tacit.datasets import load
 from tacit.errors import DataError, InputError
-from tacit.training import divided
+from tacit.training import divide
 
 REAL = os.environ.get("TACIT_DATA_DIR", "")
 
@@ -50,16 +50,16 @@ def test_writers_own_their_records_in_the_order_of_the_files(made):
 
 def test_the_agents_are_the_writers_and_their_shards_are_ragged(made):
     data = load("femnist")
-    material = divided(data, None, split_seed=5)
-    shards = material.shards("float32")
-    assert material.counts == (2, 1, 3)
+    divided = divide(data, None, split_seed=5)
+    shards = divided.shards("float32")
+    assert divided.counts == (2, 1, 3)
     assert shards.counts == (2, 1, 3)
     assert np.asarray(shards.stacked.mask).tolist() == [[1, 1, 0], [1, 0, 0], [1, 1, 1]]
     assert np.asarray(shards.stacked.targets).tolist() == [[0, 61, 0], [7, 0, 0], [5, 5, 5]]
     norms = np.linalg.norm(np.asarray(shards.stacked.features), axis=-1)
     assert norms.max() <= 1.0
     with pytest.raises(InputError, match="belong to 3 agents already"):
-        divided(data, 10, split_seed=5)
+        divide(data, 10, split_seed=5)
 
 
 def test_a_missing_folder_says_how_to_get_it(tmp_path, monkeypatch):

@@ -8,10 +8,10 @@ from tacit.algorithms import METHODS
 from tacit.proposal import (
     DataFacts,
     Named,
+    NetworkRequest,
     Request,
-    StructureWanted,
+    StructureRequest,
     TableFacts,
-    Wanted,
     propose,
 )
 from tacit.tables import Bounds, Categories, Numeric, encoded_names, encoded_norm
@@ -42,7 +42,7 @@ def proposed(
     data = data or facts(task)
     request = Request(**{"epsilon": 2.0, "delta": 1e-4, "rounds": 6} | asked)
     content = (
-        StructureWanted(name=structure).structure(tuple(map(str, range(data.columns))), None)
+        StructureRequest(name=structure).structure(tuple(map(str, range(data.columns))), None)
         if matrix is None
         else matrix
     )
@@ -80,9 +80,9 @@ def examples():
         "float64": proposed(precision="float64", split_seed=2**63 - 1),
         "no privacy": proposed(epsilon=float("inf")),
         "fixed": proposed(algorithm="dp-sgd", options={"batches": "fixed", "sampling_rate": 0.3}),
-        "cap": proposed(algorithm="recal", network=Wanted(walk="random", cap=3), rounds=12),
-        "complete": proposed(algorithm="walkman", network=Wanted(network="complete")),
-        "gossip": proposed(algorithm="nids", network=Wanted(network="star")),
+        "cap": proposed(algorithm="recal", network=NetworkRequest(walk="random", cap=3), rounds=12),
+        "complete": proposed(algorithm="walkman", network=NetworkRequest(network="complete")),
+        "gossip": proposed(algorithm="nids", network=NetworkRequest(network="star")),
         "fused": proposed(structure="fused-lasso", algorithm="sadmm", options={"smoothing": 1.0}),
         "matrix": proposed(matrix=_rows_of_a()),
     }  # fmt: skip

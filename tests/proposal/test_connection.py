@@ -7,7 +7,7 @@ from conftest import trained_on
 from tacit.datasets import load
 from tacit.errors import InputError
 from tacit.network import Mixing, closed_route, grid, metropolis, uniform_walk
-from tacit.proposal import DataFacts, Request, Wanted, propose
+from tacit.proposal import DataFacts, NetworkRequest, Request, propose
 from tacit.report.settings import settings
 
 ASKED = {"epsilon": 8.0, "delta": 1e-4, "algorithm": "recal", "rounds": 60}
@@ -17,7 +17,7 @@ WANTED = ("network", "walk", "cap")
 
 def network_of(agents=6, **changes):
     """The network of a proposal, rebuilt from its content."""
-    wanted = Wanted(**{k: v for k, v in changes.items() if k in WANTED})
+    wanted = NetworkRequest(**{k: v for k, v in changes.items() if k in WANTED})
     others = {k: v for k, v in changes.items() if k not in WANTED}
     proposal = propose(FACTS, [10] * agents, Request(**{**ASKED, **others}, network=wanted))
     return None if proposal.network is None else proposal.network.network(agents)
@@ -70,7 +70,7 @@ def test_what_does_not_fit_the_algorithm_is_refused(changes, words):
 @pytest.mark.slow
 @pytest.mark.parametrize("algorithm", ["recal", "extra"])
 def test_a_training_without_aggregator_learns_within_its_budget(algorithm):
-    changes = {"algorithm": algorithm, "network": Wanted(network="grid"), "rounds": 600}
+    changes = {"algorithm": algorithm, "network": NetworkRequest(network="grid"), "rounds": 600}
     done = trained_on(load("breast_cancer"), agents=6, seed=0, **ASKED | changes)
     assert done.certificate.epsilon <= 8.0 * (1 + 1e-9)
     assert done.metrics.test_error < 0.25  # 37 % say the same of everyone
@@ -80,7 +80,7 @@ def test_a_training_without_aggregator_learns_within_its_budget(algorithm):
 
 
 def test_what_an_agent_spends_follows_its_answers_up_to_the_cap():
-    wanted = Wanted(network="star", cap=12)
+    wanted = NetworkRequest(network="star", cap=12)
     done = trained_on(load("breast_cancer"), agents=6, seed=0, **ASKED, network=wanted)
     answers = np.sum(done.plan.ledger.asked, axis=(1, 2))
     assert answers.tolist() == [12, 6, 6, 6, 6, 6]

@@ -25,7 +25,7 @@ from tacit.estimators import (
 )
 from tacit.problems import CONSTRAINTS, LOSSES, REGULARISERS, graphs
 from tacit.proposal import structures
-from tacit.training import material
+from tacit.training import data as training_data
 
 ROOT = Path(tacit.__file__).parent
 BUDGET = "--epsilon 2 --delta 1e-4"
@@ -310,7 +310,7 @@ def test_a_graph_from_test_records_is_learned_once_of_data_that_are_split_once(t
         return call
 
     monkeypatch.setattr(structures, "learned_edges", counted("graph", graphs.learned_edges))
-    monkeypatch.setattr(material, "split", counted("split", datasets.split))
+    monkeypatch.setattr(training_data, "split", counted("split", datasets.split))
     options = f"{BUDGET} --structure fused-lasso --graph-from test --rounds 2 --seed 1 --json"
     done = json.loads(tacit_(f"train breast_cancer {options}").out)
     assert sorted(calls) == ["graph", "split"]
@@ -363,7 +363,7 @@ def test_a_star_method_of_ones_own_is_planned_trained_and_audited(mine, tacit_):
 def test_a_proposal_imports_no_code_that_its_reader_does_not_name(mine, tacit_, monkeypatch):
     tacit_(f"plan breast_cancer {BUDGET} --rounds 2 --algorithm {mine} --out p.json")
     for name in ("", "--algorithm noisy-gradient", "--algorithm mine_of_a_test:number"):
-        monkeypatch.setattr("tacit.cli.own._imported", pytest.fail)
+        monkeypatch.setattr("tacit.cli.options._imported", pytest.fail)
         printed = tacit_(f"train breast_cancer --proposal p.json {name}", 2)
         assert f"--algorithm {mine}" in printed.err
         assert printed.err.count("\n") == 1

@@ -16,7 +16,7 @@ from tacit.proposal import (
     DataFacts,
     Named,
     Request,
-    StructureWanted,
+    StructureRequest,
     graph_conditions,
     graph_warning,
     propose,
@@ -29,7 +29,7 @@ FACTS = DataFacts(name="mine", task="binary", classes=2, columns=3, record_norm=
 
 
 def structure_of(rows=None, **wanted):
-    return StructureWanted(**wanted).structure(NAMES, rows)
+    return StructureRequest(**wanted).structure(NAMES, rows)
 
 
 def structured(rows=None, **wanted):
@@ -76,7 +76,7 @@ def test_bad_requests_name_the_fix(tmp_path):
         ("sadmm", {"name": "lasso", "weights": Named(name="l2", numbers=(1.0,))}, "l1:W"),
     ):
         with pytest.raises(InputError, match=words):
-            StructureWanted(**options).check(algorithm, METHODS[algorithm])
+            StructureRequest(**options).check(algorithm, METHODS[algorithm])
     for options, words in (
         ({"name": "generalized-lasso"}, "--graph FILE"),
         ({"name": "lasso", "weights": Named(name="l2", numbers=(1.0,))}, "l1:W"),

@@ -10,7 +10,7 @@ from conftest import trained_on
 from tacit.datasets import load, split
 from tacit.errors import InputError
 from tacit.privacy import delta_warning
-from tacit.training import divided
+from tacit.training import divide
 
 REQUEST = {"agents": 100, "epsilon": 0.75, "delta": 1e-5}
 
@@ -90,7 +90,7 @@ def test_the_test_error_is_that_of_the_model_counted_by_hand():
 
 def test_the_split_seed_moves_the_shares():
     dataset = load("breast_cancer")
-    first, second, other = (divided(dataset, 5, split_seed=s).shards("float32") for s in (0, 0, 1))
+    first, second, other = (divide(dataset, 5, split_seed=s).shards("float32") for s in (0, 0, 1))
     assert np.array_equal(first.stacked.features, second.stacked.features)
     assert not np.array_equal(first.stacked.features, other.stacked.features)
 

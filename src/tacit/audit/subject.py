@@ -21,7 +21,7 @@ from tacit.network import Network, metropolis, path, ring, uniform_walk
 from tacit.oracles import Gradient
 from tacit.privacy import Adjacency, Messages, Observer, ReplaceOne, Terms
 from tacit.problems import NoRegulariser, Problem, Squared, WholeSpace, facts_from
-from tacit.proposal import NONE, DataFacts, Proposal, Request, Structure, Wanted, propose
+from tacit.proposal import NONE, DataFacts, NetworkRequest, Proposal, Request, Structure, propose
 from tacit.typing import Precision
 
 Maker = Callable[[Problem], Algorithm | Composition]
@@ -117,9 +117,11 @@ def proposal_of(name: str, case: Case) -> Proposal:
     method = method_named(name)
     relay = method.network == "relay"
     rounds = case.rounds or min(ROUNDS, method.rounds)
-    wanted = Wanted()
+    wanted = NetworkRequest()
     if method.network is not None:
-        wanted = Wanted(network="ring" if relay else "path", walk="random" if relay else None)
+        wanted = NetworkRequest(
+            network="ring" if relay else "path", walk="random" if relay else None
+        )
     request = Request(
         epsilon=case.epsilon,
         delta=case.delta,

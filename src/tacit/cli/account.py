@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tacit import checks
-from tacit.cli.output import emit, one_of
+from tacit.cli.console import emit, one_of
 from tacit.errors import InputError
 
 if TYPE_CHECKING:

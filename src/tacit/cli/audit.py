@@ -17,10 +17,9 @@ from tacit.audit import (
     fault_named,
 )
 from tacit.audit import audit as attacked
-from tacit.cli.interrupt import interruptible
-from tacit.cli.options import method_options, takes_method_options
-from tacit.cli.output import emit, one_of, table
-from tacit.cli.own import maker_named
+from tacit.cli.console import emit, one_of, table
+from tacit.cli.options import factory_named, method_options, takes_method_options
+from tacit.cli.progress import interruptible
 from tacit.errors import InputError
 from tacit.privacy import Adjacency, relation_named
 from tacit.proposal import check_seed
@@ -28,11 +27,9 @@ from tacit.report import strict
 
 _RELATIONS = ("replace_one", "zero_out")
 _BATCH_FAULT = "full-batch"
-
-
-_AUDITED = {name: one for name, one in METHODS.items() if one.structure != "required"}
-_SAMPLED = ", ".join(name for name, one in _AUDITED.items() if one.sampled)
-_INSIDE = ", ".join(name for name, one in _AUDITED.items() if one.inside)
+_AUDITED = {name: method for name, method in METHODS.items() if method.structure != "required"}
+_SAMPLED = ", ".join(name for name, method in _AUDITED.items() if method.sampled)
+_INSIDE = ", ".join(name for name, method in _AUDITED.items() if method.inside)
 
 
 @takes_method_options
@@ -76,22 +73,22 @@ def audit(  # noqa: PLR0913 - one parameter per option
     that answer on batches, or have their noise inside an objective, have no mu: outputs alone give
     a lower bound on epsilon.
     """
-    options = {name: given[name] for name in method_options() if given[name] is not None}
-    asked = _Asked(algorithm, fault, mu, epsilon, options, relation, runs, seed)
-    report = interruptible(lambda: _attacked(asked))
+    of_method = {name: given[name] for name in method_options() if given[name] is not None}
+    options = _Options(algorithm, fault, mu, epsilon, of_method, relation, runs, seed)
+    report = interruptible(lambda: _run(options))
     if json:
-        emit(strict(_values(report, asked)))
+        emit(strict(_values(report, options)))
     else:
-        typer.echo(_text(report, asked))
+        typer.echo(_text(report, options))
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _Options:
     algorithm: str
     fault: str | None
     mu: float | None
     epsilon: float | None
-    options: dict[str, Value]
+    of_method: dict[str, Value]
     relation: str | None
     runs: int | None
     seed: int
@@ -99,122 +96,119 @@ class _Asked:
     def refuse(self, names: tuple[str, ...], why: str) -> None:
         """Raise `InputError` if an option of these names was given."""
         for name in names:
-            value = self.options.get(name) if name in method_options() else getattr(self, name)
+            value = self.of_method.get(name) if name in method_options() else getattr(self, name)
             if value is not None:
                 option = f"--{name.replace('_', '-')}"
                 raise InputError(f"{option} is given with {self.algorithm}; {why}")
 
 
-def _attacked(asked: _Asked) -> AuditReport | EpsilonBound:
-    check_seed("seed", asked.seed)
-    if ":" in asked.algorithm:
-        asked.refuse(tuple(method_options()), "a method of your own has no options here")
-        return _on_all_records(asked)
-    method = method_named(asked.algorithm)
-    checked_options(asked.algorithm, method, asked.options)
+def _run(options: _Options) -> AuditReport | EpsilonBound:
+    check_seed("seed", options.seed)
+    if ":" in options.algorithm:
+        options.refuse(tuple(method_options()), "a method of your own has no options here")
+        return _on_all_records(options)
+    method = method_named(options.algorithm)
+    checked_options(options.algorithm, method, options.of_method)
     if method.structure == "required":
         raise InputError(
-            f"{asked.algorithm} needs a structure to be audited; use tacit.audit.audit with a "
+            f"{options.algorithm} needs a structure to be audited; use tacit.audit.audit with a "
             "Composition in Python"
         )
     if method.inside:
-        return _inside_objective(asked)
-    return _on_batches(asked) if method.sampled else _on_all_records(asked)
+        return _inside_objective(options)
+    return _on_batches(options) if method.sampled else _on_all_records(options)
 
 
-def _inside_objective(asked: _Asked) -> EpsilonBound:
-    asked.refuse(
+def _inside_objective(options: _Options) -> EpsilonBound:
+    options.refuse(
         ("mu", "relation"),
         "noise inside an objective has a curve under replace_one, so give --epsilon",
     )
-    asked.refuse(tuple(method_options()), "this attack sets the options itself, so leave it out")
-    if asked.fault is not None:
-        one_of("--fault", asked.fault, ("halved-noise",))
+    options.refuse(tuple(method_options()), "this attack sets the options itself, so leave it out")
+    if options.fault is not None:
+        one_of("--fault", options.fault, ("halved-noise",))
     return audit_perturbed(
-        epsilon=4.0 if asked.epsilon is None else asked.epsilon,
-        runs=4000 if asked.runs is None else asked.runs,
-        seed=asked.seed,
-        fault=None if asked.fault is None else "halved-noise",
+        epsilon=4.0 if options.epsilon is None else options.epsilon,
+        runs=4000 if options.runs is None else options.runs,
+        seed=options.seed,
+        fault=None if options.fault is None else "halved-noise",
     )
 
 
-def _on_all_records(asked: _Asked) -> AuditReport:
-    asked.refuse(
+def _on_all_records(options: _Options) -> AuditReport:
+    options.refuse(
         ("epsilon", "relation"),
         f"it answers on all records under replace_one, so give --mu, or audit {_SAMPLED}",
     )
-    if asked.fault == _BATCH_FAULT:
+    if options.fault == _BATCH_FAULT:
         raise InputError(f"the fault {_BATCH_FAULT} is for batches; plant it in {_SAMPLED}")
-    planted = None if asked.fault is None else fault_named(asked.fault)
-    own = ":" in asked.algorithm
+    name = options.algorithm
     return attacked(
-        maker_named(asked.algorithm) if own else asked.algorithm,
-        mu=1.5 if asked.mu is None else asked.mu,
-        runs=1000 if asked.runs is None else asked.runs,
-        seed=asked.seed,
-        fault=planted,
-        options=asked.options,
+        factory_named(name) if ":" in name else name,
+        mu=1.5 if options.mu is None else options.mu,
+        runs=1000 if options.runs is None else options.runs,
+        seed=options.seed,
+        fault=None if options.fault is None else fault_named(options.fault),
+        options=options.of_method,
     )
 
 
-def _on_batches(asked: _Asked) -> EpsilonBound:
-    asked.refuse(("mu",), "answers on batches have none, so give --epsilon")
-    if asked.options.get("batches", "poisson") != "poisson":
+def _on_batches(options: _Options) -> EpsilonBound:
+    options.refuse(("mu",), "answers on batches have none, so give --epsilon")
+    if options.of_method.get("batches", "poisson") != "poisson":
         raise InputError("batches of a fixed size have no audit yet; leave --batches out")
-    if asked.fault is not None:
-        one_of("--fault", asked.fault, (_BATCH_FAULT,))
+    if options.fault is not None:
+        one_of("--fault", options.fault, (_BATCH_FAULT,))
     return audit_sampled(
-        Adjacency(relation_named(one_of("--relation", _relation(asked), _RELATIONS)), "record"),
-        rate=_rate(asked),
-        epsilon=2.0 if asked.epsilon is None else asked.epsilon,
-        runs=4000 if asked.runs is None else asked.runs,
-        seed=asked.seed,
-        fault=None if asked.fault is None else "full-batch",
+        Adjacency(relation_named(one_of("--relation", _relation(options), _RELATIONS)), "record"),
+        rate=_rate(options),
+        epsilon=2.0 if options.epsilon is None else options.epsilon,
+        runs=4000 if options.runs is None else options.runs,
+        seed=options.seed,
+        fault=None if options.fault is None else "full-batch",
     )
 
 
-def _rate(asked: _Asked) -> float:
-    return float(asked.options.get("sampling_rate", 0.2))
+def _rate(options: _Options) -> float:
+    return float(options.of_method.get("sampling_rate", 0.2))
 
 
-def _relation(asked: _Asked) -> str:
-    return "replace_one" if asked.relation is None else asked.relation
+def _relation(options: _Options) -> str:
+    return "replace_one" if options.relation is None else options.relation
 
 
-def _values(report: AuditReport | EpsilonBound, asked: _Asked) -> dict[str, Any]:
-
+def _values(report: AuditReport | EpsilonBound, options: _Options) -> dict[str, Any]:
     if isinstance(report, AuditReport):
         return report.to_dict()
-    settings: dict[str, Any] = {"relation": _relation(asked)}
-    if not METHODS[asked.algorithm].inside:
-        settings["sampling_rate"] = _rate(asked)
-    return {"algorithm": asked.algorithm, "fault": asked.fault, **settings, **report.to_dict()}
+    settings: dict[str, Any] = {"relation": _relation(options)}
+    if not METHODS[options.algorithm].inside:
+        settings["sampling_rate"] = _rate(options)
+    return {"algorithm": options.algorithm, "fault": options.fault, **settings, **report.to_dict()}
 
 
-def _text(report: AuditReport | EpsilonBound, asked: _Asked) -> str:
+def _text(report: AuditReport | EpsilonBound, options: _Options) -> str:
+    if isinstance(report, AuditReport):
+        return _sentences(report)
+    return _bound_sentences(report, options)
 
-    return (
-        _sentences(report) if isinstance(report, AuditReport) else _batch_sentences(report, asked)
-    )
 
-
-def _batch_sentences(bound: EpsilonBound, asked: _Asked) -> str:
+def _bound_sentences(bound: EpsilonBound, options: _Options) -> str:
     verdict = "consistent: the attack proved no more than the certificate allows"
     if not bound.consistent:
         verdict = "violated: the outputs tell more than was certified"
     return (
-        f"Audit of {asked.algorithm}, {_planted(asked.fault)}, {_setting(asked)}, {bound.runs} "
-        "runs on each of two neighbouring data sets\n\n"
+        f"Audit of {options.algorithm}, {_planted(options.fault)}, {_setting(options)}, "
+        f"{bound.runs} runs on each of two neighbouring data sets\n\n"
         f"claimed      epsilon {bound.claimed:.4g} at delta {bound.delta:g}\n"
         f"lower bound  epsilon {bound.epsilon:.4g} (confidence {bound.confidence:.0%}), from the "
         f"outputs alone\n\nVerdict: {verdict}"
     )
 
 
-def _setting(asked: _Asked) -> str:
-    if METHODS[asked.algorithm].inside:
+def _setting(options: _Options) -> str:
+    if METHODS[options.algorithm].inside:
         return "relation replace_one"
-    return f"sampling rate {_rate(asked):g}, relation {_relation(asked)}"
+    return f"sampling rate {_rate(options):g}, relation {_relation(options)}"
 
 
 def _planted(fault: str | None) -> str:
@@ -229,13 +223,13 @@ def _sentences(report: AuditReport) -> str:
     return (
         f"Audit of {report.algorithm}, {_planted(report.fault)}, {report.likelihood.runs} runs on "
         f"each of two neighbouring data sets\nClaimed mu {report.claimed_mu:.4g}; realised by this "
-        f"pair {report.replay.realised_mu:.4g}\n\n{_layers(report)}\n\n{_reach(report)}"
+        f"pair {report.replay.realised_mu:.4g}\n\n{_layers(report)}\n\n{_power_note(report)}"
         f"Verdict: {verdict}"
     )
 
 
-def _reach(report: AuditReport) -> str:
-    """Return a warning if so few runs could not have shown a violation."""
+def _power_note(report: AuditReport) -> str:
+    """Return a note if the number of runs is too small to detect any violation."""
     reachable = report.likelihood.reachable
     if reachable > report.claimed_mu:
         return ""

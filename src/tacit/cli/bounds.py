@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tacit.cli.output import emit, error_line
-from tacit.cli.paths import path
+from tacit.cli.console import emit, error_line, path
 from tacit.errors import InputError
 
 
@@ -39,12 +38,12 @@ def bounds(
     ignored = (*(ignore or ()), *(() if agent_column is None else (agent_column,)))
     if target in ignored:
         raise InputError(f"the target {target!r} cannot be ignored or be the agent column")
-    made = bounds_from(frame, target, ignored=tuple(dict.fromkeys(ignored)))
+    facts = bounds_from(frame, target, ignored=tuple(dict.fromkeys(ignored)))
     error_line(_WARNING, kind="warning: ")
     if json:
-        emit(bounds_to_dict(made))
+        emit(bounds_to_dict(facts))
     else:
-        typer.echo(bounds_text(made), nl=False)
+        typer.echo(bounds_text(facts), nl=False)
 
 
 _WARNING = (

@@ -41,24 +41,50 @@ class Command:
 
 
 BUILT_IN = (
-    Command("plan", "Predict noise and accuracy before spending anything: no data is read.",
-            "tacit.cli.plan:plan"),
-    Command("train", "Train on a data set or on a table of your own under a total privacy budget.",
-            "tacit.cli.train:train"),
-    Command("bounds",
-            "Print a bounds file filled in from a table: edit it, then pass it to tacit train.",
-            "tacit.cli.bounds:bounds"),
-    Command("predict", "Predict the target of every row, as CSV on standard output; logistic ones "
-            "with odds.", "tacit.cli.predict:predict"),
-    Command("show", "Show what a model file says and what it guarantees.", "tacit.cli.show:show"),
-    Command("grid", "Agree on the state of a power network among zones that keep their demand "
-            "private.", "tacit.power.command:grid"),
-    Command("account",
-            "Total epsilon of noised answers from their multiplier, or the multiplier from the "
-            "total.", "tacit.cli.account:account"),
-    Command("audit", "Attack an algorithm, as planned or with a planted fault, on data that "
-            "saturates its bound.", "tacit.cli.audit:audit"),
-)  # fmt: skip
+    Command(
+        name="plan",
+        summary="Predict noise and accuracy before spending anything: no data is read.",
+        function="tacit.cli.plan:plan",
+    ),
+    Command(
+        name="train",
+        summary="Train on a data set or on a table of your own under a total privacy budget.",
+        function="tacit.cli.train:train",
+    ),
+    Command(
+        name="bounds",
+        summary="Print a bounds file filled in from a table: edit it, then pass it to tacit train.",
+        function="tacit.cli.bounds:bounds",
+    ),
+    Command(
+        name="predict",
+        summary="Predict the target of every row, as CSV on standard output; logistic ones with "
+        "odds.",
+        function="tacit.cli.predict:predict",
+    ),
+    Command(
+        name="show",
+        summary="Show what a model file says and what it guarantees.",
+        function="tacit.cli.show:show",
+    ),
+    Command(
+        name="grid",
+        summary="Agree on the state of a power network among zones that keep their demand private.",
+        function="tacit.power.command:grid",
+    ),
+    Command(
+        name="account",
+        summary="Total epsilon of noised answers from their multiplier, or the multiplier from the "
+        "total.",
+        function="tacit.cli.account:account",
+    ),
+    Command(
+        name="audit",
+        summary="Attack an algorithm, as planned or with a planted fault, on data that saturates "
+        "its bound.",
+        function="tacit.cli.audit:audit",
+    ),
+)
 
 # what a package that is not installed would add
 ELSEWHERE: Mapping[str, str] = dict.fromkeys(("claims", "reproduce", "attack"), "tacit-papers")

@@ -10,9 +10,9 @@ import typer
 from typer.exceptions import TyperException
 
 import tacit
-from tacit.cli import interrupt
+from tacit.cli import progress
 from tacit.cli.commands import ELSEWHERE, Command, commands
-from tacit.cli.output import error_line
+from tacit.cli.console import error_line
 from tacit.errors import PrivacyError, TacitError
 
 BAD_INPUT, BROKEN_LAW, INTERRUPTED = 2, 3, 130
@@ -41,12 +41,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code = INTERRUPTED
     if code == INTERRUPTED:
         error_line("interrupted; nothing was written", kind="")
-        interrupt.leave_if_busy(INTERRUPTED)
+        progress.leave_if_busy(INTERRUPTED)
     return int(code or 0)
 
 
-def application(known: Mapping[str, Command], wanted: str) -> typer.Typer:
-    """Return the application: the wanted command as it is, of the others no more than their help.
+def application(known: Mapping[str, Command], name: str) -> typer.Typer:
+    """Return the application with one command loaded and only the help of the others.
 
     Importing all of them would take seconds.
     """
@@ -57,26 +57,26 @@ def application(known: Mapping[str, Command], wanted: str) -> typer.Typer:
         rich_markup_mode=None,
     )
     app.callback()(_top)
-    for name, command in known.items():
-        if name == wanted:
+    for other, command in known.items():
+        if other == name:
             app.command(name)(command.load())
         else:
-            app.command(name, help=command.summary)(_not_loaded)
+            app.command(other, help=command.summary)(_not_loaded)
     return app
 
 
 def _not_loaded() -> None:
-    """Stand for a command that was not asked for."""
+    """Stand for a command that is not loaded."""
 
 
 _DESCRIPTION = "Differentially private distributed convex optimisation."
 
 
-def _show_version(wanted: bool) -> bool:
-    if wanted:
+def _show_version(requested: bool) -> bool:
+    if requested:
         typer.echo(f"tacit {tacit.__version__}")
         raise typer.Exit
-    return wanted
+    return requested
 
 
 def _top(

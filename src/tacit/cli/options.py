@@ -1,25 +1,40 @@
 """The options of a run, declared once for the commands that take one.
 
-The options of methods, losses, regularisers and constraints are read off their tables.
+The options of methods, losses, regularisers and constraints come from their tables. A method of
+the user's own is `module:Class` in place of a name.
 """
 
 from __future__ import annotations
 
+import functools
+import importlib
 import inspect
+import os
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from types import MappingProxyType, ModuleType
+from typing import Annotated, Any, Literal, TypeVar
 
 import typer
 
 from tacit import checks
-from tacit.algorithms import METHODS, those_with
-from tacit.cli.own import with_own
-from tacit.cli.paths import path
+from tacit.algorithms import (
+    METHODS,
+    Algorithm,
+    Composition,
+    GossipAlgorithm,
+    Method,
+    RelayAlgorithm,
+    Setting,
+    those_with,
+)
+from tacit.cli.console import path
 from tacit.errors import InputError
-from tacit.problems import CONSTRAINTS, LOSSES, REGULARISERS, usage
-from tacit.proposal import Named, Request, StructureWanted, Wanted
+from tacit.oracles import Gradient
+from tacit.problems import CONSTRAINTS, LOSSES, REGULARISERS, Problem, usage
+from tacit.proposal import Named, NetworkRequest, Request, StructureRequest
 from tacit.training import DEFAULT_AGENTS
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -62,28 +77,27 @@ _RUN: Mapping[str, tuple[Any, str]] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wishes:
-    """The options of a run as they were given; None where they were not.
+class RunOptions:
+    """The options of a run, checked.
 
     Attributes
     ----------
     agents
-        Among how many the records are dealt; None for `default_agents`, and where they have owners.
+        The number of agents; None for `default_agents`, and where the records have owners.
     """
 
     request: Request
-    structure: StructureWanted
+    structure: StructureRequest
     agents: int | None
     default_agents: int
 
 
 def method_options() -> dict[str, tuple[type, str]]:
     """Return type and help text of every option that some method has."""
-    names = dict.fromkeys(one.name for method in METHODS.values() for one in method.options)
     options = {one.name: one for method in METHODS.values() for one in method.options}
     return {
-        name: (options[name].kind, f"{options[name].help} Of {', '.join(those_with(name))}.")
-        for name in names
+        name: (option.kind, f"{option.help} Of {', '.join(those_with(name))}.")
+        for name, option in options.items()
     }
 
 
@@ -117,25 +131,27 @@ def _with(command: F, options: Mapping[str, tuple[Any, str]]) -> F:
     return command
 
 
-def wishes_of(given: Mapping[str, Any], *, rounds: int | None) -> Wishes:
-    """Return what the options of a run ask for, checked as far as that needs no facts.
+def run_options(given: Mapping[str, Any], *, rounds: int | None) -> RunOptions:
+    """Return the options of a run, checked as far as possible without facts about the data.
 
     Raises
     ------
     InputError
-        With the fix.
+        If an option is missing, invalid, or contradicts another.
     """
     for name in ("epsilon", "delta"):
         if given[name] is None:
             raise InputError(f"no {name} is given; a budget has no default, so add --{name}")
     algorithm = next(iter(METHODS)) if given["algorithm"] is None else given["algorithm"]
-    methods = with_own(algorithm)
-    structure = StructureWanted(
+    methods, weights = methods_with(algorithm), given["regulariser"]
+    structure = StructureRequest(
         name=given["structure"],
-        weights=_named(given, "regulariser"),
+        weights=None if weights is None else Named.parse("regulariser", weights),
         graph=None if given["graph"] is None else str(given["graph"]),
         **{k: given[k] for k in ("graph_from", "graph_weight") if given.get(k) is not None},
     )
+    names = ("loss", "regulariser", "constraint")
+    parts: dict[str, Any] = {k: Named.parse(k, given[k]) for k in names if given[k] is not None}
     request = Request(
         epsilon=given["epsilon"],
         delta=given["delta"],
@@ -143,17 +159,17 @@ def wishes_of(given: Mapping[str, Any], *, rounds: int | None) -> Wishes:
         clip=given["clip"],
         rounds=rounds,
         options={k: given[k] for k in method_options() if given[k] is not None},
-        network=Wanted(network=given["network"], walk=given["walk"], cap=given["cap"]),
+        network=NetworkRequest(network=given["network"], walk=given["walk"], cap=given["cap"]),
         methods=methods,
-        **_only_given(given, ("observer", "relation", "split_seed")),
-        **_only_named(given, ("loss", "regulariser", "constraint")),
+        **{k: given[k] for k in ("observer", "relation", "split_seed") if given[k] is not None},
+        **parts,
     )
     structure.check(algorithm, request.method)
     if structure.name is not None and given["constraint"] not in {None, "none"}:
         raise InputError("a structure comes without a constraint; leave the constraint out")
     if given["agents"] is not None:
         checks.at_least("agents", given["agents"], 1)
-    return Wishes(
+    return RunOptions(
         request=request,
         structure=structure,
         agents=given["agents"],
@@ -166,13 +182,99 @@ def given_names(given: Mapping[str, Any]) -> list[str]:
     return [f"--{name.replace('_', '-')}" for name, one in given.items() if one is not None]
 
 
-def _only_given(given: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
-    return {name: given[name] for name in names if given[name] is not None}
+def methods_with(name: str) -> Mapping[str, Method]:
+    """Return the table of methods, with that of `name` added if it is a `module:Class`.
+
+    Raises
+    ------
+    InputError
+        If the module cannot be imported, or holds nothing of that name that can be called.
+    """
+    if ":" not in name:
+        return METHODS
+    target, factory = _attribute(name), factory_named(name)
+    base = target if isinstance(target, type) else object
+    network: Literal["relay", "gossip"] | None = None
+    if issubclass(base, RelayAlgorithm):
+        network = "relay"
+    elif issubclass(base, GossipAlgorithm):
+        network = "gossip"
+    method = Method(
+        build=lambda setting: _composition(factory, setting),
+        summary="a method of your own",
+        network=network,
+    )
+    return MappingProxyType({**METHODS, name: method})
 
 
-def _only_named(given: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
-    return {name: _named(given, name) for name in names if given[name] is not None}
+def factory_named(name: str) -> Callable[[Problem], Algorithm | Composition]:
+    """Return the function or class that `module:Class` names, which builds an algorithm.
+
+    Any exception that it raises becomes an `InputError` of one line.
+
+    Raises
+    ------
+    InputError
+        If the module cannot be imported, or holds nothing of that name that can be called.
+    """
+    target = _attribute(name)
+
+    @functools.wraps(target, updated=())
+    def factory(problem: Problem) -> Algorithm | Composition:
+        try:
+            result = target(problem)
+        except Exception as error:  # the user's own, whatever it is
+            raise InputError(
+                f"algorithm {name!r}: making it of a problem failed ({_in_a_line(error)}); it is "
+                "called with the problem alone"
+            ) from error
+        if not isinstance(result, Algorithm | Composition):
+            raise InputError(
+                f"algorithm {name!r} makes a {type(result).__name__} of a problem; it must make "
+                "an Algorithm, or a Composition of an algorithm and its oracles"
+            )
+        return result
+
+    return factory
 
 
-def _named(given: Mapping[str, Any], what: str) -> Named | None:
-    return None if given[what] is None else Named.parse(what, given[what])
+def _attribute(name: str) -> Callable[[Problem], Any]:
+    module, _, attribute = name.partition(":")
+    target: Callable[[Problem], Any] | None = getattr(_imported(name, module), attribute, None)
+    if not callable(target):
+        raise InputError(
+            f"algorithm {name!r}: {module} has no class or function {attribute!r}; name one that "
+            "makes an algorithm of a problem"
+        )
+    return target
+
+
+def _imported(name: str, module: str) -> ModuleType:
+    if os.getcwd() not in sys.path:  # as python -m does
+        sys.path.insert(0, os.getcwd())
+    if not all(part.isidentifier() for part in module.split(".")):
+        raise InputError(f"algorithm {name!r}: {module!r} is no name of a module")
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        raise InputError(
+            f"algorithm {name!r}: there is no module {error.name!r}; run where it can be imported"
+        ) from error
+    except Exception as error:  # the module's own, whatever it is
+        raise InputError(
+            f"algorithm {name!r}: importing {module} failed ({_in_a_line(error)}); mend the module"
+        ) from error
+
+
+def _in_a_line(error: Exception) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split())
+
+
+def _composition(
+    factory: Callable[[Problem], Algorithm | Composition], setting: Setting
+) -> Composition:
+    """Return the algorithm that the factory builds, with the library's gradient as its question."""
+    result = factory(setting.problem)
+    if isinstance(result, Composition):
+        return result
+    return Composition(result, (Gradient(setting.problem.loss, setting.clip),))

@@ -11,11 +11,10 @@ import typer
 
 from tacit import checks
 from tacit.algorithms import METHODS, Method, rounds_by_default
-from tacit.cli.interrupt import interruptible
-from tacit.cli.options import method_options, takes_run_options, wishes_of
-from tacit.cli.output import emit, table
-from tacit.cli.paths import path, write_text
-from tacit.cli.public import Said, counts_of, data_facts, whole_numbers
+from tacit.cli.console import emit, path, table, write_text
+from tacit.cli.data import PublicOptions, counts_of, data_facts, whole_numbers
+from tacit.cli.options import method_options, run_options, takes_run_options
+from tacit.cli.progress import interruptible
 from tacit.errors import InputError
 from tacit.proposal import NONE, DataFacts, Proposal, Request, propose
 from tacit.proposal.forecast import PREDICTED, Forecast, floor, forecast, recommended
@@ -63,10 +62,10 @@ def plan(  # noqa: PLR0913 - one parameter per option
     """Predict noise and accuracy before spending anything: no data is read."""
     if features is not None:
         raise InputError("--features is called --columns now: the encoded columns of a record")
-    facts = Said(data, records, counts, bounds, columns, classes, record_norm)
+    facts = PublicOptions(data, records, counts, bounds, columns, classes, record_norm)
     if out is not None and out.exists() and not (force and out.is_file()):
         raise InputError(f"{out} exists; name a new file, or pass --force to replace a file")
-    answer = interruptible(lambda: _answered(facts, given, _numbers(rounds)))
+    answer = interruptible(lambda: _answer(facts, given, _numbers(rounds)))
     if out is not None:
         write_text(answer.proposal.to_json() + "\n", out)
     if json:
@@ -89,7 +88,7 @@ class _Answer:
         return self.proposal.facts
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values; None where nothing is known."""
+        """Return plain values; None where no prediction is known."""
         facts, budget = self.facts, self.proposal.budget
         return {
             "records": sum(facts.counts),
@@ -100,23 +99,25 @@ class _Answer:
             "gradient_bound": facts.gradient_bound,
             **{k: getattr(budget, k) for k in ("epsilon", "delta", "observer", "relation")},
             "floor": self.floor,
-            "forecasts": [dataclasses.asdict(one) for one in self.forecasts],
+            "forecasts": [dataclasses.asdict(f) for f in self.forecasts],
             "recommended": None if self.best is None else dataclasses.asdict(self.best),
             "proposal": self.proposal.digest,
             "warnings": self.warnings,
         }
 
 
-def _answered(said: Said, options: dict[str, Any], rounds: tuple[int, ...] | None) -> _Answer:
-    one = rounds[0] if rounds is not None and len(rounds) == 1 else None
-    wishes = wishes_of(_for_default(options), rounds=one)
-    request = wishes.request
+def _answer(
+    facts: PublicOptions, options: dict[str, Any], rounds: tuple[int, ...] | None
+) -> _Answer:
+    single = rounds[0] if rounds is not None and len(rounds) == 1 else None
+    run = run_options(_for_default(options), rounds=single)
+    request = run.request
     checks.positive("epsilon", request.epsilon)
-    data = data_facts(said, request.loss)
-    counts = counts_of(said, wishes.agents, default=wishes.default_agents)
+    data = data_facts(facts, request.loss)
+    counts = counts_of(facts, run.agents, default=run.default_agents)
     structure = None
-    if wishes.structure.name is not None:
-        structure = wishes.structure.structure(_names_of(data), None)
+    if run.structure.name is not None:
+        structure = run.structure.structure(_names_of(data), None)
     proposal = propose(data, counts, request, structure)
     names = _names(proposal, options)
     forecasts = []
@@ -146,9 +147,9 @@ def _for_default(options: dict[str, Any]) -> dict[str, Any]:
 def _alone(request: Request, name: str, options: dict[str, Any]) -> Request:
     """Return the request for another method, with its own options and the loss alone."""
     method = request.methods[name]
-    own = {k: options[k] for k in method_options() if method.has(k) and options[k] is not None}
+    kept = {k: options[k] for k in method_options() if method.has(k) and options[k] is not None}
     return dataclasses.replace(
-        request, algorithm=name, rounds=None, options=own, regulariser=NONE, constraint=NONE
+        request, algorithm=name, rounds=None, options=kept, regulariser=NONE, constraint=NONE
     )
 
 
@@ -172,7 +173,7 @@ def _names_of(data: DataFacts) -> tuple[str, ...]:
 
 
 def _names(proposal: Proposal, options: dict[str, Any]) -> tuple[str, ...]:
-    """Return which methods to forecast, the default of `tacit train` first."""
+    """Return the methods to forecast, the default of `tacit train` first."""
     if options["algorithm"] is not None:
         return (options["algorithm"],)
     sampled, squared = options["sampling_rate"] is not None, proposal.data.task == "regression"

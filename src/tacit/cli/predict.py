@@ -9,8 +9,7 @@ from typing import Annotated
 import typer
 
 from tacit import models
-from tacit.cli.output import emit
-from tacit.cli.paths import path, write_text
+from tacit.cli.console import emit, path, write_text
 from tacit.errors import InputError
 from tacit.tables import read_table
 

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tacit.cli.output import emit, printable, table
-from tacit.cli.paths import path
+from tacit.cli.console import emit, path, printable, table
 
 if TYPE_CHECKING:
     from tacit.models import Model, Term

@@ -11,13 +11,10 @@ from typing import Annotated, Any
 import typer
 
 from tacit.algorithms import Method
+from tacit.cli.console import emit, error_line, path, read_text
 from tacit.cli.data import TableOptions, check_oracle, load_data
-from tacit.cli.interrupt import interruptible
-from tacit.cli.options import given_names, takes_run_options, wishes_of
-from tacit.cli.output import emit, error_line
-from tacit.cli.own import with_own
-from tacit.cli.paths import path, read_text
-from tacit.cli.progress import bar
+from tacit.cli.options import given_names, methods_with, run_options, takes_run_options
+from tacit.cli.progress import bar, interruptible
 from tacit.datasets import Dataset, names
 from tacit.errors import InputError
 from tacit.problems.graphs import DEFAULT_GRAPH_WEIGHT
@@ -25,11 +22,11 @@ from tacit.proposal import Proposal, check_seed
 from tacit.report import ORACLE, check_out, error_name, results, save
 from tacit.tables import Table
 from tacit.training import (
-    Material,
+    DividedData,
     Metrics,
     Training,
-    check_material,
-    divided,
+    check_data,
+    divide,
     proposal_for,
     training,
 )
@@ -105,20 +102,20 @@ def train(  # noqa: PLR0913 - one parameter per option
 ) -> None:
     """Train on a data set or on a table of your own under a total privacy budget."""
     tables = TableOptions(target=target, bounds=bounds, agent_column=agent_column, test=test)
-    delivery = Delivery(out, force, reference, oracle_metrics, json)
+    output = Output(out, force, reference, oracle_metrics, json)
     given = {**given, "graph_from": graph_from, "graph_weight": graph_weight, "rounds": rounds}
     if seed is not None:
         check_seed("seed", seed)
-    prepared = interruptible(lambda: _prepared(data, tables, given, delivery, proposal))
+    prepared = interruptible(lambda: _prepared(data, tables, given, output, proposal))
     if not json:
         typer.echo(_heading(prepared))
     shown = sys.stderr.isatty() and not (json or quiet)
-    _deliver(_trained(prepared, delivery, seed=seed, shown=shown), delivery)
+    _deliver(_trained(prepared, output, seed=seed, shown=shown), output)
 
 
 @dataclass(frozen=True)
-class Delivery:
-    """What is to become of the results."""
+class Output:
+    """Which results are computed, and where they go."""
 
     out: Path | None
     force: bool
@@ -129,9 +126,9 @@ class Delivery:
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """Records and what is to be done with them, checked; nothing is spent yet."""
+    """Records and a proposal that suits them; nothing is spent yet."""
 
-    material: Material
+    records: DividedData
     proposal: Proposal
     methods: Mapping[str, Method]
 
@@ -140,46 +137,46 @@ def _prepared(
     data: str,
     tables: TableOptions,
     given: dict[str, Any],
-    delivery: Delivery,
+    output: Output,
     proposal: Path | None,
 ) -> Prepared:
-    """Return records and proposal, after every check that comes before training."""
-    if delivery.out is not None:
-        check_out(delivery.out, force=delivery.force)
+    """Return records and proposal after every check that precedes training."""
+    if output.out is not None:
+        check_out(output.out, force=output.force)
     if proposal is not None:
-        return _from_file(data, tables, given, delivery, proposal)
-    wishes = wishes_of(given, rounds=given["rounds"])
-    dataset = _loaded(data, tables, delivery)
-    material = divided(
+        return _from_file(data, tables, given, output, proposal)
+    options = run_options(given, rounds=given["rounds"])
+    dataset = _loaded(data, tables, output)
+    records = divide(
         dataset,
-        wishes.agents,
-        split_seed=wishes.request.split_seed,
-        default=wishes.default_agents,
+        options.agents,
+        split_seed=options.request.split_seed,
+        default=options.default_agents,
     )
-    proposed = proposal_for(material, wishes.request, wishes.structure)
-    return Prepared(material, proposed, wishes.request.methods)
+    proposed = proposal_for(records, options.request, options.structure)
+    return Prepared(records, proposed, options.request.methods)
 
 
 def _from_file(
     data: str,
     tables: TableOptions,
     given: dict[str, Any],
-    delivery: Delivery,
+    output: Output,
     file: Path,
 ) -> Prepared:
     proposal = Proposal.from_json(read_text(file))
-    _refuse_besides(tables, given, proposal)
-    methods = with_own(proposal.method.name)
+    _refuse_options(tables, given, proposal)
+    methods = methods_with(proposal.method.name)
     known = None if proposal.data.table is None else proposal.data.table.bounds
-    dataset = _loaded(data, tables, delivery, known)
+    dataset = _loaded(data, tables, output, known)
     agents = None if dataset.owners is not None else len(proposal.counts)
-    material = divided(dataset, agents, split_seed=proposal.split_seed)
-    check_material(material, proposal)
-    return Prepared(material, proposal, methods)
+    records = divide(dataset, agents, split_seed=proposal.split_seed)
+    check_data(records, proposal)
+    return Prepared(records, proposal, methods)
 
 
-def _refuse_besides(tables: TableOptions, given: dict[str, Any], proposal: Proposal) -> None:
-    """Raise unless nothing is given besides a proposal, but for the code that it needs.
+def _refuse_options(tables: TableOptions, given: dict[str, Any], proposal: Proposal) -> None:
+    """Raise if an option contradicts a proposal; `--algorithm` may name the code that it needs.
 
     Notes
     -----
@@ -192,8 +189,9 @@ def _refuse_besides(tables: TableOptions, given: dict[str, Any], proposal: Propo
             f"the proposal is for a method of someone's own, {name!r}; --algorithm {name} imports "
             "and runs that code, so add it if you trust it"
         )
-    also = [one for one in given_names(given) if not (":" in name and one == "--algorithm")]
-    also += [f"--{one}" for one in ("target", "bounds") if getattr(tables, one) is not None]
+    also = [option for option in given_names(given) if ":" not in name or option != "--algorithm"]
+    given_tables = {"--target": tables.target, "--bounds": tables.bounds}
+    also += [option for option, value in given_tables.items() if value is not None]
     if also:
         raise InputError(
             f"{also[0]} is given with a proposal, which says everything public about the run; "
@@ -201,29 +199,27 @@ def _refuse_besides(tables: TableOptions, given: dict[str, Any], proposal: Propo
         )
 
 
-def _loaded(
-    data: str, tables: TableOptions, delivery: Delivery, known: Any = None
-) -> Dataset | Table:
+def _loaded(data: str, tables: TableOptions, output: Output, known: Any = None) -> Dataset | Table:
     dataset = load_data(data, tables, known)
     check_oracle(
         dataset,
-        oracle_metrics=delivery.oracle_metrics,
-        reference=delivery.reference,
-        out=delivery.out,
+        oracle_metrics=output.oracle_metrics,
+        reference=output.reference,
+        out=output.out,
     )
     return dataset
 
 
-def _trained(prepared: Prepared, delivery: Delivery, *, seed: int | None, shown: bool) -> Training:
-    dataset = prepared.material.dataset
-    wanted = delivery.reference or (dataset.public and small(dataset))
+def _trained(prepared: Prepared, output: Output, *, seed: int | None, shown: bool) -> Training:
+    dataset = prepared.records.dataset
+    reference = output.reference or (dataset.public and small(dataset))
     # the bar stays on this thread: when Ctrl-C ends it, it gives the terminal's cursor back
     with bar(prepared.proposal.rounds, shown=shown) as report:
         return interruptible(
             lambda: training.train(
-                prepared.material,
+                prepared.records,
                 prepared.proposal,
-                reference=wanted,
+                reference=reference,
                 seed=seed,
                 report=report,
                 methods=prepared.methods,
@@ -238,9 +234,9 @@ def small(dataset: Dataset | Table) -> bool:
 
 
 def _heading(prepared: Prepared) -> str:
-    proposal, dataset = prepared.proposal, prepared.material.dataset
-    agents = _count(len(proposal.counts), "agent")
-    rounds = _count(proposal.rounds, "round")
+    proposal, dataset = prepared.proposal, prepared.records.dataset
+    agents = _plural(len(proposal.counts), "agent")
+    rounds = _plural(proposal.rounds, "round")
     if proposal.network is not None:
         rounds += f" on {proposal.network.name}"
     return (
@@ -250,21 +246,21 @@ def _heading(prepared: Prepared) -> str:
     )
 
 
-def _count(number: int, what: str) -> str:
+def _plural(number: int, what: str) -> str:
     return f"1 {what}" if number == 1 else f"{number} {what}s"
 
 
-def _deliver(training: Training, delivery: Delivery) -> None:
-    out, oracle = delivery.out, delivery.oracle_metrics
+def _deliver(training: Training, output: Output) -> None:
+    out, oracle = output.out, output.oracle_metrics
     for warning in training.warnings:
         error_line(warning, kind="warning: ")
     if out is not None:
-        save(training, out, force=delivery.force, oracle=oracle)
+        save(training, out, force=output.force, oracle=oracle)
     if oracle:
         error_line(
             f"{ORACLE} is computed from private records; do not publish it", kind="warning: "
         )
-    if delivery.json:
+    if output.json:
         emit(results(training, out))
     else:
         typer.echo(_sentences(training, out))
@@ -290,8 +286,8 @@ def _measured(training: Training) -> list[str]:
 
 
 def _error(training: Training, metrics: Metrics) -> str:
-    number = training.dataset.task == "regression"
-    return f"{metrics.test_error:.4g}" if number else f"{metrics.test_error:.2%}"
+    regression = training.dataset.task == "regression"
+    return f"{metrics.test_error:.4g}" if regression else f"{metrics.test_error:.2%}"
 
 
 def _where(out: Path) -> str:

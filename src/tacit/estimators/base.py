@@ -1,4 +1,4 @@
-"""What all private estimators share: settings, a private fit, scores in the user's units."""
+"""The base of the private estimators: settings, a private fit, scores in the user's units."""
 
 from __future__ import annotations
 
@@ -52,13 +52,13 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         one per column. None reads them off the records: a `PublicFactsWarning`, and a condition in
         the certificate.
     relation
-        What neighbouring means: "replace_one" or "zero_out". At one epsilon the
-        default asks for the more noise of the two.
+        The neighbouring relation: "replace_one" or "zero_out". At equal epsilon the default needs
+        more noise.
     observer
-        Who looks on: "messages" (every link may be read) or "sum" (secure aggregation is taken on
-        trust). What holds for the default holds for the other.
+        What an attacker sees: "messages", every message of every agent, or "sum", only their sum,
+        which trusts secure aggregation. A guarantee against the first holds against the second.
     algorithm, rounds
-        How the problem is solved, see `tacit.algorithms.METHODS`.
+        The method, see `tacit.algorithms.METHODS`, and its number of rounds.
     sampling_rate, batches, rho, local_updates
         Options of the algorithms that have them; None for the default. Batches are "poisson", or
         "fixed": of one size, without replacement, under replace_one only, with two to three times
@@ -69,7 +69,7 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         Public bound on the norm of a record's coefficient dl/dz; None for its largest value at the
         start, `tacit.problems.default_clip`, and for no bound where epsilon is infinite.
     split_seed
-        Public seed by which `fit` deals the rows out if it is told a number of agents.
+        Public seed of the division of rows among agents, if `fit` is given a number of them.
     random_state
         None draws the noise from the operating system's entropy. A whole number makes the fit
         repeatable, and its certificate says "reproduction, not private".
@@ -102,7 +102,7 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
     covered at all. Weights of records are not offered: they would change the sensitivity.
     """
 
-    # the words for the public facts about the target, and the setting that states them
+    # a name for the public facts about the target, and the setting that states them
     _target_facts: ClassVar[tuple[str, str]]
 
     epsilon: float | None = None
@@ -232,7 +232,7 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         return None
 
     def _facts(self, ranges: Ranges, targets: Targets) -> tuple[tuple[str, str, bool], ...]:
-        """Return what is taken for public: the words, the setting, whether it was given."""
+        """Return the facts taken for public: their name, their setting, whether it was given."""
         return (("feature bounds", "bounds", ranges.public), (*self._target_facts, targets.public))
 
     def _warnings(
@@ -249,13 +249,13 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         ]
         return from_data + [(PrivacyWarning, text) for text in delta_warning(delta, records)]
 
-    def _keep(self, done: Run, ranges: Ranges, targets: Targets) -> None:
+    def _keep(self, finished: Run, ranges: Ranges, targets: Targets) -> None:
         """Store the fit, with coefficients per unit of the user's columns.
 
         A weight w of a column with range [a, b] is s w / (b - a) per unit and moves the intercept
         by -s w a / (b - a), with s the scale of the targets.
         """
-        weights = targets.scale * done.model.reshape(len(done.model), -1)
+        weights = targets.scale * finished.model.reshape(len(finished.model), -1)
         slopes = weights[:-1] / ranges.width[:, None]
         intercepts = weights[-1] + targets.offset - ranges.minimum @ slopes
         conditions = (
@@ -264,8 +264,8 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         )
         self._store(slopes, intercepts, targets)
         self.bounds_ = (ranges.minimum, ranges.maximum)
-        self.plan_ = done.plan
-        self.certificate_ = dataclasses.replace(done.certificate, conditions=conditions)
+        self.plan_ = finished.plan
+        self.certificate_ = dataclasses.replace(finished.certificate, conditions=conditions)
 
 
 def _condition(what: str, setting: str, public: bool) -> str:

@@ -1,4 +1,4 @@
-"""What the private classifiers share: labels as numbers and back."""
+"""The base of the private classifiers: labels as numbers and back."""
 
 from __future__ import annotations
 
@@ -78,3 +78,12 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
     ) -> None:
         self.coef_, self.intercept_ = slopes.T, intercepts
         self.classes_: HostArray = np.asarray(targets.labels)
+
+
+def check_binary(classes: int) -> None:
+    """Raise `InputError` unless there are two classes, in the words that scikit-learn expects."""
+    if classes > 2:
+        raise InputError(
+            "Only binary classification is supported. The type of the target is multiclass; "
+            "use PrivateLogisticRegression for more than two classes"
+        )

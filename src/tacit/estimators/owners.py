@@ -1,4 +1,4 @@
-"""Whose rows are whose, as an estimator is told."""
+"""The division of rows among agents, as `fit` is given it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def owned_rows(agents: Any, rows: int, *, seed: int) -> list[Int[HostArray, "_m"
     Parameters
     ----------
     agents
-        None for one agent who holds all rows; a whole number A to deal the rows out at random by
+        None for one agent who holds all rows; a whole number A to divide the rows at random by
         the public `seed`; or one label per row that names its owner, compared as text.
 
     Raises

@@ -12,6 +12,7 @@ from typing_extensions import override
 
 from tacit import checks
 from tacit.errors import InputError
+from tacit.estimators.classifier import check_binary
 from tacit.estimators.logistic import PrivateLogisticRegression
 from tacit.estimators.ranges import Ranges
 from tacit.estimators.targets import Targets
@@ -44,10 +45,10 @@ class PrivateStructuredClassifier(PrivateLogisticRegression):
     structure
         "lasso", "fused-lasso" or "generalized-lasso".
     graph
-        What is *public* about how columns belong together. For the fused lasso "chain", which joins
+        The *public* relation between columns. For the fused lasso "chain", which joins
         neighbouring columns, or (e, 2) pairs of column numbers; for the generalised lasso the
         (m, k) rows of A. None learns the graph from the records themselves, without noise
-        (`tacit.models.learned_edges`): a `PublicFactsWarning`, and a condition in the
+        (`tacit.problems.graphs.learned_edges`): a `PublicFactsWarning`, and a condition in the
         certificate. Learn it from public records beforehand where there are some.
     graph_weight
         Of the graphical lasso that learns a graph; the larger, the fewer edges.
@@ -81,11 +82,7 @@ class PrivateStructuredClassifier(PrivateLogisticRegression):
 
     @override
     def _loss(self, classes: int) -> Named:
-        if classes > 2:
-            raise InputError(
-                "Only binary classification is supported. The type of the target is multiclass; "
-                "use PrivateLogisticRegression for more than two classes"
-            )
+        check_binary(classes)
         return Named(name="logistic", numbers=())
 
     @override

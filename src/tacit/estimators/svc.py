@@ -8,8 +8,7 @@ from typing import Any
 from typing_extensions import override
 
 from tacit import checks
-from tacit.errors import InputError
-from tacit.estimators.classifier import PrivateClassifier
+from tacit.estimators.classifier import PrivateClassifier, check_binary
 from tacit.proposal import Named
 
 
@@ -45,11 +44,7 @@ class PrivateSVC(PrivateClassifier):
 
     @override
     def _loss(self, classes: int) -> Named:
-        if classes > 2:
-            raise InputError(
-                "Only binary classification is supported. The type of the target is multiclass; "
-                "use PrivateLogisticRegression for more than two classes"
-            )
+        check_binary(classes)
         width = checks.positive("smoothing", self.smoothing)
         return Named(name="hinge", numbers=(width,))
 

@@ -1,4 +1,4 @@
-"""What an estimator learns to predict, as the solver sees it."""
+"""Encoded targets of an estimator."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tacit.typing import HostArray, Task
 
 
 class Targets(NamedTuple):
-    """Encoded targets, and how scores of the encoded problem become those of the user.
+    """Encoded targets, and the map from scores of the encoded problem to the user's units.
 
     Attributes
     ----------
@@ -35,7 +35,7 @@ class Targets(NamedTuple):
     public: bool
 
     def facts(self, *, columns: int, record_norm: float) -> DataFacts:
-        """Return what is public of records of so many encoded columns."""
+        """Return the public facts about records of so many encoded columns."""
         classes = None if self.labels is None else len(self.labels)
         task: Task = "regression"
         if classes is not None:

@@ -1,6 +1,5 @@
 """Private power flow among zones: Ryu and Kim 2023, section 6.1 and appendix D."""
 
-from tacit.power.admittance import Admittance, admittance
 from tacit.power.agents import (
     DEFAULT_QUESTION,
     QUESTIONS,
@@ -10,13 +9,12 @@ from tacit.power.agents import (
     grid,
     plan_grid,
 )
-from tacit.power.case import Case, parse_case, read_case
-from tacit.power.cases import BUNDLED, bundled_case, chosen_case
+from tacit.power.case import BUNDLED, Case, bundled_case, chosen_case, parse_case, read_case
 from tacit.power.central import Optimum, central
 from tacit.power.flow import Flow, solve_privately
 from tacit.power.inference import infer_demand
 from tacit.power.layout import layout
-from tacit.power.network import Network, network
+from tacit.power.network import Admittance, Network, admittance, network
 from tacit.power.parts import Part, parts
 from tacit.power.relaxation import Relaxation, relax
 from tacit.power.zones import (

@@ -24,9 +24,9 @@ from tacit.typing import HostArray
 
 Question = Literal["gradient", "residual", "demand"]
 QUESTIONS: tuple[Question, ...] = ("gradient", "residual", "demand")
-# the first is asked unless another is named: it leaves least error at equal total epsilon
+# it leaves the least error at equal total epsilon
 DEFAULT_QUESTION: Question = "demand"
-# per unit; far beyond what makes sense, and far within what the solver can be given
+# per unit: far above any sensible value, far below what the solver can handle
 MOST_CHANGE, MOST_NOISE = 1e6, 1e6
 RECORD = "demand (active or reactive power of one bus, per unit)"
 
@@ -38,14 +38,14 @@ class Grid:
     Attributes
     ----------
     relaxation, zones, parts
-        The problem, who controls what, and what every zone holds. Public, but for the demand.
+        The problem, the partition of its buses, and each zone's share. Public except the demand.
     shards
         Each zone's balance rows a_i (public) with targets -d_i (private): a record is one scalar
         demand, active or reactive, of one bus.
     spec
         The public facts.
     sharing, sets
-        What the algorithm needs of the parts.
+        Which zones share which coordinates, and the feasible set of each zone.
     """
 
     relaxation: Relaxation
@@ -103,18 +103,20 @@ def _padded(
 
 @dataclass(frozen=True)
 class Settings:
-    """How a run is made; all of it public.
+    """The settings of a run; all of them public.
 
     Attributes
     ----------
     question
-        What a zone is asked: the gradient or the balance residual at its iterate, every time, or
-        its demand, once.
+        What a zone answers: the gradient or the balance residual at its iterate, in every local
+        update, or its demand, once.
     average
-        Whether repeated answers are averaged, as the looks at the demand that they are.
-    rho, pull
-        The ADMM parameter; the weight of staying where one is. `None`: 0.01 with Hessians, the
-        smoothness of the problem without (below that a linearised step may diverge).
+        Whether repeated answers, all of which are noisy observations of one demand, are averaged.
+    rho
+        The ADMM penalty parameter.
+    proximal_weight
+        1/eta, the weight of |z - z_a|^2 / 2 in a local update. None: 0.01 with Hessians, otherwise
+        the smoothness of the problem (below that a linearised step may diverge).
     updates, rounds
         Local updates E per round, and rounds T.
     """
@@ -124,7 +126,7 @@ class Settings:
     updates: int = 1
     average: bool = True
     rho: float = 0.3
-    pull: float | None = None
+    proximal_weight: float | None = None
 
     def __post_init__(self) -> None:
         if self.question not in QUESTIONS:
@@ -133,8 +135,8 @@ class Settings:
         checks.at_least("local-updates", self.updates, 1)
 
 
-def plan_grid(made: Grid, settings: Settings, *, beta: float, epsilon: float, delta: float) -> Plan:
-    """Return the plan of a private run: one demand may change by `beta` (per unit) unnoticed.
+def plan_grid(grid: Grid, settings: Settings, *, beta: float, epsilon: float, delta: float) -> Plan:
+    """Return the plan of a run that hides a change of one demand by up to `beta` (per unit).
 
     Raises
     ------
@@ -143,8 +145,8 @@ def plan_grid(made: Grid, settings: Settings, *, beta: float, epsilon: float, de
 
     Notes
     -----
-    **Guarantee.** Demand is in no constraint, so nothing but the answers depends on it. Neighbours
-    differ by at most beta in one scalar demand; what an answer moves by is derived at
+    **Guarantee.** Demand is in no constraint, so only the answers depend on it. Neighbours differ
+    by at most beta in one scalar demand; the sensitivity of an answer is derived at
     `tacit.oracles.TargetGradient`, `Residual` and `Targets`. A bus whose active and reactive demand
     both change by beta is two records: mu grows by sqrt(2). beta is per unit, hence public; a
     fraction of each demand would make the noise depend on the demand.
@@ -153,9 +155,9 @@ def plan_grid(made: Grid, settings: Settings, *, beta: float, epsilon: float, de
         raise InputError(f"beta is {beta:g} per unit, beyond any demand; give at most 1e6")
     terms = Terms(epsilon, delta, Adjacency(BoundedChange(beta, RECORD), "record"), Messages())
     planned = plan(
-        made.spec,
-        algorithm(made, settings),
-        (_oracle(made, settings.question),),
+        grid.spec,
+        algorithm(grid, settings),
+        (_oracle(grid, settings.question),),
         terms,
         rounds=settings.rounds,
         precision="float64",
@@ -169,19 +171,23 @@ def plan_grid(made: Grid, settings: Settings, *, beta: float, epsilon: float, de
     return planned
 
 
-def algorithm(made: Grid, settings: Settings) -> GeneralConsensus:
+def proximal_weight(grid: Grid, settings: Settings) -> float:
+    """Return 1/eta: the weight that the settings name, or the default for this grid."""
+    if settings.proximal_weight is not None:
+        return settings.proximal_weight
+    return 0.01 if grid.sets.has_hessians else grid.spec.smoothness
+
+
+def algorithm(grid: Grid, settings: Settings) -> GeneralConsensus:
     """Return the method with these settings."""
-    pull = settings.pull
-    if pull is None:
-        pull = 0.01 if made.sets.has_hessians else made.spec.smoothness
-    features = made.shards.stacked.features
-    asks_gradients = settings.question == "gradient"
+    pull = proximal_weight(grid, settings)
+    features = grid.shards.stacked.features
     return GeneralConsensus(
-        sharing=made.sharing,
+        sharing=grid.sharing,
         features=features,
-        lift=jnp.asarray(lifts(np.asarray(features))) if asks_gradients else None,
-        sets=made.sets,
-        first=jnp.asarray(made.relaxation.flat()),
+        lift=jnp.asarray(lifts(np.asarray(features))) if settings.question == "gradient" else None,
+        sets=grid.sets,
+        first=jnp.asarray(grid.relaxation.flat()),
         rho=settings.rho,
         pull=pull,
         question="targets" if settings.question == "demand" else settings.question,
@@ -190,8 +196,8 @@ def algorithm(made: Grid, settings: Settings) -> GeneralConsensus:
     )
 
 
-def _oracle(made: Grid, question: Question) -> Oracle:
+def _oracle(grid: Grid, question: Question) -> Oracle:
     if question == "gradient":
         return TargetGradient()
-    records = made.shards.stacked.features.shape[1]
+    records = grid.shards.stacked.features.shape[1]
     return Residual(records) if question == "residual" else Targets(records)

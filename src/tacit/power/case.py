@@ -1,10 +1,14 @@
-"""Reading MATPOWER case files (version 2): the matrices as they stand, in the file's own units."""
+"""MATPOWER case files (version 2): two bundled ones, or any file, in the file's own units."""
 
 from __future__ import annotations
 
+import lzma
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib import resources
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 from jaxtyping import Float
@@ -12,6 +16,10 @@ from jaxtyping import Float
 from tacit.errors import DataError
 from tacit.typing import HostArray
 
+# PGLib-OPF v19.01, CC BY 4.0: the IEEE networks with line limits (bundled/NOTICE)
+BUNDLED: Mapping[str, str] = MappingProxyType(
+    {"case14": "pglib_opf_case14_ieee.m", "case118": "pglib_opf_case118_ieee.m"}
+)
 _LEAST = {"bus": 13, "gen": 10, "branch": 11}
 _MOST_BYTES = 100_000_000
 
@@ -86,15 +94,46 @@ def parse_case(text: str, *, name: str, source: str) -> Case:
     plain = _plain(text)
     matrices = {field: _matrix(plain, field, source) for field in ("bus", "gen", "branch")}
     for field, least in _LEAST.items():
-        found = matrices[field].shape[1]
-        if found < least:
+        columns = matrices[field].shape[1]
+        if columns < least:
             raise DataError(
-                f"{source}: mpc.{field} has {found} columns; MATPOWER's case format has at least "
+                f"{source}: mpc.{field} has {columns} columns; MATPOWER's case format has at least "
                 f"{least}"
             )
     costs = "gencost" if _find(plain, "gencost") else None
     gencost = np.zeros((0, 0)) if costs is None else _matrix(plain, costs, source)
     return Case(name, _base(plain, source), **matrices, gencost=gencost)
+
+
+def chosen_case(choice: str) -> Case:
+    """Return the bundled case of that name, or the case in that file.
+
+    Raises
+    ------
+    DataError
+        If it is neither, or the file cannot be understood.
+
+    Examples
+    --------
+    >>> len(chosen_case("case14").bus)
+    14
+    """
+    if choice in BUNDLED:
+        return bundled_case(choice)
+    if not Path(choice).is_file():
+        raise DataError(
+            f"{choice} is neither a bundled case ({', '.join(BUNDLED)}) nor a file; name a "
+            "MATPOWER .m file"
+        )
+    return read_case(Path(choice))
+
+
+def bundled_case(name: str) -> Case:
+    """Return `case14` or `case118` as PGLib-OPF v19.01 has it."""
+    file = BUNDLED[name]
+    packed = resources.files("tacit.power") / "bundled" / f"{file}.xz"
+    text = lzma.decompress(packed.read_bytes()).decode("utf-8")
+    return parse_case(text, name=name, source=f"bundled {file}")
 
 
 def _plain(text: str) -> str:
@@ -112,12 +151,12 @@ def _find(plain: str, field: str) -> re.Match[str] | None:
 
 
 def _matrix(plain: str, field: str, source: str) -> HostArray:
-    found = _find(plain, field)
-    if found is None:
+    match = _find(plain, field)
+    if match is None:
         raise DataError(
             f"{source}: there is no mpc.{field} = [...]; give a MATPOWER case file of version 2"
         )
-    rows = [row.replace(",", " ").split() for row in re.split(r"[;\n]", found.group(1))]
+    rows = [row.replace(",", " ").split() for row in re.split(r"[;\n]", match.group(1))]
     rows = [row for row in rows if row]
     if not rows:
         raise DataError(f"{source}: mpc.{field} is empty; give it at least one row")
@@ -147,8 +186,8 @@ def _number(entry: str, field: str, row: int, source: str) -> float:
 
 
 def _base(plain: str, source: str) -> float:
-    found = re.search(r"\bmpc\.baseMVA\s*=\s*([^;\n]+)", plain)
-    base = _number(found.group(1).strip(), "baseMVA", 1, source) if found else 0.0
+    match = re.search(r"\bmpc\.baseMVA\s*=\s*([^;\n]+)", plain)
+    base = _number(match.group(1).strip(), "baseMVA", 1, source) if match else 0.0
     if not 0 < base < np.inf:
         raise DataError(f"{source}: mpc.baseMVA is missing or not above 0; give it, say 100")
     return base

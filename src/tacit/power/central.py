@@ -1,4 +1,4 @@
-"""The truth to compare with: (D.2) solved in one place, by whoever holds all demand."""
+"""The central optimum to compare with: (D.2) solved in one place, from all demand at once."""
 
 from __future__ import annotations
 

@@ -8,11 +8,10 @@ from typing import Annotated, Any
 import typer
 
 from tacit import checks, power
-from tacit.cli.interrupt import interruptible
-from tacit.cli.output import emit, error_line, one_of
-from tacit.cli.paths import path, read_text
+from tacit.cli.console import emit, error_line, one_of, path, read_text
+from tacit.cli.progress import interruptible
 from tacit.errors import InputError
-from tacit.power.flow import carried_out
+from tacit.power.flow import run_proposal
 from tacit.power.page import save_grid
 from tacit.power.proposal import GridProposal
 from tacit.power.results import GridStudy, grid_results
@@ -93,7 +92,7 @@ def grid(  # noqa: PLR0913, PLR0917 - one parameter per option
 
 
 def _check(given: dict[str, Any]) -> None:
-    """Raise unless everything that needs no case is in order."""
+    """Raise unless every option that can be checked without the case is valid."""
     for name in ("beta", "epsilon", "delta", "rounds"):
         if given[name] is None:
             raise InputError(f"no {name} is given; add --{name}, or --proposal FILE, which says it")
@@ -138,11 +137,10 @@ def _solved(
             )
         prepared = power.grid(relaxation, proposal.partition(network))
     optimum = power.central(relaxation, relaxation.demand)
-    return GridStudy(case, carried_out(prepared, proposal, seed=seed), optimum, oracle)
+    return GridStudy(case, run_proposal(prepared, proposal, seed=seed), optimum, oracle)
 
 
 def _deliver(study: GridStudy, out: Path | None, *, force: bool, json: bool) -> None:
-
     if out is not None:
         save_grid(study, out, force=force)
     if json:
@@ -152,9 +150,7 @@ def _deliver(study: GridStudy, out: Path | None, *, force: bool, json: bool) -> 
 
 
 def _sentences(study: GridStudy, out: Path | None) -> str:
-
     values = grid_results(study, out)
-    certificate = study.flow.run.certificate
     objective = "not shown: the demand is private (--oracle-metrics shows it)"
     if study.shows_objective:
         objective = f"{values['objective']:.4g} (in one place {values['central_objective']:.3g})"
@@ -165,13 +161,12 @@ def _sentences(study: GridStudy, out: Path | None) -> str:
         "local updates",
         "",
         "Certificate",
-        *(f"  {line}" for line in certificate.lines()),
+        *(f"  {line}" for line in study.flow.run.certificate.lines()),
         "",
         f"Objective, per unit squared  {objective}",
         f"Consensus residual           {values['consensus_residual']:.3g}",
         f"Largest violation, per unit  {values['max_violation']:.3g}",
         f"Took {values['seconds']:.1f} s",
-        "No report was written; --out DIR writes one" if out is None
-        else f"Report: {out / 'report.html'}",
-    ]  # fmt: skip
+        f"Report: {out / 'report.html'}" if out else "No report was written; --out DIR writes one",
+    ]
     return "\n".join(lines)

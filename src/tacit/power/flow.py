@@ -25,7 +25,7 @@ class Flow:
     Attributes
     ----------
     grid, proposal, run
-        What was run, how, and the run with its certificate.
+        The problem, its proposal, and the run with its certificate.
     consensus_residual
         `(T,)`: after each round, the norm of all differences between a zone's variable and its
         average, divided by the norm of the averages.
@@ -33,8 +33,8 @@ class Flow:
         `(T,)`: the largest violation of a public constraint by the averages, per unit (equations
         divided by the norm of their row).
     objective
-        `(T,)`: (D.2a) at the averages and the true demand, per unit squared. An un-noised look at
-        the demand, outside the certificate.
+        `(T,)`: (D.2a) at the averages and the true demand, per unit squared. Computed from
+        the demand without noise, outside the certificate.
     noise
         `(T,)`: the expectation of (6.2), the sum of |noise| over all coordinates of all answers of
         a round: sigma sqrt(2/pi) for each.
@@ -50,7 +50,7 @@ class Flow:
 
     @property
     def settings(self) -> Settings:
-        """How the run was made."""
+        """The settings of the run."""
         return self.proposal.settings
 
     @property
@@ -65,7 +65,7 @@ class Flow:
 
 
 def solve_privately(
-    made: Grid,
+    grid: Grid,
     settings: Settings,
     *,
     beta: float,
@@ -82,41 +82,41 @@ def solve_privately(
     InputError
         If a number is out of range, or if the cone solver fails in a zone.
     """
-    proposal = GridProposal.of(made, settings, beta=beta, epsilon=epsilon, delta=delta)
-    return carried_out(made, proposal, seed=seed)
+    proposal = GridProposal.of(grid, settings, beta=beta, epsilon=epsilon, delta=delta)
+    return run_proposal(grid, proposal, seed=seed)
 
 
-def carried_out(made: Grid, proposal: GridProposal, *, seed: int | None) -> Flow:
-    """Return the run of a proposal on the grid that it was made for.
+def run_proposal(grid: Grid, proposal: GridProposal, *, seed: int | None) -> Flow:
+    """Return the run of a proposal on the grid it was written for.
 
     Raises
     ------
     InputError
         If the grid is another one, or if the cone solver fails in a zone.
     """
-    planned = proposal.plan(made)
+    planned = proposal.plan(grid)
     keep = frozenset({"models", "messages"})
     try:
         with _unlogged():
-            done = run(planned, made.shards, runtime="simulate", seed=seed, keep=keep)
+            finished = run(planned, grid.shards, runtime="simulate", seed=seed, keep=keep)
     except (jax.errors.JaxRuntimeError, ValueError) as error:
-        # what a step on the host raises arrives as the one or, of a program run before, the other
+        # an exception of a host callback arrives as either; ValueError from a compiled program
         if isinstance(error, TacitError) or "callback" not in str(error):
             raise
         raise InputError(
             "the cone solver failed in a zone; use other zones, less noise (a larger epsilon, a "
             "smaller beta), or check the limits of the case"
         ) from error
-    states = np.asarray(done.trace.models)
-    relaxation = made.relaxation
+    states = np.asarray(finished.trace.models)
+    relaxation = grid.relaxation
     return Flow(
-        grid=made,
+        grid=grid,
         proposal=proposal,
-        run=done,
-        consensus_residual=_residual(made, states, np.asarray(done.trace.messages)),
+        run=finished,
+        consensus_residual=_residual(grid, states, np.asarray(finished.trace.messages)),
         violation=np.array([relaxation.violation(x) for x in states]),
         objective=np.array([relaxation.objective(x, relaxation.demand) for x in states]),
-        noise=_noise(made, proposal.settings, done),
+        noise=_noise(grid, proposal.settings, finished),
     )
 
 
@@ -132,16 +132,16 @@ def _unlogged() -> Iterator[None]:
         log.disabled = before
 
 
-def _residual(made: Grid, states: HostArray, messages: HostArray) -> HostArray:
+def _residual(grid: Grid, states: HostArray, messages: HostArray) -> HostArray:
     total = np.zeros(len(states))
-    for zone, part in enumerate(made.parts):
+    for zone, part in enumerate(grid.parts):
         apart = messages[:, zone, part.columns] - states[:, part.columns]
         total += np.sum(apart**2, axis=1)
     size: HostArray = np.linalg.norm(states, axis=1)
     return np.sqrt(total) / np.maximum(size, np.finfo(float).tiny)
 
 
-def _noise(made: Grid, settings: Settings, done: Run) -> HostArray:
-    width = [len(p.columns if settings.question == "gradient" else p.rows) for p in made.parts]
-    each = done.ledger.scale * done.ledger.asked * np.sqrt(2 / np.pi)
+def _noise(grid: Grid, settings: Settings, finished: Run) -> HostArray:
+    width = [len(p.columns if settings.question == "gradient" else p.rows) for p in grid.parts]
+    each = finished.ledger.scale * finished.ledger.asked * np.sqrt(2 / np.pi)
     return np.asarray(np.einsum("ate,a->t", each, np.array(width, float)))

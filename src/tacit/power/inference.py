@@ -1,18 +1,18 @@
-"""Load inference: what the messages of a run tell of the demand.
+"""Load inference: an attack that recovers the demand from the messages of a run.
 
-The attacker sees every message and knows all that is public: the network, the settings, the
+The attacker reads every message and knows everything public: the network, the settings, the
 algorithm. A zone's new state z minimises
 
     |A z - y|^2 / 2 + sum_k metric_k z_k^2 / 2 - linear'z     over its public set C,
 
-where y is what the zone was told of its demand (y = -demand without noise) and all but y can be
-computed from messages. Let N span the directions in which z can move both ways, those orthogonal to
-the gradients of all active constraints. Stationarity says
+where y is the zone's noisy answer about its demand (y = -demand without noise) and everything but y
+follows from messages. Let the columns of N span the directions orthogonal to the gradients of all
+active constraints. Stationarity says
 
     N'A'y = N'(A'A z + metric z - linear),
 
-linear equations for y. Whatever y the zone was told can be read off where N'A' has full rank; what
-is left to protect the demand is the noise in y, and nothing else.
+linear equations that determine y where N'A' has full rank. The noise in y is then the demand's only
+protection.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from jaxtyping import Bool, Float
 from scipy.linalg import null_space
 
 from tacit.errors import InputError
+from tacit.power.agents import proximal_weight
 from tacit.power.flow import Flow
 from tacit.power.parts import Part
 from tacit.problems import ConicSet
@@ -35,16 +36,16 @@ _SOLID = 1e-6  # relative size of singular values that are used
 
 @dataclass(frozen=True, eq=False)
 class Inference:
-    """What the attack found.
+    """The outcome of the attack.
 
     Attributes
     ----------
     demand
-        `(2N,)`: the demand as read off, per unit; 0 where it cannot be.
+        `(2N,)`: the estimated demand, per unit; 0 where it is not determined.
     readable
         `(2N,)`: whether the messages of this round determine it.
     error
-        Root-mean-square error over the readable ones; needs the true demand.
+        Root-mean-square error over the readable entries; needs the true demand.
     """
 
     demand: Float[HostArray, " B"]
@@ -53,13 +54,13 @@ class Inference:
 
 
 def infer_demand(flow: Flow, round_index: int) -> Inference:
-    """Return the demand that the messages up to a round (counted from 0) tell.
+    """Return the demand estimated from the messages up to a round (counted from 0).
 
     Raises
     ------
     InputError
-        If the run made several local updates a round (their mean is sent, so the attack is
-        another one) or linearised steps.
+        If the run made several local updates a round, whose mean alone is sent, or linearised
+        steps.
     """
     if flow.settings.updates != 1 or not flow.grid.sets.has_hessians:
         raise InputError("the attack reads runs with one local update and the public Hessian")
@@ -74,15 +75,15 @@ def infer_demand(flow: Flow, round_index: int) -> Inference:
 
 
 def _read(flow: Flow, zone: int, last: int) -> tuple[HostArray, HostArray]:
-    """Return what one zone was told of its targets, and which of them are determined."""
+    """Return the targets in one zone's update, and which of them are determined."""
     grid, settings = flow.grid, flow.settings
     part = grid.parts[zone]
     a = grid.relaxation.balance[part.rows][:, part.columns].toarray()
     before, dual, average, z = _history(flow, zone, last)
-    pull = float(np.asarray(flow.run.plan.program.algorithm.pull))  # type: ignore[attr-defined]
+    weight = proximal_weight(grid, settings)
     tie = np.asarray(grid.sharing.holders)[part.columns] > 1
-    linear = pull * before + tie * (settings.rho * average + dual)
-    slope = a.T @ (a @ z) + (pull + settings.rho * tie) * z - linear
+    linear = weight * before + tie * (settings.rho * average + dual)
+    slope = a.T @ (a @ z) + (weight + settings.rho * tie) * z - linear
     free = null_space(_active(part.limits, z)) if part.columns.size else np.zeros((0, 0))
     u, size, vt = np.linalg.svd(free.T @ a.T, full_matrices=False)
     solid = size > _SOLID * max(1.0, float(size.max(initial=0.0)))
@@ -119,7 +120,7 @@ def _active(limits: ConicSet, z: HostArray) -> HostArray:
 
 
 def _tangent(block: HostArray, left: HostArray) -> HostArray:
-    """Return the gradient of t - |u| where it is active; at the tip nothing moves both ways."""
+    """Return the gradient of t - |u| where it is active; the whole block at the tip."""
     length = float(np.linalg.norm(left[1:]))
     if left[0] - length > _ACTIVE:
         return block[:0]

@@ -1,4 +1,4 @@
-"""Where the buses of a network are drawn: distances on paper like distances along lines."""
+"""Positions of the buses in a drawing: distances on paper resemble distances along lines."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ def layout(
     Parameters
     ----------
     length
-        Wanted length of every line, above 0. The network must hang together.
+        Desired length of every line, above 0. The network must be connected.
     """
     joined = csr_array((length, (ends[:, 0], ends[:, 1])), shape=(nodes, nodes))
-    apart = shortest_path(joined.maximum(joined.T), directed=False)
-    weight = 1 / np.where(apart > 0, apart, np.inf) ** 2
+    distance = shortest_path(joined.maximum(joined.T), directed=False)
+    weight = 1 / np.where(distance > 0, distance, np.inf) ** 2
     laplacian = np.diag(weight.sum(axis=1)) - weight
     inverse = np.linalg.pinv(laplacian)
-    places = _scaled(apart)
+    places = _classical_scaling(distance)
     for _ in range(_STEPS):
         gap = np.linalg.norm(places[:, None] - places, axis=2)
-        ratio = weight * apart / np.where(gap > 0, gap, np.inf)
+        ratio = weight * distance / np.where(gap > 0, gap, np.inf)
         places = inverse @ ((np.diag(ratio.sum(axis=1)) - ratio) @ places)
-    return _upright(_parted(places, 0.45 * float(np.min(length))))
+    return _rotated(_separated(places, 0.45 * float(np.min(length))))
 
 
-def _parted(places: HostArray, least: float) -> HostArray:
-    """Push buses that would cover one another apart, a few times."""
+def _separated(places: HostArray, least: float) -> HostArray:
+    """Push overlapping buses apart, a few times."""
     for _ in range(_STEPS):
         step = places[:, None] - places
         gap = np.linalg.norm(step, axis=2)
@@ -49,18 +49,18 @@ def _parted(places: HostArray, least: float) -> HostArray:
     return places
 
 
-def _scaled(apart: HostArray) -> HostArray:
+def _classical_scaling(distance: HostArray) -> HostArray:
     """Return the two leading coordinates of classical scaling."""
-    centred = apart**2 - np.mean(apart**2, axis=0)
+    centred = distance**2 - np.mean(distance**2, axis=0)
     values, vectors = np.linalg.eigh(-0.5 * (centred - centred.mean(axis=1, keepdims=True)))
     top = vectors[:, -2:] * np.sqrt(np.maximum(values[-2:], 0))
-    # coincident points would never part; a tiny fixed spiral tells them apart
-    turn = np.arange(len(apart))
+    # coincident points would never separate; a tiny fixed spiral moves them apart
+    turn = np.arange(len(distance))
     scaled: HostArray = top + 1e-3 * np.stack([np.cos(turn), np.sin(turn)], axis=1)
     return scaled
 
 
-def _upright(places: HostArray) -> HostArray:
+def _rotated(places: HostArray) -> HostArray:
     """Turn the drawing so that it is widest from left to right."""
     centred = places - places.mean(axis=0)
     _, _, axes = np.linalg.svd(centred, full_matrices=False)

@@ -1,11 +1,12 @@
-"""A power network per unit: what is public (the grid), and what is private (the demand)."""
+"""A power network per unit: the grid, which is public, and the demand, which is private."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Complex, Float, Int
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
@@ -16,7 +17,7 @@ from tacit.typing import HostArray
 _ISOLATED = 4
 # per unit; the largest published networks stay below 50, and their admittances below 10^4
 _LARGEST, _LARGEST_ADMITTANCE = 1e6, 1e8
-_RIGHT_ANGLE = 90.0  # degrees; a limit on the angle difference from here on is none
+_RIGHT_ANGLE = 90.0  # degrees; a limit on the angle difference of that size is no limit
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +95,7 @@ def network(case: Case) -> Network:
     gen = case.gen[(case.gen[:, 7] > 0) & _known(case, case.gen[:, :1], place)]
     branch = case.branch[(case.branch[:, 10] > 0) & _known(case, case.branch[:, :2], place)]
     ends = np.array([[place[int(k)] for k in row] for row in branch[:, :2]], int).reshape(-1, 2)
-    built = Network(
+    net = Network(
         name=case.name,
         base_mva=case.base_mva,
         numbers=numbers,
@@ -111,8 +112,8 @@ def network(case: Case) -> Network:
         limit=np.where(branch[:, 5] == 0, np.inf, branch[:, 5] / case.base_mva),
         angle=_angles(branch),
     )
-    check_network(built)
-    return built
+    check_network(net)
+    return net
 
 
 def _known(case: Case, buses: HostArray, place: dict[int, int]) -> HostArray:
@@ -138,50 +139,69 @@ def _angles(branch: HostArray) -> HostArray:
     return np.stack([low, high], axis=1)
 
 
-def check_network(built: Network) -> None:
+def check_network(net: Network) -> None:
     """Raise `DataError` unless the network is one piece and its numbers make sense."""
-    where = built.name
-    if (
-        not built.lines
-        or np.any(built.impedance == 0)
-        or np.any(built.ends[:, 0] == built.ends[:, 1])
-    ):
+    where = net.name
+    if not net.lines or np.any(net.impedance == 0) or np.any(net.ends[:, 0] == net.ends[:, 1]):
         raise DataError(f"{where}: a line needs two buses and r or x above 0; correct mpc.branch")
-    _check_sizes(built)
-    ranges = (built.voltage, built.generator_range[:, :2], built.generator_range[:, 2:])
-    if any(np.any(pair[:, 0] > pair[:, 1]) for pair in (*ranges, built.angle)):
+    _check_sizes(net)
+    ranges = (net.voltage, net.generator_range[:, :2], net.generator_range[:, 2:])
+    if any(np.any(pair[:, 0] > pair[:, 1]) for pair in (*ranges, net.angle)):
         raise DataError(f"{where}: a lower limit lies above its upper limit; swap the two")
-    if np.any(built.voltage[:, 0] < 0) or np.any(built.limit < 0) or np.any(built.tap <= 0):
+    if np.any(net.voltage[:, 0] < 0) or np.any(net.limit < 0) or np.any(net.tap <= 0):
         raise DataError(f"{where}: a voltage, a rating or a tap ratio is below 0; correct it")
-    islands, label = connected_components(adjacency(built), directed=False)
+    islands, label = connected_components(adjacency(net), directed=False)
     if islands > 1:
-        alone = built.numbers[label == np.bincount(label).argmin()]
+        alone = net.numbers[label == np.bincount(label).argmin()]
         raise DataError(
             f"{where}: the network falls into {islands} islands (bus {alone[0]} is in a small "
             "one); give each island its own file, or mark its buses as isolated (type 4)"
         )
 
 
-def _check_sizes(built: Network) -> None:
+def _check_sizes(net: Network) -> None:
     sizes = {
-        "demand": (built.demand, _LARGEST),
-        "shunt": (built.shunt, _LARGEST),
-        "voltage limit": (built.voltage, _LARGEST),
-        "line charging": (built.charging, _LARGEST),
-        "tap ratio": (built.tap, _LARGEST),
-        "phase shift": (built.shift, _LARGEST),
-        "impedance": (built.impedance, _LARGEST),
-        "admittance (1/impedance)": (1 / built.impedance, _LARGEST_ADMITTANCE),
+        "demand": (net.demand, _LARGEST),
+        "shunt": (net.shunt, _LARGEST),
+        "voltage limit": (net.voltage, _LARGEST),
+        "line charging": (net.charging, _LARGEST),
+        "tap ratio": (net.tap, _LARGEST),
+        "phase shift": (net.shift, _LARGEST),
+        "impedance": (net.impedance, _LARGEST),
+        "admittance (1/impedance)": (1 / net.impedance, _LARGEST_ADMITTANCE),
     }
     for name, (values, most) in sizes.items():
         if not np.all(np.abs(values) <= most):  # a NaN too
             raise DataError(
-                f"{built.name}: a value of {name} is infinite or above {most:g} per unit of "
-                f"{built.base_mva:g} MVA; correct the case file"
+                f"{net.name}: a value of {name} is infinite or above {most:g} per unit of "
+                f"{net.base_mva:g} MVA; correct the case file"
             )
 
 
-def adjacency(built: Network) -> coo_array:
+def adjacency(net: Network) -> coo_array:
     """Return the sparse `(N, N)` matrix of which buses a line joins."""
-    one = np.ones(built.lines)
-    return coo_array((one, (built.ends[:, 0], built.ends[:, 1])), shape=(built.buses,) * 2)
+    one = np.ones(net.lines)
+    return coo_array((one, (net.ends[:, 0], net.ends[:, 1])), shape=(net.buses,) * 2)
+
+
+class Admittance(NamedTuple):
+    """The four entries of every line's matrix Y_l: currents (I_from, I_to) = Y_l (V_from, V_to)."""
+
+    ff: Complex[HostArray, " L"]
+    ft: Complex[HostArray, " L"]
+    tf: Complex[HostArray, " L"]
+    tt: Complex[HostArray, " L"]
+
+
+def admittance(network: Network) -> Admittance:
+    """Return Y_l of every line, per unit: appendix D of Ryu and Kim 2023, the standard pi model.
+
+    With y = 1/(r + ix), charging b, tap ratio tau and phase shift theta,
+
+        Y_ff = (y + i b/2) / tau^2,          Y_ft = -y / (tau exp(-i theta)),
+        Y_tf = -y / (tau exp(i theta)),      Y_tt = y + i b/2.
+    """
+    y = 1 / network.impedance
+    diagonal = y + 0.5j * network.charging
+    ratio = network.tap * np.exp(1j * network.shift)
+    return Admittance(diagonal / network.tap**2, -y / np.conj(ratio), -y / ratio, diagonal)

@@ -12,13 +12,11 @@ from matplotlib.lines import Line2D
 
 from tacit.power import Network, Zones, ties
 from tacit.power.layout import layout
-from tacit.report.drawing import STYLE, inline_svg
+from tacit.report.figures import STYLE, inline_svg
 from tacit.typing import HostArray
 
-MOST_DRAWN = 2000  # buses; the layout takes time and memory like their square
-_COLOURS = (
-    "#1f5fa8", "#c2570c", "#2f7d4f", "#7a4fa3", "#a3223f", "#0e7c86", "#8a6d1a", "#5b6470",
-)  # fmt: skip
+MOST_DRAWN = 2000  # buses; time and memory of the layout grow with their square
+_COLOURS = ["#1f5fa8", "#c2570c", "#2f7d4f", "#7a4fa3", "#a3223f", "#0e7c86", "#8a6d1a", "#5b6470"]
 _MARKERS = "oD^s"
 LOOKS = len(_COLOURS) * len(_MARKERS)  # zones that can be told apart
 _MOST_NUMBERED = 150
@@ -44,8 +42,14 @@ def network_svg(network: Network, zones: Zones) -> str:
         axes.set_aspect("equal")
         _lines(axes, places, network, zones, crossing)
         _buses(axes, places, network, zones)
-        axes.legend(handles=_legend(zones, len(crossing)), frameon=False, fontsize=9, ncols=4,
-                    loc="upper center", bbox_to_anchor=(0.5, 0.0))  # fmt: skip
+        axes.legend(
+            handles=_legend(zones, len(crossing)),
+            frameon=False,
+            fontsize=9,
+            ncols=4,
+            loc="upper center",
+            bbox_to_anchor=(0.5, 0.0),
+        )
         label = f"Network of {network.buses} buses in {zones.count} zones with {len(crossing)} ties"
         return inline_svg(figure, label)
 
@@ -83,20 +87,22 @@ def _buses(axes: Axes, places: HostArray, network: Network, zones: Zones) -> Non
     size = 290 if few else 150 if network.buses <= 150 else max(6.0, 150 * 150 / network.buses)
     for zone in range(zones.count):
         tint, marker = look(zone)
-        own = places[zones.of_bus == zone]
-        axes.scatter(own[:, 0], own[:, 1], s=size, c=tint, marker=marker, edgecolors="white",
-                     linewidths=0.8, zorder=3)  # fmt: skip
+        x, y = places[zones.of_bus == zone].T
+        axes.scatter(
+            x, y, s=size, c=tint, marker=marker, edgecolors="white", linewidths=0.8, zorder=3
+        )
     if network.buses > _MOST_NUMBERED:
         return
     for number, (x, y) in zip(network.numbers, places, strict=True):
-        axes.text(x, y, str(number), color="white", fontsize=8.5 if few else 5.6, ha="center",
-                  va="center_baseline", zorder=4)  # fmt: skip
+        label = axes.text(x, y, str(number), color="white", ha="center", va="center_baseline")
+        label.set(fontsize=8.5 if few else 5.6, zorder=4)
 
 
 def _legend(zones: Zones, crossing: int) -> list[Line2D]:
-    entries = [
-        Line2D([], [], marker=look(zone)[1], linestyle="", markersize=8, color=look(zone)[0],
-               label=f"zone {zone + 1} ({int(np.sum(zones.of_bus == zone))} buses)")
-        for zone in range(min(zones.count, LOOKS))
-    ]  # fmt: skip
+    entries = []
+    for zone in range(min(zones.count, LOOKS)):
+        colour, marker = look(zone)
+        label = f"zone {zone + 1} ({int(np.sum(zones.of_bus == zone))} buses)"
+        line = Line2D([], [], color=colour, marker=marker, linestyle="", markersize=8, label=label)
+        entries.append(line)
     return [*entries, Line2D([], [], color=_TIE, linewidth=2, label=f"ties ({crossing})")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from html import escape
 from pathlib import Path
 
@@ -12,15 +13,14 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
 import tacit
-from tacit.power import ties
+from tacit.power import Grid, ties
+from tacit.power.agents import proximal_weight
 from tacit.power.network_figure import caption, network_svg
 from tacit.power.results import GridStudy, grid_curves, grid_results
-from tacit.power.zones_table import zone_rows
 from tacit.report.certificate_box import certificate_box, stamps
-from tacit.report.drawing import STYLE, inline_svg
+from tacit.report.figures import STYLE, inline_svg
 from tacit.report.folder import write_folder
-from tacit.report.markup import document, list_of, section, table_of
-from tacit.report.settings import spread
+from tacit.report.markup import document, list_of, section, spread, table_of
 from tacit.report.strict import json_text, strict
 
 _QUESTIONS = {
@@ -28,6 +28,7 @@ _QUESTIONS = {
     "residual": "the balance residuals at its state, in every local update; answers are averaged",
     "gradient": "the gradient at its state, in every local update; answers are averaged",
 }
+_MOST_NAMED = 10  # ties of a zone
 _UNPROTECTED = (
     "The network: lines, limits, generators, which bus lies in which zone. All of it is public by "
     "assumption.",
@@ -84,8 +85,8 @@ def _story(study: GridStudy) -> str:
     flow = study.flow
     network, zones = flow.grid.relaxation.network, flow.grid.zones
     crossing = len(ties(network, zones))
-    bare_answers = math.isinf(flow.run.certificate.epsilon)
-    answered = "without noise" if bare_answers else "with noise; no zone showed its demand"
+    noiseless = math.isinf(flow.run.certificate.epsilon)
+    answered = "without noise" if noiseless else "with noise; no zone showed its demand"
     return (
         f"{zones.count} zones of a network of {network.buses} buses and {network.lines} lines "
         f"agreed on its state in {flow.settings.rounds} rounds, over {crossing} tie lines. Each "
@@ -99,6 +100,51 @@ def _drawing(study: GridStudy) -> str:
     svg = network_svg(network, zones)
     note = f'<p class="small">{escape(caption(network, zones))}</p>' if svg else ""
     return section("The network", svg + note + table_of(zone_rows(grid)))
+
+
+def zone_rows(grid: Grid) -> list[tuple[str, str]]:
+    """Return (name, text) of every zone: its buses, the number of its variables, its ties.
+
+    Buses and lines are public. A tie is named by its two buses, this zone's first.
+    """
+    return [(f"zone {zone + 1}", _zone_text(grid, zone)) for zone in range(grid.zones.count)]
+
+
+def _zone_text(grid: Grid, zone: int) -> str:
+    numbers = grid.relaxation.network.numbers
+    buses = numbers[grid.zones.of_bus == zone]
+    crossing = _ties_of(grid, zone)
+    named = ", ".join(crossing[:_MOST_NAMED])
+    more = f" and {len(crossing) - _MOST_NAMED} more" if len(crossing) > _MOST_NAMED else ""
+    shared = f"ties {named}{more}" if crossing else "no ties"
+    variables = len(grid.parts[zone].columns)
+    return f"buses {ranges(buses.tolist())}; {variables} variables; {shared}"
+
+
+def _ties_of(grid: Grid, zone: int) -> list[str]:
+    network, of_bus = grid.relaxation.network, grid.zones.of_bus
+    ends = network.ends[ties(network, grid.zones)]
+    ends = np.where((of_bus[ends[:, :1]] == zone), ends, ends[:, ::-1])
+    inner = ends[of_bus[ends[:, 0]] == zone]
+    return [f"{a}\u2013{b}" for a, b in network.numbers[inner].tolist()]
+
+
+def ranges(numbers: Iterable[int]) -> str:
+    """Return whole numbers as text, runs of three and more as ranges.
+
+    Examples
+    --------
+    >>> ranges([7, 1, 2, 3, 9, 10])
+    '1-3, 7, 9, 10'
+    """
+    runs: list[list[int]] = []
+    for number in sorted(numbers):
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    texts = [f"{run[0]}-{run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs]
+    return ", ".join(texts)
 
 
 def _measured(study: GridStudy) -> list[tuple[str, str]]:
@@ -157,7 +203,6 @@ def _settings(study: GridStudy) -> list[tuple[str, str]]:
     flow = study.flow
     plan, grid = flow.run.plan, flow.grid
     base = grid.relaxation.network.base_mva
-    algorithm = plan.program.algorithm
     return [
         (
             "beta, how far one demand may move",
@@ -169,7 +214,7 @@ def _settings(study: GridStudy) -> list[tuple[str, str]]:
         ("variables", f"{grid.relaxation.layout.size}, of zones {spread(_sizes(study))}"),
         ("ADMM parameter rho", f"{flow.settings.rho:g}"),
         ("zones use", "the public Hessian" if grid.sets.has_hessians else "linearised steps"),
-        ("weight of staying (1/eta)", f"{float(np.asarray(algorithm.pull)):g}"),  # type: ignore[attr-defined]
+        ("weight of staying (1/eta)", f"{proximal_weight(grid, flow.settings):g}"),
         ("longest row |a_i|", f"{plan.spec.record_norm:.4g}"),
         ("sensitivity", plan.bounds[0].derivation),
         ("noise multiplier (scale / sensitivity)", f"{plan.multiplier:.5g}"),

@@ -1,11 +1,11 @@
-"""Problem (D.3): what every zone holds of (D.2), and the cones of its own feasible set."""
+"""Problem (D.3): the share of (D.2) that each zone holds, and its feasible set as cones."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Int
 from scipy.sparse import csc_array, csr_array, eye_array, vstack
 
 from tacit.errors import DataError, InputError
@@ -17,15 +17,15 @@ from tacit.typing import HostArray
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """What one zone holds.
+    """The share of one zone.
 
     Attributes
     ----------
     columns
-        Its variables, places in the global vector: W of its own buses V_z and of their neighbours,
+        Its variables, as positions in the global vector: W of its buses V_z and their neighbours,
         c, s and flows of the lines L_z that touch it, generation at its own buses.
     rows
-        Its balance rows: active, then reactive, of its own buses.
+        Its balance rows: active, then reactive, of its buses.
     limits
         F_z of (D.3b) in these variables: every constraint of L_z, V_z and its generators.
     """
@@ -36,7 +36,7 @@ class Part:
 
 
 def parts(relaxation: Relaxation, zones: Zones) -> list[Part]:
-    """Return what every zone holds; tie variables are held by every zone that sees them.
+    """Return the part of every zone; each zone on a tie line holds that line's variables.
 
     Raises
     ------
@@ -56,20 +56,21 @@ def _checked_part(relaxation: Relaxation, zones: Zones, zone: int) -> Part:
         ) from error
 
 
-def _part(relaxation: Relaxation, own: Bool[HostArray, " N"]) -> Part:
+def _part(relaxation: Relaxation, inside: Bool[HostArray, " N"]) -> Part:
     network, layout = relaxation.network, relaxation.layout
-    line = np.flatnonzero(own[network.ends].any(axis=1))
+    line = np.flatnonzero(inside[network.ends].any(axis=1))
     pair = np.unique(relaxation.pair[line])
-    generator = np.flatnonzero(own[network.generator_bus])
-    seen = np.union1d(np.flatnonzero(own), network.ends[line].ravel())
+    generator = np.flatnonzero(inside[network.generator_bus])
+    bus = np.flatnonzero(inside)
     columns = np.concatenate(
         [
-            seen, layout.cosine(pair), layout.sine(pair),
+            np.union1d(bus, network.ends[line].ravel()),
+            layout.cosine(pair),
+            layout.sine(pair),
             *(layout.flow(kind, line) for kind in range(4)),
             *(layout.generation(kind, generator) for kind in range(2)),
         ]
-    )  # fmt: skip
-    bus = np.flatnonzero(own)
+    )
     rows = np.concatenate([bus, bus + layout.buses])
     return Part(columns, rows, limits(relaxation, line, columns))
 
@@ -105,9 +106,3 @@ def limits(
     cones += [("second_order", size) for size in sizes]
     used = [(kind, size) for kind, size in cones if size]
     return ConicSet(csc_array(vstack(blocks)), np.concatenate(offsets), cones=used)
-
-
-def holders(relaxation: Relaxation, held: list[Part]) -> Float[HostArray, " n"]:
-    """Return how many zones hold each variable."""
-    places = np.concatenate([part.columns for part in held])
-    return np.bincount(places, minlength=relaxation.layout.size).astype(float)

@@ -15,10 +15,22 @@ from tacit.power.relaxation import relax
 from tacit.power.zones import Zones, zones_of
 from tacit.proposal import Document, Extended, Part
 
-_PUBLIC = (
-    "name", "base_mva", "numbers", "shunt", "voltage", "generator_bus", "generator_range", "ends",
-    "charging", "tap", "shift", "limit", "angle",
-)  # fmt: skip
+_LENGTHS = {
+    "numbers": "buses",
+    "shunt": "buses",
+    "voltage": "buses",
+    "generator_bus": "generators",
+    "generator_range": "generators",
+    "ends": "lines",
+    "resistance": "lines",
+    "reactance": "lines",
+    "charging": "lines",
+    "tap": "lines",
+    "shift": "lines",
+    "limit": "lines",
+    "angle": "lines",
+}
+_ARRAYS = [name for name in _LENGTHS if name not in {"resistance", "reactance"}]
 
 
 class NetworkFacts(Part):
@@ -51,38 +63,40 @@ class NetworkFacts(Part):
         -----
         **Guarantee.** The demand, which alone is private, is not read.
         """
-        public = {name: _tuples(getattr(network, name)) for name in _PUBLIC}
-        impedance = network.impedance
-        return cls(**public, resistance=_tuples(impedance.real), reactance=_tuples(impedance.imag))
+        return cls(
+            name=network.name,
+            base_mva=network.base_mva,
+            resistance=_tuples(network.impedance.real),
+            reactance=_tuples(network.impedance.imag),
+            **{name: _tuples(getattr(network, name)) for name in _ARRAYS},
+        )
 
     @property
     def network(self) -> Network:
         """The network with no demand anywhere, checked."""
-        buses, lines, generators = map(len, (self.numbers, self.ends, self.generator_bus))
-        self._check_lengths(buses, lines, generators)
-        values = {name: np.array(getattr(self, name)) for name in _PUBLIC[2:]}
+        self._check_lengths()
+        values = {name: np.array(getattr(self, name)) for name in _ARRAYS}
         for name, width in (("shunt", 2), ("voltage", 2), ("generator_range", 4), ("angle", 2)):
             values[name] = values[name].reshape(-1, width)
         network = Network(
             name=self.name,
             base_mva=self.base_mva,
-            demand=np.zeros((buses, 2)),
+            demand=np.zeros((len(self.numbers), 2)),
             impedance=np.array(self.resistance) + 1j * np.array(self.reactance),
             **values,
         )
         check_network(network)
         return network
 
-    def _check_lengths(self, buses: int, lines: int, generators: int) -> None:
-        wanted = {
-            "shunt": buses, "voltage": buses, "generator_range": generators, "resistance": lines,
-            "reactance": lines, "charging": lines, "tap": lines, "shift": lines, "limit": lines,
-            "angle": lines,
-        }  # fmt: skip
-        for name, length in wanted.items():
-            if len(getattr(self, name)) != length:
-                raise InputError(f"the network has {len(getattr(self, name))} entries of {name}, "
-                                 f"and needs {length}")  # fmt: skip
+    def _check_lengths(self) -> None:
+        buses, lines = len(self.numbers), len(self.ends)
+        needed = {"buses": buses, "lines": lines, "generators": len(self.generator_bus)}
+        for name, elements in _LENGTHS.items():
+            length = len(getattr(self, name))
+            if length != needed[elements]:
+                raise InputError(
+                    f"the network has {length} entries of {name}, and needs {needed[elements]}"
+                )
         places = (*self.generator_bus, *(place for pair in self.ends for place in pair))
         if buses < 2 or not all(0 <= place < buses for place in places):
             raise InputError(f"a generator or line names a bus that is not among the {buses}")
@@ -98,7 +112,7 @@ class GridProposal(Document):
     question, rounds, local_updates, average, rho, proximal_weight
         As in `tacit.power.Settings`; `proximal_weight` is None for the default there.
     beta
-        How far one demand may change unnoticed, per unit.
+        The largest change of one demand that the run hides, per unit.
     """
 
     FORMAT: ClassVar[str] = "tacit.grid"
@@ -141,7 +155,7 @@ class GridProposal(Document):
             local_updates=settings.updates,
             average=settings.average,
             rho=settings.rho,
-            proximal_weight=settings.pull,
+            proximal_weight=settings.proximal_weight,
             beta=beta,
             epsilon=epsilon,
             delta=delta,
@@ -149,14 +163,14 @@ class GridProposal(Document):
 
     @property
     def settings(self) -> Settings:
-        """How the run is made."""
+        """The settings of the run."""
         return Settings(
-            self.question,
-            self.rounds,
-            self.local_updates,
-            self.average,
-            self.rho,
-            self.proximal_weight,
+            question=self.question,
+            rounds=self.rounds,
+            updates=self.local_updates,
+            average=self.average,
+            rho=self.rho,
+            proximal_weight=self.proximal_weight,
         )
 
     def partition(self, network: Network) -> Zones:
@@ -169,8 +183,8 @@ class GridProposal(Document):
         Parameters
         ----------
         prepared
-            The grid where it is at hand, with the zones' demands; None to make it of this
-            proposal, without any demand. The plan is the same.
+            The grid with the zones' demands; None to derive it from this proposal, with no demand.
+            The plan is the same.
 
         Raises
         ------
@@ -196,11 +210,7 @@ class GridProposal(Document):
 
 
 def _tuples(values: Any) -> Any:
-    """Return an array as nested tuples of plain numbers, anything else as it is."""
-    if not isinstance(values, np.ndarray):
-        return values
-    return _nested(values.tolist())
-
-
-def _nested(values: Any) -> Any:
-    return tuple(map(_nested, values)) if isinstance(values, list) else values
+    """Return an array, or nested lists, as nested tuples of plain numbers."""
+    if isinstance(values, np.ndarray):
+        values = values.tolist()
+    return tuple(map(_tuples, values)) if isinstance(values, list) else values

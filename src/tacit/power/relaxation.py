@@ -20,14 +20,13 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy.sparse import coo_array, csr_array
 
-from tacit.power.admittance import admittance
-from tacit.power.network import Network
+from tacit.power.network import Network, admittance
 from tacit.typing import HostArray
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Where each kind of variable starts."""
+    """The positions of each kind of variable."""
 
     buses: int
     pairs: int
@@ -40,19 +39,19 @@ class Layout:
         return self.buses + 2 * self.pairs + 4 * self.lines + 2 * self.generators
 
     def cosine(self, pair: HostArray) -> HostArray:
-        """Return the places of c."""
+        """Return the positions of c."""
         return self.buses + pair
 
     def sine(self, pair: HostArray) -> HostArray:
-        """Return the places of s."""
+        """Return the positions of s."""
         return self.buses + self.pairs + pair
 
     def flow(self, kind: int, line: HostArray) -> HostArray:
-        """Return the places of pF, qF, pT or qT (kind 0, 1, 2, 3)."""
+        """Return the positions of pF, qF, pT or qT (kind 0, 1, 2, 3)."""
         return self.buses + 2 * self.pairs + kind * self.lines + line
 
     def generation(self, kind: int, generator: HostArray) -> HostArray:
-        """Return the places of pG or qG (kind 0, 1)."""
+        """Return the positions of pG or qG (kind 0, 1)."""
         start = self.buses + 2 * self.pairs + 4 * self.lines
         return start + kind * self.generators + generator
 
@@ -154,9 +153,18 @@ def relax(network: Network) -> Relaxation:
     angle, angle_line = _angles(network, layout, pair, orientation)
     lower, upper = _bounds(network, layout)
     return Relaxation(
-        network, layout, _balance(network, layout), _flows(network, layout, pair, orientation),
-        lower, upper, angle, angle_line, _cones(network, layout, pairs, pair), pair, orientation,
-    )  # fmt: skip
+        network=network,
+        layout=layout,
+        balance=_balance(network, layout),
+        equal=_flows(network, layout, pair, orientation),
+        lower=lower,
+        upper=upper,
+        angle=angle,
+        angle_line=angle_line,
+        cones=_cones(network, layout, pairs, pair),
+        pair=pair,
+        orientation=orientation,
+    )
 
 
 def _sparse(
@@ -188,7 +196,7 @@ def _balance(network: Network, layout: Layout) -> csr_array:
             (at + network.ends[:, 1], layout.flow(kind + 2, line), one),
             (at + network.generator_bus, layout.generation(kind, generator), minus),
             (at + bus, bus, sign * network.shunt[:, kind]),
-        ]  # fmt: skip
+        ]
     rows = _sparse(entries, (2 * n, layout.size))
     rows.eliminate_zeros()
     return rows
@@ -234,7 +242,7 @@ def _angles(
     lines: list[HostArray] = []
     for side, sign in ((0, -1.0), (1, 1.0)):
         line = np.flatnonzero(np.isfinite(network.angle[:, side]))
-        row = sum(len(found) for found in lines) + np.arange(len(line))
+        row = sum(map(len, lines)) + np.arange(len(line))
         slope = np.tan(network.angle[line, side])
         entries += [
             (row, layout.sine(pair[line]), sign * orientation[line]),
@@ -255,11 +263,13 @@ def _cones(
     row = 4 * np.arange(len(pairs))
     half = np.full(len(pairs), 0.5)
     entries = [
-        (row, pairs[:, 0], half), (row, pairs[:, 1], half),
-        (row + 1, pairs[:, 0], half), (row + 1, pairs[:, 1], -half),
+        (row, pairs[:, 0], half),
+        (row, pairs[:, 1], half),
+        (row + 1, pairs[:, 0], half),
+        (row + 1, pairs[:, 1], -half),
         (row + 2, layout.cosine(np.arange(len(pairs))), 2 * half),
         (row + 3, layout.sine(np.arange(len(pairs))), 2 * half),
-    ]  # fmt: skip
+    ]
     size = 4 * len(pairs)
     return (*thermal, Cones(_sparse(entries, (size, layout.size)), np.zeros(size), first, 4))
 

@@ -11,37 +11,38 @@ import numpy as np
 
 import tacit
 from tacit.power import BUNDLED, Flow, Optimum, ties
-from tacit.report.strict import strict
+from tacit.report.results import CERTIFIED
+from tacit.report.strict import strict_object
 
 
 @dataclass(frozen=True, eq=False)
 class GridStudy:
-    """A run of private power flow beside the central optimum, as it is reported.
+    """A run of private power flow with the central optimum to compare it with.
 
     Attributes
     ----------
-    wanted
+    case
         The case as the user named it.
     optimum
         Of the same problem, solved in one place.
     oracle
-        Whether un-noised looks at demand that is not published may be shown.
+        Whether the objective at unpublished demand, computed without noise, may be shown.
     """
 
-    wanted: str
+    case: str
     flow: Flow
     optimum: Optimum
     oracle: bool
 
     @property
     def shows_objective(self) -> bool:
-        """Whether the objective at the true demand is shown: published, no noise, or asked for."""
+        """Whether the objective at the true demand is shown: published, no noise, or `oracle`."""
         private = math.isfinite(self.flow.run.certificate.epsilon)
-        return self.wanted in BUNDLED or not private or self.oracle
+        return self.case in BUNDLED or not private or self.oracle
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What the user should look at."""
+        """Warnings about the zones."""
         return tuple(
             f"the buses of zone {zone + 1} do not hang together by lines within the zone; check it"
             for zone in self.flow.grid.zones.split
@@ -54,7 +55,7 @@ def grid_results(study: GridStudy, out: Path | None) -> dict[str, Any]:
     Notes
     -----
     **Guarantee.** `objective` and `central_objective` are un-noised functions of the demand. They
-    are None unless the case is published, the run had no noise, or the owner asked for them.
+    are None unless the case is published, the run had no noise, or `oracle` is set.
     """
     flow = study.flow
     relaxation, certificate = flow.grid.relaxation, flow.run.certificate
@@ -76,7 +77,7 @@ def grid_results(study: GridStudy, out: Path | None) -> dict[str, Any]:
         "max_violation": flow.violation[-1],
         "noise_scale": float(np.max(flow.run.ledger.scale)),
         "noise_magnitude": float(np.sum(flow.noise)),
-        **{name: getattr(certificate, name) for name in _CERTIFIED},
+        **{name: getattr(certificate, name) for name in CERTIFIED},
         "seconds": flow.run.seconds,
         "out": None if out is None else str(out),
         "warnings": study.warnings,
@@ -84,21 +85,13 @@ def grid_results(study: GridStudy, out: Path | None) -> dict[str, Any]:
         "plan": flow.run.plan.digest,
         "version": tacit.__version__,
     }
-    plain: dict[str, Any] = strict(values)
-    return plain
+    return strict_object(values)
 
 
 def grid_curves(study: GridStudy) -> dict[str, list[float]]:
-    """Return the metrics after every round; those that look at demand only where they are shown."""
+    """Return the metrics after every round; the objective only where it is shown."""
     flow = study.flow
     values = {"consensus_residual": flow.consensus_residual, "max_violation": flow.violation}
     if study.shows_objective:
         values["objective"] = flow.objective
-    plain: dict[str, list[float]] = strict(values)
-    return plain
-
-
-_CERTIFIED = (
-    "epsilon", "delta", "mu", "relation", "unit", "record", "observer", "trust", "reproduction",
-    "attacker_tpr",
-)  # fmt: skip
+    return strict_object(values)

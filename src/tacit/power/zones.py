@@ -1,4 +1,4 @@
-"""Zones: who controls which bus, from a file, built in, or by growing regions of the network."""
+"""Zones: a partition of the buses, built in, read from a file, or grown from seeds."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class Zones:
     of_bus
         `(N,)`: the zone of every bus, counted from 0.
     split
-        Zones whose buses do not hang together by lines within the zone. They work all the same; it
-        is often a slip.
+        Zones whose buses are not connected by lines within the zone. They are allowed, but often a
+        mistake.
     """
 
     of_bus: Int[HostArray, " N"]
@@ -53,29 +53,29 @@ def ties(network: Network, zones: Zones) -> Int[HostArray, " T"]:
     return np.flatnonzero(ends[:, 0] != ends[:, 1])
 
 
-def chosen_zones(network: Network, wanted: str | None) -> Zones:
-    """Return zones by a number (grown), the name of a file, or None (built in, else three grown).
+def chosen_zones(network: Network, choice: str | None) -> Zones:
+    """Return the zones for a number (grown), a file name, or None (built in, else three grown).
 
     Raises
     ------
     InputError
         If the number is out of range or the file does not describe a partition.
     """
-    if wanted is None:
+    if choice is None:
         text = BUILT_IN.get(network.name)
         if text is None:
             return grown_zones(network, min(3, network.buses))
         return parse_zones(network, text, source="built-in zones")
-    if re.fullmatch(r"[+-]?\d+", wanted.strip()):
-        return grown_zones(network, int(wanted))
+    if re.fullmatch(r"[+-]?\d+", choice.strip()):
+        return grown_zones(network, int(choice))
     try:
-        text = Path(wanted).read_text(encoding="utf-8")
+        text = Path(choice).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(
-            f"zones {wanted} is no number and no file that can be read ({type(error).__name__}); "
+            f"zones {choice} is no number and no file that can be read ({type(error).__name__}); "
             "give a number of zones or a text file with one zone per line"
         ) from error
-    return parse_zones(network, text, source=wanted)
+    return parse_zones(network, text, source=choice)
 
 
 def parse_zones(network: Network, text: str, *, source: str) -> Zones:
@@ -108,26 +108,26 @@ def parse_zones(network: Network, text: str, *, source: str) -> Zones:
 
 
 def _numbers(entry: str, source: str) -> range:
-    found = re.fullmatch(r"(\d{1,9})(?:-(\d{1,9}))?", entry)
-    first = int(found.group(1)) if found else 1
-    last = int(found.group(2) or first) if found else 0
+    match = re.fullmatch(r"(\d{1,9})(?:-(\d{1,9}))?", entry)
+    first = int(match.group(1)) if match else 1
+    last = int(match.group(2) or first) if match else 0
     if not first <= last <= first + 10**6:
         raise DataError(f"{source}: {entry!r} is no bus number and no range; write 7 or 3-12")
     return range(first, last + 1)
 
 
 def grown_zones(network: Network, count: int) -> Zones:
-    """Return `count` connected zones of like size, grown from buses that lie far apart.
+    """Return `count` connected zones of similar size, grown from buses that lie far apart.
 
-    Seeds: the bus furthest from bus 1, then always the bus furthest from all seeds so far. The
-    smallest zone that can grow then takes the free neighbour that most lines join to it. The grid
-    is public, so this tells nothing.
+    The seeds are the bus furthest from bus 1, then repeatedly the bus furthest from all seeds so
+    far. The smallest zone that can grow then takes the free bus with the most lines into it. Only
+    the public network is read.
     """
     count = checks.at_least("zones", count, 1)
     if count > network.buses:
         raise InputError(f"{count} zones for {network.buses} buses; ask for at most that many")
-    joined = adjacency(network)
-    links = ((joined + joined.T).tocsr() > 0).astype(float)
+    lines = adjacency(network)
+    links = ((lines + lines.T).tocsr() > 0).astype(float)
     seeds = [int(breadth_first_order(links, 0, directed=False)[0][-1])]
     for _ in range(count - 1):
         apart = shortest_path(links, unweighted=True, indices=seeds, directed=False).min(axis=0)
@@ -136,15 +136,15 @@ def grown_zones(network: Network, count: int) -> Zones:
     of_bus[seeds] = np.arange(count)
     while np.any(of_bus < 0):
         member = (of_bus == np.arange(count)[:, None]).astype(float)
-        pull = np.where(of_bus < 0, (links @ member.T).T, 0.0)
-        size = np.where(pull.max(axis=1) > 0, member.sum(axis=1), np.inf)
+        joining = np.where(of_bus < 0, (links @ member.T).T, 0.0)
+        size = np.where(joining.max(axis=1) > 0, member.sum(axis=1), np.inf)
         smallest = int(size.argmin())
-        of_bus[int(pull[smallest].argmax())] = smallest
+        of_bus[int(joining[smallest].argmax())] = smallest
     return zones_of(network, of_bus)
 
 
 def zones_of(network: Network, of_bus: Int[HostArray, " N"]) -> Zones:
-    """Return the zones of an assignment, having looked which of them do not hang together."""
+    """Return the zones of an assignment, noting which of them are not connected."""
     ends = of_bus[network.ends]
     within = adjacency(network)
     within.data = np.where(ends[:, 0] == ends[:, 1], 1.0, 0.0)

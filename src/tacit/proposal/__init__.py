@@ -1,21 +1,26 @@
-"""From what a person says to a plan: the proposal, and the only road from names to methods."""
+"""The proposal: everything public about a run, derived from a request and turned into a plan."""
 
-from tacit.proposal.connection import DEFAULT_NETWORK, Wanted
 from tacit.proposal.document import Document, Extended, Part
 from tacit.proposal.parts import (
     NONE,
     Budget,
-    Chosen,
     Connection,
     DataFacts,
+    MethodChoice,
     Named,
     Structure,
     TableFacts,
 )
 from tacit.proposal.proposal import Proposal, check_seed
-from tacit.proposal.request import DEFAULT_REGULARISER, Request, propose
+from tacit.proposal.request import (
+    DEFAULT_NETWORK,
+    DEFAULT_REGULARISER,
+    NetworkRequest,
+    Request,
+    propose,
+)
 from tacit.proposal.structures import (
-    StructureWanted,
+    StructureRequest,
     chain_of,
     graph_conditions,
     graph_warning,
@@ -26,19 +31,19 @@ __all__ = [
     "DEFAULT_REGULARISER",
     "NONE",
     "Budget",
-    "Chosen",
     "Connection",
     "DataFacts",
     "Document",
     "Extended",
+    "MethodChoice",
     "Named",
+    "NetworkRequest",
     "Part",
     "Proposal",
     "Request",
     "Structure",
-    "StructureWanted",
+    "StructureRequest",
     "TableFacts",
-    "Wanted",
     "chain_of",
     "check_seed",
     "graph_conditions",

@@ -57,7 +57,7 @@ Extended = Annotated[
 
 
 class _OneError(ModelMetaclass):
-    """Whatever is wrong with a document is one `InputError`, also when it is constructed."""
+    """Turns every error of validation, of a constructor too, into one `InputError`."""
 
     def __call__(self, *args: Any, **values: Any) -> Any:
         try:
@@ -76,12 +76,12 @@ D = TypeVar("D", bound="Document")
 
 
 class Document(Part):
-    """What travels: parts, under a format and a version.
+    """A document of parts, with a format and a version.
 
     Attributes
     ----------
     FORMAT, VERSION
-        They stand in the JSON; another format or version is refused.
+        Written into the JSON; another format or version is refused.
     """
 
     FORMAT: ClassVar[str]

@@ -1,12 +1,12 @@
-r"""What theory and public facts predict of a run, before a record is read.
+r"""Predictions of a run from theory and public facts, before a record is read.
 
 Let T be the number of rounds, d the coordinates of the model, R the record norm, c_1 the bound on a
 record's gradient, L the smoothness and nu the standard deviation, per coordinate, of the mean of
 all agents' noised answers in one round. All predictions are for the loss alone, without a
-regulariser, and suppose that it has a minimiser of norm at most the radius r = sqrt(d) / R.
+regulariser, and assume that it has a minimiser of norm at most the radius r = sqrt(d) / R.
 
-At a fixed total budget nu grows as sqrt(T). The noise that a run collects then hardly depends on T,
-and more rounds serve only to make steps small enough.
+At a fixed total budget nu grows as sqrt(T). The accumulated noise then hardly depends on T, and
+more rounds serve only to make steps small enough.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ ENOUGH = 1.05
 
 @dataclass(frozen=True)
 class Forecast:
-    """What is predicted of one method in so many rounds. None: nothing is known.
+    """The prediction for one method in so many rounds; None where nothing is known.
 
     Attributes
     ----------
@@ -41,8 +41,8 @@ class Forecast:
     noise
         nu, in the units of the answer: of a gradient, or of X'X / m for one question.
     margin_noise
-        Standard deviation of what the noise moves a record's margin by over the run, in a
-        direction without curvature: R H nu / sqrt(T), H the horizon T eta / (1 - beta).
+        Standard deviation of the change that the noise causes in a record's margin over the run,
+        in a direction without curvature: R H nu / sqrt(T), H the horizon T eta / (1 - beta).
     proven
         A bound on the expected excess risk that is proved, see `basis`.
     rule
@@ -71,7 +71,7 @@ class _Prediction:
 
 
 def forecast(proposal: Proposal, methods: Mapping[str, Method] = METHODS) -> Forecast:
-    """Return what is predicted of a proposal; a regulariser in it is left out of account.
+    """Return the prediction for a proposal; its regulariser is ignored.
 
     Raises
     ------
@@ -124,9 +124,8 @@ def floor(facts: Spec, epsilon: float) -> float:
     Bassily, Smith and Thakurta (2014), Theorem 5.3: for every (epsilon, delta)-private algorithm,
     delta = o(1/n), there is a data set and a convex Lipschitz loss on a ball on which its expected
     excess empirical risk is Omega(min(1, sqrt(d) / (n epsilon))) times Lipschitz constant times
-    radius. The constant is not stated there and is taken as 1 here. It is a statement about the
-    worst data set, for neighbours that differ in one record and an observer of the model alone:
-    on other data a method may do better, and under observer `messages` must do worse.
+    radius. The constant is not stated there and is taken as 1 here. The bound is for the worst data
+    set, neighbours that differ in one record, and an observer of the model alone.
     """
     share = math.sqrt(facts.dimension) / (sum(facts.counts) * epsilon)
     return facts.gradient_bound * radius_of(facts) * min(1.0, share)
@@ -207,19 +206,19 @@ def statistics_floor(noise: float, facts: Spec) -> float:
     return 2 * noise * math.sqrt(2 * facts.dimension)
 
 
-def _of_gradient(made: Plan, problem: Problem, noise: float) -> _Prediction:
-    algorithm, facts, rounds = made.program.algorithm, made.spec, made.rounds
+def _of_gradient(plan: Plan, problem: Problem, noise: float) -> _Prediction:
+    algorithm, facts, rounds = plan.program.algorithm, plan.spec, plan.rounds
     if not isinstance(algorithm, NoisyGradient):
         raise InputError("this forecast is for the noisy gradient only; forecast it by its name")
-    step, momentum = (float(made.schedules[k][0]) for k in ("step_size", "momentum"))
+    step, momentum = (float(plan.schedules[k][0]) for k in ("step_size", "momentum"))
     horizon = rounds * step / (1 - momentum)
-    rate = made.program.oracles[0].sampling.rate
+    rate = plan.program.oracles[0].sampling.rate
     variance = facts.dimension * noise**2 + batch_variance(facts, rate)
     margin = facts.record_norm * horizon * noise / math.sqrt(rounds)
     rule = radius_of(facts) ** 2 / (2 * horizon) + horizon * variance / (2 * rounds)
     if momentum > 0:
         return _Prediction(margin, None, rule, "steps 1/L with momentum: no proof, rule only")
-    if not _is_gradient(made, problem):
+    if not _is_gradient(plan, problem):
         return _Prediction(margin, None, rule, "clipped vectors are no gradient: rule only")
     share = algorithm.averaged
     proven = gradient_bound(horizon, variance, rounds=rounds, facts=facts, averaged=share)
@@ -227,13 +226,13 @@ def _of_gradient(made: Plan, problem: Problem, noise: float) -> _Prediction:
     return _Prediction(margin, proven, rule, f"proven for the loss as clipped{batches}")
 
 
-def _is_gradient(made: Plan, problem: Problem) -> bool:
+def _is_gradient(plan: Plan, problem: Problem) -> bool:
     """Whether the clipped gradient is the gradient of a convex function: so for a scalar margin."""
-    reached = made.spec.gradient_bound >= made.spec.record_norm * problem.loss.lipschitz
+    reached = plan.spec.gradient_bound >= plan.spec.record_norm * problem.loss.lipschitz
     return problem.loss.outputs is None or reached
 
 
-def _of_admm(made: Plan, problem: Problem, noise: float) -> _Prediction:
+def _of_admm(plan: Plan, problem: Problem, noise: float) -> _Prediction:
     r"""(37) of Huang et al. 2019 over A, with beta = c_1 and without a regulariser.
 
     c_w sqrt(2 d) mean_i(s_i) / sqrt(T) + (c_w^2 (c_3 + rho) + c_1^2 / rho) / (2 T),  s_i the noise
@@ -243,24 +242,24 @@ def _of_admm(made: Plan, problem: Problem, noise: float) -> _Prediction:
     is the last public value.
     """
     del problem, noise
-    algorithm, facts = made.program.algorithm, made.spec
+    algorithm, facts = plan.program.algorithm, plan.spec
     if not isinstance(algorithm, DPADMM):
         raise InputError(
             "the method called dp-admm is another one now; forecast it by its own rate"
         )
     size = algorithm.radius or math.sqrt(facts.agents * facts.dimension) / facts.record_norm
     rho, slope = float(algorithm.rho), facts.gradient_bound
-    spread = size * math.sqrt(2 * facts.dimension) * float(np.mean(made.ledger.scale[:, 0, 0]))
+    spread = size * math.sqrt(2 * facts.dimension) * float(np.mean(plan.ledger.scale[:, 0, 0]))
     rest = size**2 * (facts.smoothness + rho) + slope**2 / rho
-    rule = spread / math.sqrt(made.rounds) + rest / (2 * made.rounds)
+    rule = spread / math.sqrt(plan.rounds) + rest / (2 * plan.rounds)
     basis = "(37) as published: average of all rounds, iterates within c_w"
     return _Prediction(None, None, rule, basis)
 
 
-def _of_statistics(made: Plan, problem: Problem, noise: float) -> _Prediction:
+def _of_statistics(plan: Plan, problem: Problem, noise: float) -> _Prediction:
     del problem
-    least, rule = statistics_floor(noise, made.spec), statistics_risk(noise, made.spec)
-    even = made.spec.record_norm**2 / made.spec.dimension
+    least, rule = statistics_floor(noise, plan.spec), statistics_risk(noise, plan.spec)
+    even = plan.spec.record_norm**2 / plan.spec.dimension
     meaning = (
         "a least value to first order, not to be compared"
         if rule is not None
@@ -270,8 +269,8 @@ def _of_statistics(made: Plan, problem: Problem, noise: float) -> _Prediction:
     return _Prediction(None, None, rule, text)
 
 
-def _nothing(made: Plan, problem: Problem, noise: float) -> _Prediction:
-    del made, problem, noise
+def _nothing(plan: Plan, problem: Problem, noise: float) -> _Prediction:
+    del plan, problem, noise
     return _Prediction(None, None, None, "no prediction for this algorithm")
 
 

@@ -1,4 +1,4 @@
-"""The parts of a proposal: what is public of records, problem, method, budget and network."""
+"""The parts of a proposal: public facts about records, problem, method, budget and network."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ NONE = Named(name="none", numbers=())
 
 
 class Column(Part):
-    """What is public of one column of a table: a range, or the list of its values."""
+    """Public facts about one column of a table: a range, or the list of its values."""
 
     name: str
     range: tuple[float, float] | None
@@ -101,7 +101,7 @@ class Column(Part):
 
 
 class TableFacts(Part):
-    """What is public of a table: the content of its bounds file."""
+    """Public facts about a table: the content of its bounds file."""
 
     source: Literal["public", "data"]
     target: Column
@@ -125,7 +125,7 @@ class TableFacts(Part):
 
 
 class DataFacts(Part):
-    """What is public of the records, whose counts stand beside it.
+    """Public facts about the records, apart from their counts.
 
     Attributes
     ----------
@@ -215,7 +215,7 @@ class Structure(Part):
         return generalised_lasso(loss, rows, weight=self.weight, ridge=self.ridge)
 
 
-class Chosen(Part):
+class MethodChoice(Part):
     """A method by name, with the value of each of its own options."""
 
     name: Name
@@ -253,12 +253,12 @@ class Budget(Part):
 
 
 class Connection(Part):
-    """Who may talk to whom, as content: edges, and on a relay the agents that hold the token.
+    """The edges of a network, and on a relay the agents that hold the token.
 
     Attributes
     ----------
     name, walk
-        What it was asked for as, for people.
+        The names in the request, for people to read.
     holders
         On a relay the agent of each hop; None in gossip, which mixes with Metropolis weights.
     cap

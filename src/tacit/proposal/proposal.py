@@ -1,4 +1,4 @@
-"""The proposal: everything public about a run, and the only road from names to a plan."""
+"""The proposal: everything public about a run, from which its plan is derived."""
 
 from __future__ import annotations
 
@@ -14,24 +14,32 @@ from tacit.errors import InputError
 from tacit.privacy import Terms
 from tacit.problems import Problem, facts_from
 from tacit.proposal.document import Document, Extended
-from tacit.proposal.parts import Budget, Chosen, Connection, DataFacts, Named, Structure, problem_of
+from tacit.proposal.parts import (
+    Budget,
+    Connection,
+    DataFacts,
+    MethodChoice,
+    Named,
+    Structure,
+    problem_of,
+)
 from tacit.spec import Spec
 
 
 class Proposal(Document):
     """Everything public about a run: frozen, checked, and the same bytes everywhere.
 
-    A proposal is data and never code. Whoever receives one derives the rest (bounds, scales,
-    ledger, certificate) with `plan` and believes nothing that can be derived.
+    A proposal is data and never code. Its receiver derives bounds, scales, ledger and certificate
+    with `plan`, so none of them has to be trusted.
 
     Attributes
     ----------
     data
-        What is public of the records.
+        Public facts about the records.
     counts
         m_i: how many records each agent has.
     split_seed
-        Public seed of the split into training and test records and of the dealing out.
+        Public seed of the split into training and test records and of their division among agents.
     loss, regulariser, constraint
         The problem. With a structure, regulariser and constraint are "none".
     clip
@@ -69,7 +77,7 @@ class Proposal(Document):
     regulariser: Named
     constraint: Named
     structure: Structure | None
-    method: Chosen
+    method: MethodChoice
     budget: Budget
     rounds: int
     precision: Literal["float32", "float64"]
@@ -150,10 +158,14 @@ class Proposal(Document):
         self._check_method(method)
         return method.build(
             Setting(
-                problem=self.problem, facts=self.facts, clip=self.clip, terms=self.terms,
-                rounds=self.rounds, options=dict(self.method.options),
+                problem=self.problem,
+                facts=self.facts,
+                clip=self.clip,
+                terms=self.terms,
+                rounds=self.rounds,
+                options=dict(self.method.options),
             )
-        )  # fmt: skip
+        )
 
     def plan(self, methods: Mapping[str, Method] = METHODS) -> Plan:
         """Return the plan: schedules, noise scales, ledger and certificate.

@@ -1,10 +1,11 @@
-"""What a person asks of a run, and the proposal that follows from it and from public facts."""
+"""A request for a run, and the proposal that follows from it and from public facts."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from tacit import checks
 from tacit.algorithms import (
@@ -18,14 +19,23 @@ from tacit.algorithms import (
     settled,
 )
 from tacit.engine.plan import check_size
+from tacit.errors import InputError
+from tacit.network import (
+    SUFFIXES,
+    Graph,
+    cyclic_walk,
+    network_named,
+    read_network,
+    uniform_walk,
+)
 from tacit.privacy import Observer, Sum, observer_named, relation_named
 from tacit.problems import Loss, default_clip, facts_from
-from tacit.proposal.connection import Wanted, connected
 from tacit.proposal.parts import (
     NONE,
     Budget,
-    Chosen,
+    Connection,
     DataFacts,
+    MethodChoice,
     Named,
     Structure,
     problem_of,
@@ -34,11 +44,51 @@ from tacit.proposal.proposal import Proposal, check_seed
 from tacit.typing import Precision
 
 DEFAULT_REGULARISER = Named(name="l2", numbers=(1e-6,))
+DEFAULT_NETWORK, DEFAULT_WALK = "ring", "cyclic"
+WALKS = ("cyclic", "random")
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkRequest:
+    """The network of a method without aggregator; None for the default.
+
+    Attributes
+    ----------
+    network
+        A name (`tacit.network.network_named`) or a file of edges.
+    walk
+        On a relay: "cyclic", a short closed route, or "random", to a neighbour drawn uniformly.
+    cap
+        On a relay: the most answers of an agent, who from then on only passes the token on.
+    """
+
+    network: str | None = None
+    walk: str | None = None
+    cap: int | None = None
+
+    def check(self, name: str, method: Method) -> None:
+        """Raise `InputError` unless the method called `name` has a use for these options."""
+        if method.network is None:
+            self._refuse(name, ("network", "walk", "cap"), "has an aggregator", "relay", "gossip")
+        if method.network == "gossip":
+            self._refuse(name, ("walk", "cap"), "asks all agents in every round", "relay")
+        if self.walk is not None and self.walk not in WALKS:
+            raise InputError(f"walk is {self.walk!r}; choose from {', '.join(WALKS)}")
+        if self.cap is not None:
+            checks.at_least("cap", self.cap, 1)
+
+    def _refuse(self, name: str, options: tuple[str, ...], why: str, *kinds: str) -> None:
+        given = [option for option in options if getattr(self, option) is not None]
+        if given:
+            suited = ", ".join(other for other, one in METHODS.items() if one.network in kinds)
+            raise InputError(
+                f"{name} {why}, so leave the {given[0]} out; those who take one are {suited}"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """What a person asks for. None stands for the default that follows from public facts.
+    """A request for a run. None stands for the default that follows from public facts.
 
     Attributes
     ----------
@@ -49,18 +99,18 @@ class Request:
     clip
         Public bound on the coefficient of a record; None for `coefficient_clip`.
     rounds
-        None for the method's own.
+        None for the method's default.
     options
-        The method's own options, those that are given.
+        Values of the method's own options; defaults stand for the rest.
     network
-        What is asked of the network, for methods without aggregator.
+        For methods without aggregator.
     methods
-        The table of methods, by name.
+        The table of methods by name.
 
     Raises
     ------
     InputError
-        If anything that needs no facts about the records is out of order.
+        If an option is invalid, as far as that can be checked without facts about the records.
     """
 
     epsilon: float
@@ -74,7 +124,7 @@ class Request:
     clip: float | None = None
     rounds: int | None = None
     options: Mapping[str, Value] = field(default_factory=dict)
-    network: Wanted = field(default_factory=Wanted)
+    network: NetworkRequest = field(default_factory=NetworkRequest)
     split_seed: int = 0
     precision: Precision = "float32"
     methods: Mapping[str, Method] = field(default_factory=lambda: METHODS)
@@ -92,7 +142,7 @@ class Request:
 
     @property
     def method(self) -> Method:
-        """The method that is asked for."""
+        """The method of that name."""
         return method_named(self.algorithm, self.methods)
 
     @property
@@ -111,7 +161,7 @@ class Request:
         )
 
     def rounds_among(self, agents: int) -> int:
-        """Return the number of rounds: as asked, or the method's own."""
+        """Return the number of rounds: as requested, or the method's default."""
         if self.rounds is not None:
             return self.rounds
         return rounds_by_default(self.method, agents, self.options)
@@ -143,9 +193,13 @@ def propose(
         problem, counts, features=data.columns, record_norm=data.record_norm, clip=clip
     )
     setting = Setting(
-        problem=problem, facts=facts, clip=clip, terms=request.budget.terms, rounds=rounds,
+        problem=problem,
+        facts=facts,
+        clip=clip,
+        terms=request.budget.terms,
+        rounds=rounds,
         options={},
-    )  # fmt: skip
+    )
     return Proposal(
         data=data,
         counts=tuple(int(count) for count in counts),
@@ -155,25 +209,24 @@ def propose(
         regulariser=regulariser,
         constraint=request.constraint,
         structure=structure,
-        method=Chosen(name=request.algorithm, options=settled(method, setting, request.options)),
+        method=MethodChoice(
+            name=request.algorithm, options=settled(method, setting, request.options)
+        ),
         budget=request.budget,
         rounds=rounds,
         precision=request.precision,
-        network=connected(request.network, method, agents, rounds, seed=request.split_seed),
+        network=connection_for(request.network, method, agents, rounds, seed=request.split_seed),
     )
 
 
 def coefficient_clip(loss: Loss, request: Request) -> float:
     """Return the public bound on the coefficient of a record.
 
-    By default it is the largest norm that the coefficient can have at the starting point w = 0:
-    1/2 for the logistic loss, and 1 for the squared loss, since targets lie in [-1, 1] (half the
-    range of the target). The first gradient is then exact, and the noise is as small as that
-    allows. A squared loss whose coefficient z - y is clipped at c has the gradient of the Huber
-    loss with threshold c. Without privacy nothing is clipped, unless the request says so; nor are
-    the coefficients of several margins where minimisers are asked for.
-
-    The question of one-question has no coefficient; there the bound is one on targets.
+    The default is the largest norm of the coefficient at the starting point w = 0: 1/2 for the
+    logistic loss, 1 for the squared loss, whose targets lie in [-1, 1]. The first gradient is then
+    exact. A squared loss whose coefficient z - y is clipped at c has the gradient of the Huber loss
+    with threshold c. By default nothing is clipped without privacy, or where a method answers with
+    minimisers of a loss of several margins. For one-question the bound is on the targets.
     """
     if request.clip is not None:
         return checks.positive("clip", request.clip)
@@ -182,3 +235,43 @@ def coefficient_clip(loss: Loss, request: Request) -> float:
     if request.method.minimises and loss.outputs is not None:
         return math.inf
     return default_clip(loss)
+
+
+def connection_for(
+    request: NetworkRequest, method: Method, agents: int, rounds: int, *, seed: int
+) -> Connection | None:
+    """Return the connection of this many agents in so many rounds; None with an aggregator.
+
+    Parameters
+    ----------
+    seed
+        The public seed of a random walk.
+
+    Raises
+    ------
+    InputError
+        If there is no such network (`tacit.network.network_named`), or it has other agents.
+    """
+    if method.network is None:
+        return None
+    name = request.network or DEFAULT_NETWORK
+    graph = _graph(name, agents)
+    holders, walk = None, None
+    if method.network == "relay":
+        walk = request.walk or DEFAULT_WALK
+        cyclic = walk == "cyclic"
+        route = cyclic_walk(graph, rounds) if cyclic else uniform_walk(graph, rounds, seed=seed)
+        holders = tuple(route.holders.tolist())
+    edges = tuple((int(one), int(other)) for one, other in graph.edges.tolist())
+    return Connection(name=name, edges=edges, walk=walk, holders=holders, cap=request.cap)
+
+
+def _graph(text: str, agents: int) -> Graph:
+    if not text.lower().endswith(SUFFIXES):
+        return network_named(text, agents)
+    graph = read_network(Path(text))
+    if graph.agents != agents:
+        raise InputError(
+            f"the network in {text} has {graph.agents} agents, the data {agents}; make them equal"
+        )
+    return graph

@@ -1,4 +1,4 @@
-"""Structures of the weights by name, with the graphs that files state."""
+"""Structures of the weights by name, with graphs from files."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ GRAPH_SOURCES = ("test", "private")
 
 
 @dataclass(frozen=True, kw_only=True)
-class StructureWanted:
-    """What is asked of the structure of the weights.
+class StructureRequest:
+    """A request for a structure of the weights.
 
     Attributes
     ----------
@@ -39,7 +39,7 @@ class StructureWanted:
         "test" or "private": learn the edges from these records instead
         (`tacit.problems.graphs.learned_edges`).
     graph_weight
-        Of that: the larger, the fewer edges.
+        Weight of the graphical lasso that learns it: the larger, the fewer edges.
     """
 
     name: str | None = None
@@ -64,7 +64,7 @@ class StructureWanted:
             raise InputError("a graph is for the structures fused-lasso and generalized-lasso")
         self._check_source()
         if self.name is not None:
-            self._shares()
+            self._weights()
 
     def _check_source(self) -> None:
         if self.graph_from is None:
@@ -80,7 +80,7 @@ class StructureWanted:
             )
         checks.positive("graph-weight", self.graph_weight)
 
-    def _shares(self) -> tuple[float, float]:
+    def _weights(self) -> tuple[float, float]:
         """Return the weight of the structure and that of the ridge."""
         weights = self.weights or DEFAULT_WEIGHT
         if weights.name == "l1" and len(weights.numbers) == 1:
@@ -111,7 +111,7 @@ class StructureWanted:
         """
         if self.name is None:
             return None
-        weight, ridge = self._shares()
+        weight, ridge = self._weights()
         edges: tuple[tuple[int, int], ...] = ()
         matrix: tuple[tuple[float, ...], ...] = ()
         if self.name == "fused-lasso":
@@ -120,9 +120,13 @@ class StructureWanted:
         if self.name == "generalized-lasso":
             matrix = self._matrix(len(columns))
         return Structure(
-            name=self.name, weight=weight, ridge=ridge, edges=edges, rows=matrix,
+            name=self.name,
+            weight=weight,
+            ridge=ridge,
+            edges=edges,
+            rows=matrix,
             source=self._source(),
-        )  # fmt: skip
+        )
 
     def _source(self) -> GraphSource:
         if self.graph is not None:
@@ -195,7 +199,7 @@ def read_matrix(path: str, columns: int) -> Float[HostArray, "m n"]:
 
 
 def graph_conditions(structure: Structure | None) -> tuple[str, ...]:
-    """Return what a certificate must say of the structure."""
+    """Return the conditions that the structure adds to a certificate."""
     if structure is None or structure.source == "chain":
         return ()
     if structure.source == "given":

@@ -1,11 +1,10 @@
 """Reports: a finished training as JSON for programs and as one page for people."""
 
-from tacit.report.drawing import STYLE, inline_svg
-from tacit.report.errors import error_name
+from tacit.report.figures import STYLE, inline_svg
 from tacit.report.folder import check_out, write_folder
 from tacit.report.markup import document, list_of, section, table_of
-from tacit.report.results import results
-from tacit.report.save import ORACLE, save, write_report
+from tacit.report.results import error_name, results
+from tacit.report.save import ORACLE, save
 from tacit.report.strict import json_text, strict
 
 __all__ = [
@@ -23,5 +22,4 @@ __all__ = [
     "strict",
     "table_of",
     "write_folder",
-    "write_report",
 ]

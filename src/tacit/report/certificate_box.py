@@ -1,4 +1,4 @@
-"""What every page says of a certificate."""
+"""The certificate as part of a page."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ from collections.abc import Iterable
 from html import escape
 
 from tacit.privacy import Certificate
-from tacit.report.errors import percent
-from tacit.report.markup import table_of
+from tacit.report.markup import percent, table_of
 
 
 def stamps(certificate: Certificate, warnings: Iterable[str]) -> str:
-    """Return what a reader must not miss."""
+    """Return the warnings at the top of a page."""
     texts = []
     if certificate.reproduction:
         texts.append(

@@ -1,6 +1,13 @@
-"""The curves of a training, as one drawing that lies inside the page."""
+"""Drawings inside a page: their style, and the curves of a training."""
 
 from __future__ import annotations
+
+import io
+import re
+from collections.abc import Mapping
+from html import escape
+from types import MappingProxyType
+from typing import Any
 
 import matplotlib
 import numpy as np
@@ -9,11 +16,23 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from tacit.report.drawing import STYLE, inline_svg
-from tacit.report.errors import error_name
+from tacit.report.results import error_name
 from tacit.training import Training
 from tacit.typing import HostArray
 
+STYLE: Mapping[Any, Any] = MappingProxyType(
+    {
+        "svg.hashsalt": "tacit",
+        "svg.fonttype": "path",
+        "font.size": 10,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.edgecolor": "#8a929c",
+        "axes.labelcolor": "#3a424c",
+        "xtick.color": "#59626d",
+        "ytick.color": "#59626d",
+    }
+)
 _INK, _REFERENCE = "#1f5fa8", "#b45309"
 
 
@@ -53,3 +72,16 @@ def _draw(axes: Axes, title: str, values: HostArray, reference: float | None) ->
     axes.grid(axis="y", color="#e3e7ec", linewidth=0.8)
     axes.set_axisbelow(True)
     axes.legend(frameon=False, fontsize=9)
+
+
+def inline_svg(figure: Figure, label: str) -> str:
+    """Return the drawing as an `<svg>` that refers to nothing outside itself.
+
+    The file header and the metadata, which name outside addresses, are left out.
+    """
+    buffer = io.StringIO()
+    with matplotlib.rc_context(dict(STYLE)):
+        figure.savefig(buffer, format="svg", metadata={"Date": None}, transparent=True)
+    svg = buffer.getvalue()
+    body = re.sub(r"<metadata>.*?</metadata>", "", svg[svg.index("<svg") :], flags=re.DOTALL)
+    return body.replace("<svg ", f'<svg role="img" aria-label="{escape(label)}" ', 1)

@@ -13,17 +13,17 @@ from tacit.errors import InputError
 
 
 def write_folder(
-    texts: Mapping[str, str], out: Path, *, force: bool, gone: tuple[str, ...] = ()
+    texts: Mapping[str, str], out: Path, *, force: bool, obsolete: tuple[str, ...] = ()
 ) -> None:
     """Write files, given as name and text, into the folder `out`.
 
-    All is written to a passing folder first (beside `out`, or inside it where it exists, for it may
-    be a mount point) and then renamed, so an interrupted or failed call leaves what was there
-    before. With `force` only these files are replaced; whatever else the folder holds stays.
+    The files are written to a temporary folder first (next to `out`, or inside it if it exists, for
+    it may be a mount point) and then renamed, so an interrupted or failed call changes nothing.
+    With `force` only these files are replaced; other files in the folder stay.
 
     Parameters
     ----------
-    gone
+    obsolete
         Files of an earlier report that are deleted if they are not among `texts`.
 
     Raises
@@ -33,13 +33,13 @@ def write_folder(
     """
     check_out(out, force=force)
     target = out.resolve()
-    with _one_line("written", out):
+    with _as_input_error("written", out):
         target.parent.mkdir(parents=True, exist_ok=True)
-        with _passing(target, "part") as part:
+        with _temporary(target, "part") as part:
             part.mkdir()
             for name, text in texts.items():
                 (part / name).write_text(text, encoding="utf-8")
-            _move(part, target, gone)
+            _move(part, target, obsolete)
 
 
 def check_out(out: Path, *, force: bool) -> None:
@@ -50,38 +50,38 @@ def check_out(out: Path, *, force: bool) -> None:
     InputError
         If `out` is a file, cannot be written to, or is not empty and `force` is not given.
     """
-    with _one_line("used", out):
+    with _as_input_error("used", out):
         target = out.resolve()
-        found = target.is_dir() and any(target.iterdir())
+        occupied = target.is_dir() and any(target.iterdir())
         place = next(p for p in (target, *target.parents) if p.exists())
     if not target.name:
         raise InputError(f"{out} is the root of the file system; name a new folder")
     if target.exists() and not target.is_dir():
         raise InputError(f"{out} is a file; name a new folder (--force does not replace files)")
-    if found and not force:
+    if occupied and not force:
         raise InputError(
             f"{out} is not empty; pass --force to write the report into it, or name a new folder"
         )
     if not (place.is_dir() and os.access(place, os.W_OK | os.X_OK)):
         raise InputError(f"{out} cannot be made: {place} is not a folder that can be written to")
-    with _one_line("made", out), tempfile.TemporaryDirectory(dir=place, prefix=".tacit"):
+    with _as_input_error("made", out), tempfile.TemporaryDirectory(dir=place, prefix=".tacit"):
         pass  # permissions alone do not tell: the file system may be read-only or full
 
 
-def _move(part: Path, target: Path, gone: tuple[str, ...]) -> None:
+def _move(part: Path, target: Path, obsolete: tuple[str, ...]) -> None:
     """Rename the finished folder to `target`, or its files one by one if that exists."""
     if not target.exists():
         part.replace(target)
         return
-    for name in gone:
+    for name in obsolete:
         (target / name).unlink(missing_ok=True)
     for file in sorted(part.iterdir()):
         file.replace(target / file.name)
 
 
 @contextmanager
-def _passing(target: Path, suffix: str) -> Iterator[Path]:
-    """Yield a name beside or inside `target`; whatever lies there at the end is deleted."""
+def _temporary(target: Path, suffix: str) -> Iterator[Path]:
+    """Yield a path next to or inside `target`, which is deleted at the end."""
     name = f".{target.name}.{os.getpid()}.{suffix}"
     path = target / name if target.exists() else target.with_name(name)
     try:
@@ -91,7 +91,7 @@ def _passing(target: Path, suffix: str) -> Iterator[Path]:
 
 
 @contextmanager
-def _one_line(what: str, out: Path) -> Iterator[None]:
+def _as_input_error(what: str, out: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:

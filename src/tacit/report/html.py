@@ -6,11 +6,10 @@ import math
 from html import escape
 
 import tacit
-from tacit.report.between import between_section
 from tacit.report.certificate_box import certificate_box, stamps
-from tacit.report.errors import error_name, error_text
 from tacit.report.figures import curves_svg
 from tacit.report.markup import document, list_of, section, table_of
+from tacit.report.results import between_agents, error_name, error_text
 from tacit.report.settings import settings
 from tacit.training import Training
 
@@ -25,6 +24,10 @@ _UNPROTECTED = (
 )
 
 
+_SETTINGS_NOTE = '<p class="small">All of it was fixed before any record was touched.</p>'
+_THREAT_NOTE = '<p class="small">In full: <code>docs/threat-model.md</code>.</p>'
+
+
 def page(training: Training) -> str:
     """Return the report as HTML; it loads nothing from elsewhere."""
     kind = "Training" if math.isinf(training.certificate.epsilon) else "Private training"
@@ -34,10 +37,10 @@ def page(training: Training) -> str:
         f'<p class="lead">{escape(_story(training))}</p>',
         stamps(training.certificate, training.warnings),
         certificate_box(training.certificate),
-        between_section(training),
+        _between(training),
         _metrics(training),
-        section("Settings", table_of(settings(training)) + _settings_note()),
-        section("What is not protected", list_of(_UNPROTECTED) + _threat_note()),
+        section("Settings", table_of(settings(training)) + _SETTINGS_NOTE),
+        section("What is not protected", list_of(_UNPROTECTED) + _THREAT_NOTE),
         section("Data", table_of(_data(training))),
         _footer(training),
     ]
@@ -47,11 +50,12 @@ def page(training: Training) -> str:
 def _story(training: Training) -> str:
     proposal, dataset, best = training.proposal, training.dataset, training.nonprivate
     noise = "without noise" if math.isinf(training.certificate.epsilon) else "with noise"
+    kind = "regression" if dataset.task == "regression" else "classifier"
     count = len(proposal.counts)
     agents = "1 agent" if count == 1 else f"{count} agents"
     rounds = "1 round" if training.plan.rounds == 1 else f"{training.plan.rounds} rounds"
     text = (
-        f"{agents} trained one {_kind(training)} together on {dataset.train_rows:,} records, in "
+        f"{agents} trained one {kind} together on {dataset.train_rows:,} records, in "
         f"{rounds} of {proposal.method.name}: no agent showed its records, each "
         f"answered questions about them {noise}."
     )
@@ -66,10 +70,6 @@ def _story(training: Training) -> str:
     return (
         text + f"; that of the optimum without privacy is {error_text(training, best.test_error)}."
     )
-
-
-def _kind(training: Training) -> str:
-    return "regression" if training.dataset.task == "regression" else "classifier"
 
 
 def _metrics(training: Training) -> str:
@@ -119,16 +119,23 @@ def _data(training: Training) -> list[tuple[str, str]]:
     ]
 
 
-def _settings_note() -> str:
-    return '<p class="small">All of it was fixed before any record was touched.</p>'
-
-
-def _threat_note() -> str:
-    return '<p class="small">In full: <code>docs/threat-model.md</code>.</p>'
-
-
 def _footer(training: Training) -> str:
     return (
         f'<footer class="small">tacit {tacit.__version__}, {training.seconds:.1f} s. Plan '
         f"<code>{training.plan.digest}</code> (plan.json); numbers in results.json.</footer>"
     )
+
+
+def _between(training: Training) -> str:
+    """Return `between_agents` as HTML, empty if it is None."""
+    between = between_agents(training)
+    if between is None:
+        return ""
+    rows = [(name, "{:.4g} to {:.4g}".format(*between[name])) for name in ("mu", "epsilon")]
+    note = (
+        "For an agent that hears its neighbours only and does not learn the released model, from "
+        "the best to the worst protected pair; who learns the model too is covered by the "
+        f"certificate. Why it is not less: {between['reason']}."
+    )
+    text = f'<p class="small">{escape(note)}</p>'
+    return section("What one agent learns of another's record", table_of(rows) + text)

@@ -2,14 +2,36 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 import tacit
-from tacit.report.between import between_agents
-from tacit.report.errors import error_name
-from tacit.report.strict import strict
+from tacit.audit import pairwise_mu
+from tacit.report.markup import percent
+from tacit.report.strict import strict_object
+from tacit.tables import Table
 from tacit.training import Training
+
+ORACLE_WARNING = (
+    "oracle metrics: computed from private records without noise and outside the certificate; do "
+    "not publish this file"
+)
+
+CERTIFIED = (
+    "epsilon",
+    "delta",
+    "mu",
+    "relation",
+    "unit",
+    "record",
+    "observer",
+    "trust",
+    "reproduction",
+    "attacker_tpr",
+)
 
 
 def results(training: Training, out: Path | None) -> dict[str, Any]:
@@ -26,8 +48,8 @@ def results(training: Training, out: Path | None) -> dict[str, Any]:
 
     Notes
     -----
-    **Guarantee.** Metrics are un-noised looks at records (oracle metrics) and lie outside the
-    certificate. They are given for published data only; of a user's table only those on test
+    **Guarantee.** Metrics are un-noised functions of records (oracle metrics) and lie outside the
+    certificate. They are given for published data only; for a user's table only those on test
     records that the user declares public. All others are None; see `oracle_metrics`.
     """
     certificate, dataset = training.certificate, training.dataset
@@ -38,7 +60,8 @@ def results(training: Training, out: Path | None) -> dict[str, Any]:
         "agents": len(training.proposal.counts),
         "records": dataset.train_rows,
         "rounds": training.plan.rounds,
-        **{name: getattr(certificate, name) for name in _CERTIFIED},
+        **{name: getattr(certificate, name) for name in CERTIFIED},
+        "conditions": certificate.conditions,
         **({} if between is None else {"between_agents": between}),
         "conditional": training.conditional,
         "error": error_name(training),
@@ -51,16 +74,14 @@ def results(training: Training, out: Path | None) -> dict[str, Any]:
         "plan": training.plan.digest,
         "version": tacit.__version__,
     }
-    plain: dict[str, Any] = strict(values)
-    return plain
+    return strict_object(values)
 
 
 def curves(training: Training) -> dict[str, list[float]]:
     """Return test error and test loss after every round; nothing where the data is not public."""
     if not training.shows_test:
         return {}
-    values: dict[str, list[float]] = strict(training.curves)
-    return values
+    return strict_object(training.curves)
 
 
 def curves_text(shown: dict[str, list[float]]) -> str:
@@ -78,17 +99,8 @@ def curves_text(shown: dict[str, list[float]]) -> str:
     return "\n".join([",".join(["round", *shown]), *lines]) + "\n"
 
 
-_CERTIFIED = (
-    "epsilon", "delta", "mu", "relation", "unit", "record", "observer", "trust", "reproduction",
-    "attacker_tpr", "conditions",
-)  # fmt: skip
-
-
-_TEST = ("test_error", "test_loss")
-
-
 def _metrics(training: Training) -> dict[str, float | None]:
-    """Return what was measured on records, or None for each where it may not be shown."""
+    """Return the metrics; None for those that may not be shown."""
     measured, best = training.metrics, training.nonprivate
     values = {
         "test_error": measured.test_error,
@@ -97,8 +109,59 @@ def _metrics(training: Training) -> dict[str, float | None]:
         "nonprivate_test_error": None if best is None else best.test_error,
         "nonprivate_test_loss": None if best is None else best.test_loss,
     }
-    shown = _TEST if training.shows_test else ()
+    shown = ("test_error", "test_loss") if training.shows_test else ()
     return {
         name: value if training.dataset.public or name in shown else None
         for name, value in values.items()
     }
+
+
+def between_agents(training: Training) -> dict[str, Any] | None:
+    """Return the least and the largest mu and epsilon between two agents (`pairwise_mu`).
+
+    None without a network, without privacy, or where answers have no mu.
+    """
+    plan, certificate = training.plan, training.certificate
+    private = math.isfinite(certificate.epsilon) and not certificate.reproduction
+    if plan.network is None or not plan.ledger.has_mu or not private:
+        return None
+    pairs = pairwise_mu(plan, released=False)
+    apart = np.isfinite(pairs.mu)
+    mu, epsilon = pairs.mu[apart], pairs.epsilon(plan.terms.delta)[apart]
+    return {
+        "mu": [float(np.min(mu)), float(np.max(mu))],
+        "epsilon": [float(np.min(epsilon)), float(np.max(epsilon))],
+        "reason": pairs.reason,
+    }
+
+
+def oracle_metrics(training: Training) -> dict[str, Any]:
+    """Return metrics on private records as JSON values, for the owner of the records alone.
+
+    Notes
+    -----
+    **Guarantee.** None: these are un-noised functions of private records. They are written to a
+    file of their own and appear in no other.
+    """
+    best, dataset = training.nonprivate, training.dataset
+    values = {
+        "warning": ORACLE_WARNING,
+        "train_error": training.metrics.train_error,
+        "train_loss": training.metrics.train_loss,
+        "cells_outside_bounds": dataset.clipped if isinstance(dataset, Table) else None,
+        "nonprivate_train_error": None if best is None else best.train_error,
+        "nonprivate_train_loss": None if best is None else best.train_loss,
+        "nonprivate_test_error": best.test_error if best and training.shows_test else None,
+        "nonprivate_test_loss": best.test_loss if best and training.shows_test else None,
+    }
+    return strict_object(values)
+
+
+def error_name(training: Training) -> str:
+    """Return "error", or "root-mean-square error" for a regression."""
+    return "root-mean-square error" if training.dataset.task == "regression" else "error"
+
+
+def error_text(training: Training, value: float) -> str:
+    """Return a fraction in per cent, or a number in the units of the target."""
+    return f"{value:.4g}" if training.dataset.task == "regression" else percent(value)

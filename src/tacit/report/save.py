@@ -7,8 +7,7 @@ from pathlib import Path
 from tacit.models import model_text
 from tacit.report.folder import check_out, write_folder
 from tacit.report.html import page
-from tacit.report.oracle import oracle_metrics
-from tacit.report.results import curves, curves_text, results
+from tacit.report.results import curves, curves_text, oracle_metrics, results
 from tacit.report.strict import json_text, strict
 from tacit.training import Training, released
 
@@ -16,16 +15,11 @@ FILES = ("results.json", "proposal.json", "plan.json", "model.json", "report.htm
 ORACLE, CURVES = "oracle_metrics.json", "curves.csv"
 
 
-def write_report(training: Training, folder: Path) -> None:
-    """Write the report of a training into `folder`, which must be new or empty; see `save`."""
-    save(training, folder, force=False)
-
-
 def save(training: Training, out: Path, *, force: bool, oracle: bool = False) -> None:
     """Write `FILES` into the folder `out`, and `CURVES` where test metrics may be shown.
 
     They are written whole or not at all, see `write_folder`. With `force` only these files are
-    replaced, and what an earlier report wrote besides goes.
+    replaced, and the further files of an earlier report are deleted.
 
     Parameters
     ----------
@@ -41,12 +35,12 @@ def save(training: Training, out: Path, *, force: bool, oracle: bool = False) ->
     texts = _texts(training, out)
     if oracle:
         texts[ORACLE] = json_text(oracle_metrics(training))
-    write_folder(texts, out, force=force, gone=(ORACLE, CURVES))
+    write_folder(texts, out, force=force, obsolete=(ORACLE, CURVES))
 
 
 def _texts(training: Training, out: Path) -> dict[str, str]:
     values = results(training, out)
-    # the plan's own certificate knows neither conditions nor whether a seed was given
+    # the plan's own certificate has neither the conditions nor whether a seed was given
     certificate = training.certificate.to_dict()
     plan = {**training.plan.to_dict(), "certificate": certificate, "digest": training.plan.digest}
     shown = curves(training)

@@ -9,6 +9,7 @@ import numpy as np
 from tacit.algorithms import Algorithm
 from tacit.engine.describe import describe
 from tacit.proposal import Named, Proposal
+from tacit.report.markup import spread
 from tacit.training import Training
 
 _NAMES = {
@@ -22,7 +23,7 @@ _NAMES = {
 
 
 def settings(training: Training) -> list[tuple[str, str]]:
-    """Return (name, value) of everything the run was made with; all of it is public."""
+    """Return (name, value) of every setting of the run; all of them are public."""
     plan, proposal = training.plan, training.proposal
     counts = plan.spec.counts
     rows = [
@@ -57,7 +58,7 @@ def _weights(proposal: Proposal) -> str:
 
 
 def _network(training: Training) -> list[tuple[str, str]]:
-    """Return how the agents are connected, and how often each was asked."""
+    """Return the network, and how often each agent answers."""
     network, answers = training.proposal.network, np.sum(training.plan.ledger.asked, axis=(1, 2))
     assert network is not None
     given = [("walk", network.walk), ("cap", network.cap)]
@@ -67,18 +68,6 @@ def _network(training: Training) -> list[tuple[str, str]]:
         ("answers of an agent", spread(answers)),
         ("epsilon of an agent", spread(training.certificate.per_agent_epsilon)),
     ]
-
-
-def spread(values: Any) -> str:
-    """Return one number, or the least and the largest.
-
-    Examples
-    --------
-    >>> spread([3, 3, 4])
-    '3 to 4'
-    """
-    least, most = float(np.min(values)), float(np.max(values))
-    return f"{least:.6g}" if least == most else f"{least:.6g} to {most:.6g}"
 
 
 def _over_time(values: Any) -> str:

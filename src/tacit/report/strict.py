@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 
 def strict(value: Any) -> Any:
-    """Return `value` as what RFC 8259 allows.
+    """Return `value` as RFC 8259 allows it.
 
-    Tuples become lists, arrays nested lists, numbers of NumPy plain ones; what JSON cannot say
-    becomes text: "infinity", "-infinity", "undefined" (not a number), and `str(value)` for any
-    other object.
+    Tuples and arrays become lists, NumPy numbers plain ones, and what JSON cannot express becomes
+    text: "infinity", "-infinity", "undefined" (not a number), `str(value)` for any other object.
 
     Examples
     --------
@@ -32,8 +32,13 @@ def strict(value: Any) -> Any:
     return value if isinstance(value, (bool, int, float, str, type(None))) else str(value)
 
 
+def strict_object(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a mapping as a JSON object, its values as `strict` has them."""
+    return {key: strict(value) for key, value in values.items()}
+
+
 def json_text(values: Any) -> str:
-    """Return strict values as the text of a file; anything else that JSON cannot say raises."""
+    """Return strict values as the text of a file; a value that JSON cannot express raises."""
     return json.dumps(values, indent=1, allow_nan=False) + "\n"
 
 

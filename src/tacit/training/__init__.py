@@ -1,25 +1,24 @@
-"""A training from end to end: records meet a proposal; the model and what is measured of it."""
+"""A training from end to end: divided records, the run of a proposal, its model and metrics."""
 
-from tacit.training.material import (
+from tacit.training.data import (
     DEFAULT_AGENTS,
-    Material,
-    check_material,
+    DividedData,
+    check_data,
     data_facts,
-    divided,
+    divide,
     proposal_for,
 )
-from tacit.training.metrics import Metrics
 from tacit.training.release import released
-from tacit.training.training import Training, train, train_on, warnings_of
+from tacit.training.training import Metrics, Training, train, train_on, warnings_of
 
 __all__ = [
     "DEFAULT_AGENTS",
-    "Material",
+    "DividedData",
     "Metrics",
     "Training",
-    "check_material",
+    "check_data",
     "data_facts",
-    "divided",
+    "divide",
     "proposal_for",
     "released",
     "train",

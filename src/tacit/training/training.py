@@ -1,4 +1,4 @@
-"""One private training run, end to end: a proposal meets its records; what comes of it."""
+"""One private training run: its plan, its model, its certificate and its metrics."""
 
 from __future__ import annotations
 
@@ -7,25 +7,50 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from tacit.algorithms import METHODS, Method
 from tacit.datasets import Dataset
 from tacit.engine import Plan, run
 from tacit.privacy import Certificate, delta_warning
+from tacit.problems import Problem, Shards, minimise
 from tacit.proposal import (
     Proposal,
     Request,
-    StructureWanted,
+    StructureRequest,
     graph_conditions,
     graph_warning,
 )
 from tacit.tables import Table
-from tacit.training.material import Material, check_material, divided, proposal_for
-from tacit.training.metrics import Metrics, curves_on_test, measure, optimum
-from tacit.typing import HostArray
+from tacit.training.data import DividedData, check_data, divide, proposal_for
+from tacit.typing import Array, HostArray
+
+Values = TypeVar("Values", HostArray, np.float64)
+
+
+@dataclass(frozen=True)
+class Metrics:
+    """Errors and losses of one model; those on training records are oracle metrics.
+
+    Attributes
+    ----------
+    test_error, train_error
+        The fraction of wrong labels; for numbers the root of the mean squared error, in the units
+        of a table's target. The mean over the training records, whoever owns them.
+    test_loss, train_loss
+        Mean loss on the test records; objective on the training records.
+
+    Test metrics are NaN where there are no test records.
+    """
+
+    test_error: float
+    test_loss: float
+    train_loss: float
+    train_error: float
 
 
 @dataclass(frozen=True)
@@ -38,7 +63,7 @@ class Training:
         `test_error` and `test_loss` of the released model after every round, `(T,)` each; empty
         where there are no test records.
     nonprivate
-        The optimum of the same records without privacy; None if it was not asked for.
+        The optimum of the same records without privacy; None if it was not computed.
     seconds
         Wall time of planning, running and measuring; the non-private optimum is not counted.
     """
@@ -67,7 +92,7 @@ class Training:
 
 
 def train(
-    material: Material,
+    data: DividedData,
     proposal: Proposal,
     *,
     reference: bool,
@@ -75,7 +100,7 @@ def train(
     report: Callable[[Any], None] | None = None,
     methods: Mapping[str, Method] = METHODS,
 ) -> Training:
-    """Return the training that `proposal` describes, on the records that it was made for.
+    """Return the training that a proposal describes, on the records it was written for.
 
     Parameters
     ----------
@@ -94,24 +119,24 @@ def train(
     InputError
         If the proposal was made for other records, or no such plan exists.
     """
-    check_material(material, proposal)
+    check_data(data, proposal)
     began = time.perf_counter()
     plan = proposal.plan(methods)
-    shards = material.shards(proposal.precision)
+    shards = data.shards(proposal.precision)
     keep = frozenset({"models"})
-    done = run(plan, shards, runtime="simulate", seed=seed, keep=keep, report=report)
+    finished = run(plan, shards, runtime="simulate", seed=seed, keep=keep, report=report)
     problem = proposal.problem
-    metrics = measure(problem, material, shards, done.model)
-    curves = curves_on_test(problem, material, np.asarray(done.trace.models))
+    metrics = measure(problem, data, shards, finished.model)
+    curves = curves_on_test(problem, data, np.asarray(finished.trace.models))
     seconds = time.perf_counter() - began
-    nonprivate = optimum(problem, material) if reference else None
-    conditions = (*material.dataset.conditions, *graph_conditions(proposal.structure))
+    nonprivate = optimum(problem, data) if reference else None
+    conditions = (*data.dataset.conditions, *graph_conditions(proposal.structure))
     return Training(
         proposal=proposal,
-        dataset=material.dataset,
+        dataset=data.dataset,
         plan=plan,
-        certificate=dataclasses.replace(done.certificate, conditions=conditions),
-        model=done.model,
+        certificate=dataclasses.replace(finished.certificate, conditions=conditions),
+        model=finished.model,
         metrics=metrics,
         curves=curves,
         nonprivate=nonprivate,
@@ -133,17 +158,17 @@ def train_on(
     Parameters
     ----------
     agents
-        Among how many the records are dealt; None for 10, and for records that have owners.
+        The number of agents; None for 10, and for records that have owners.
     reference, seed
         As for `train`.
     """
-    material = divided(dataset, agents, split_seed=request.split_seed)
-    proposal = proposal_for(material, request, StructureWanted())
-    return train(material, proposal, reference=reference, seed=seed, methods=request.methods)
+    data = divide(dataset, agents, split_seed=request.split_seed)
+    proposal = proposal_for(data, request, StructureRequest())
+    return train(data, proposal, reference=reference, seed=seed, methods=request.methods)
 
 
 def warnings_of(proposal: Proposal) -> tuple[str, ...]:
-    """Return what a user must be told before anything else."""
+    """Return the warnings that a proposal deserves: about delta, bounds and graph."""
     return (
         *delta_warning(proposal.budget.delta, sum(proposal.counts)),
         *_bounds_warning(proposal),
@@ -159,3 +184,57 @@ def _bounds_warning(proposal: Proposal) -> tuple[str, ...]:
         "the certificate is conditional: the bounds file was filled in from the records; put "
         'public ranges and lists in their place and write source = "public"',
     )
+
+
+def measure(problem: Problem, data: DividedData, shards: Shards, model: HostArray) -> Metrics:
+    """Return the metrics of one model; test rows are clipped like training rows."""
+    curves = curves_on_test(problem, data, model[None])
+    error, loss = (float(v[0]) for v in curves.values()) if curves else (math.nan, math.nan)
+    weights = jnp.asarray(model, shards.stacked.features.dtype)
+    objective = float(problem.objective(weights, shards))
+    return Metrics(error, loss, objective, _train_error(problem, data, shards, model))
+
+
+def curves_on_test(problem: Problem, data: DividedData, models: HostArray) -> dict[str, HostArray]:
+    """Return `test_error` and `test_loss` of each of T models, `(T,)` each; empty without tests."""
+    if not data.has_test:
+        return {}
+    rows = data.test.shard(0)
+    stacked = jnp.asarray(models, jnp.float64)
+
+    def one(model: Array) -> tuple[Array, Array]:
+        margins = rows.features @ model
+        error = jnp.mean(problem.loss.error(margins, rows.targets))
+        return error, jnp.mean(problem.loss.value(margins, rows.targets))
+
+    errors, losses = jax.jit(lambda all_models: jax.lax.map(one, all_models))(stacked)
+    return {"test_error": _in_units(data, np.asarray(errors)), "test_loss": np.asarray(losses)}
+
+
+def optimum(problem: Problem, data: DividedData) -> Metrics:
+    """Return the metrics of the non-private optimum of the same problem on the same shards."""
+    shards = data.shards("float64")
+    solution = minimise(problem, shards, tol=1e-6)
+    return measure(problem, data, shards, np.asarray(solution.w))
+
+
+def _train_error(problem: Problem, data: DividedData, shards: Shards, model: HostArray) -> float:
+    mask = np.asarray(shards.stacked.mask)
+    errors = _errors(problem, shards, model)
+    return float(_in_units(data, np.sum(mask * errors) / np.sum(mask)))
+
+
+def _errors(problem: Problem, shards: Shards, model: HostArray) -> HostArray:
+    weights = jnp.asarray(model, shards.stacked.features.dtype)
+    margins = shards.stacked.features @ weights
+    return np.asarray(jax.vmap(problem.loss.error)(margins, shards.stacked.targets), np.float64)
+
+
+def _in_units(data: DividedData, errors: Values) -> Values:
+    """Return squared errors as root mean squares in the target's units, others as they are."""
+    dataset = data.dataset
+    if dataset.task != "regression":
+        return errors
+    scale = dataset.bounds.half_range if isinstance(dataset, Table) else 1.0
+    roots: Values = scale * np.sqrt(errors)
+    return roots

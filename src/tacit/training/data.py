@@ -15,7 +15,7 @@ from tacit.proposal import (
     DataFacts,
     Proposal,
     Request,
-    StructureWanted,
+    StructureRequest,
     TableFacts,
     propose,
 )
@@ -26,8 +26,8 @@ DEFAULT_AGENTS = 10
 
 
 @dataclass(frozen=True, eq=False)
-class Material:
-    """Records, divided into training and test, and whose they are.
+class DividedData:
+    """Records, divided into training and test parts and among agents.
 
     Attributes
     ----------
@@ -36,7 +36,7 @@ class Material:
     owners
         The training rows of each agent.
     split_seed
-        By which the records were divided and dealt out.
+        The public seed of both divisions.
     """
 
     dataset: Dataset | Table
@@ -78,23 +78,24 @@ class Material:
         )
 
 
-def divided(
+def divide(
     dataset: Dataset | Table, agents: int | None, *, split_seed: int, default: int = DEFAULT_AGENTS
-) -> Material:
-    """Return the records, divided and shared out.
+) -> DividedData:
+    """Return the records, divided into training and test parts and among agents.
 
-    A data set is split by the split seed; a table comes divided, and so do records with owners.
-    Rows without owners are dealt out at random by the same seed.
+    A data set is split by the split seed; tables and records with owners are split already. Rows
+    without owners are distributed at random by the same seed.
 
     Parameters
     ----------
     agents
-        Among how many the records are dealt; None for `default`, and for records that have owners.
+        The number of agents; None for `default`, and for records that have owners.
 
     Raises
     ------
     InputError
-        If records that have owners are to be dealt out, or there are fewer records than agents.
+        If a number of agents is given for records that have owners, or there are more agents than
+        records.
     """
     parts = _parts(dataset, split_seed)
     if dataset.owners is not None:
@@ -102,18 +103,18 @@ def divided(
             raise InputError(
                 f"the records belong to {len(dataset.owners)} agents already; leave --agents out"
             )
-        return Material(dataset, parts, dataset.owners, split_seed)
+        return DividedData(dataset, parts, dataset.owners, split_seed)
     count, rows = default if agents is None else agents, len(parts.train_targets)
     if count > rows:
         raise InputError(
             f"{count} agents cannot share {rows} training records; ask for at most {rows}"
         )
-    return Material(
+    return DividedData(
         dataset, parts, tuple(random_partition(rows, count, seed=split_seed)), split_seed
     )
 
 
-def proposal_for(material: Material, request: Request, structure: StructureWanted) -> Proposal:
+def proposal_for(data: DividedData, request: Request, structure: StructureRequest) -> Proposal:
     """Return the proposal of a request on these records.
 
     Raises
@@ -123,20 +124,20 @@ def proposal_for(material: Material, request: Request, structure: StructureWante
 
     Notes
     -----
-    **Guarantee.** Columns, counts and bounds are read, and a record only if the structure's graph
-    is asked to be learned from records; the certificate then says so.
+    **Guarantee.** Only columns, counts and bounds are read, unless the graph of the structure is to
+    be learned from records; the certificate then says so.
     """
     rows = {
-        "test": material.parts.test_features,
-        "private": material.parts.train_features,
+        "test": data.parts.test_features,
+        "private": data.parts.train_features,
     }.get(structure.graph_from or "")
-    names = material.dataset.feature_names
+    names = data.dataset.feature_names
     content = structure.structure(names, rows)
-    return propose(data_facts(material.dataset), material.counts, request, content)
+    return propose(data_facts(data.dataset), data.counts, request, content)
 
 
 def data_facts(dataset: Dataset | Table) -> DataFacts:
-    """Return what is public of a data set or a table, its counts apart."""
+    """Return the public facts about a data set or a table, except its counts."""
     table = TableFacts.of(dataset.bounds) if isinstance(dataset, Table) else None
     return DataFacts(
         name=dataset.name if table is None else table.target.name,
@@ -148,19 +149,19 @@ def data_facts(dataset: Dataset | Table) -> DataFacts:
     )
 
 
-def check_material(material: Material, proposal: Proposal) -> None:
-    """Raise `InputError` unless a proposal was made for records like these."""
-    facts = data_facts(material.dataset)
+def check_data(data: DividedData, proposal: Proposal) -> None:
+    """Raise `InputError` unless a proposal is for records with these facts and counts."""
+    facts = data_facts(data.dataset)
     if facts != proposal.data:
         raise InputError(
             f"the proposal is for {proposal.data.name!r} with {proposal.data.columns} encoded "
             f"columns, and its facts differ from those of {facts.name!r} with {facts.columns}; "
             "name the data it was made for"
         )
-    if material.counts != proposal.counts:
+    if data.counts != proposal.counts:
         raise InputError(
             f"the proposal is for {len(proposal.counts)} agents with {sum(proposal.counts)} "
-            f"records in all, the data have {len(material.counts)} with {sum(material.counts)}, or "
+            f"records in all, the data have {len(data.counts)} with {sum(data.counts)}, or "
             "share them otherwise; propose again"
         )
 
