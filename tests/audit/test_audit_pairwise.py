@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from conftest import make_shards, make_terms
-from tacit.algorithms import EXTRA, NIDS, RECAL, RWADMM
+from tacit.algorithms import EXTRA, NIDS, RECAL
 from tacit.audit import pairwise_mu, pairwise_mu_affine
 from tacit.audit.affine import row_space, unit_answers
 from tacit.audit.pairwise import rounds_that_reach
@@ -35,6 +35,7 @@ from tacit.problems import (
     public_facts,
 )  # fmt: skip
 from tacit.report.between import between_agents
+from tacit_papers.methods import RWADMM
 
 BETA, SLOPES = 0.5, (6.33, 6.07, 4.78, 7.34)
 OTHER_PATH = Graph(4, np.array([(0, 1), (1, 3), (3, 2)]))

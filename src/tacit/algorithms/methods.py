@@ -104,7 +104,7 @@ class Method:
 
     def has(self, option: str) -> bool:
         """Whether the method has an option of that name."""
-        return any(own.name == option for own in self.options)
+        return any(declared.name == option for declared in self.options)
 
     @property
     def sampled(self) -> bool:
@@ -330,12 +330,12 @@ def checked_options(name: str, method: Method, given: Mapping[str, Any]) -> dict
     """Return the options in their own types; raise `InputError` for one the method has not."""
     values = {}
     for option, value in given.items():
-        found = next((one for one in method.options if one.name == option), None)
-        if found is None:
+        declared = next((entry for entry in method.options if entry.name == option), None)
+        if declared is None:
             others = those_with(option)
             use = f", or use {', '.join(others)}" if others else ""
             raise InputError(f"{name} has no option {option.replace('_', '-')}; leave it out{use}")
-        values[option] = found.checked(value)
+        values[option] = declared.checked(value)
     return values
 
 

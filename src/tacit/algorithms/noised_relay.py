@@ -1,4 +1,4 @@
-"""What the relay methods share: the step size and the average of the models."""
+"""Relay methods on noised gradients: the step size and the average that they share."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class NoisedRelay(RelayAlgorithm):
     step
         The step size; None for the public choice.
     agents
-        How many there are; from the public facts.
+        The number of agents; from the public facts.
     """
 
     problem: Problem
@@ -43,7 +43,7 @@ class NoisedRelay(RelayAlgorithm):
 
     @abstractmethod
     def limit(self, spec: Spec) -> tuple[float, str]:
-        """Return the step size from which on the method may diverge, and its formula."""
+        """Return the least step size at which the method may diverge, and its formula."""
 
     @override
     def on_network(self: RelayT, spec: Spec, network: Walk) -> RelayT:

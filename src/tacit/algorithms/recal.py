@@ -6,7 +6,6 @@ import dataclasses
 from typing import NamedTuple
 
 import equinox as eqx
-from jaxtyping import Float
 from typing_extensions import override
 
 from tacit import checks
@@ -16,22 +15,22 @@ from tacit.algorithms.steps import smoothness_of
 from tacit.network import Walk
 from tacit.oracles import Point
 from tacit.spec import Spec
-from tacit.typing import Array, HostArray
+from tacit.typing import HostArray, Model
 
 
 class RecalToken(NamedTuple):
     """The baton: the model x, the sum u of all duals, and the average of the models."""
 
-    model: Float[Array, "*shape"]
-    duals: Float[Array, "*shape"]
-    average: Float[Array, "*shape"]
+    model: Model
+    duals: Model
+    average: Model
 
 
 class RecalState(NamedTuple):
     """An agent's copy y_i, its dual lambda_i, and the token that it passes on."""
 
-    copy: Float[Array, "*shape"]
-    dual: Float[Array, "*shape"]
+    copy: Model
+    dual: Model
     token: RecalToken
 
 
@@ -97,11 +96,11 @@ class RECAL(NoisedRelay):
         return self.objective_scale or 1.0
 
     @override
-    def start(self, template: Float[Array, "*shape"]) -> RecalState:
+    def start(self, template: Model) -> RecalState:
         return RecalState(template, template, self.first_token(template))
 
     @override
-    def first_token(self, template: Float[Array, "*shape"]) -> RecalToken:
+    def first_token(self, template: Model) -> RecalToken:
         return RecalToken(template, template, template)
 
     @override
@@ -109,9 +108,7 @@ class RECAL(NoisedRelay):
         return Point(state.copy)
 
     @override
-    def tell(
-        self, state: RecalState, inbox: RecalToken, turn: Turn, answer: Float[Array, "*shape"]
-    ) -> RecalState:
+    def tell(self, state: RecalState, inbox: RecalToken, turn: Turn, answer: Model) -> RecalState:
         beta, x = 1 / (2 * (self.agents + 1)), inbox.model
         half = state.dual + beta * (x - state.copy)
         weight = turn.values["averaging"]
@@ -128,5 +125,5 @@ class RECAL(NoisedRelay):
         return state, state.token
 
     @override
-    def model(self, token: RecalToken) -> Float[Array, "*shape"]:
+    def model(self, token: RecalToken) -> Model:
         return token.average

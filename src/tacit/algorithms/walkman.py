@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from jaxtyping import Float
 from typing_extensions import override
 
 from tacit.algorithms.algorithm import Turn
@@ -12,22 +11,22 @@ from tacit.algorithms.noised_relay import NoisedRelay
 from tacit.algorithms.steps import smoothness_of
 from tacit.oracles import Point
 from tacit.spec import Spec
-from tacit.typing import Array
+from tacit.typing import Model
 
 
 class WalkmanToken(NamedTuple):
     """The mean over agents of y_i - z_i, and the model with its average."""
 
-    mean: Float[Array, "*shape"]
-    model: Float[Array, "*shape"]
-    average: Float[Array, "*shape"]
+    mean: Model
+    model: Model
+    average: Model
 
 
 class WalkmanState(NamedTuple):
     """An agent's copy y_i, its scaled dual z_i, and the token that it passes on."""
 
-    copy: Float[Array, "*shape"]
-    dual: Float[Array, "*shape"]
+    copy: Model
+    dual: Model
     token: WalkmanToken
 
 
@@ -59,11 +58,11 @@ class Walkman(NoisedRelay):
         return 1 / smoothness_of(spec), "1 / L"
 
     @override
-    def start(self, template: Float[Array, "*shape"]) -> WalkmanState:
+    def start(self, template: Model) -> WalkmanState:
         return WalkmanState(template, template, self.first_token(template))
 
     @override
-    def first_token(self, template: Float[Array, "*shape"]) -> WalkmanToken:
+    def first_token(self, template: Model) -> WalkmanToken:
         return WalkmanToken(template, template, template)
 
     @override
@@ -72,7 +71,7 @@ class Walkman(NoisedRelay):
 
     @override
     def tell(
-        self, state: WalkmanState, inbox: WalkmanToken, turn: Turn, answer: Float[Array, "*shape"]
+        self, state: WalkmanState, inbox: WalkmanToken, turn: Turn, answer: Model
     ) -> WalkmanState:
         step, weight = turn.values["step_size"], turn.values["averaging"]
         model = self.problem.prox(inbox.mean, step)
@@ -89,5 +88,5 @@ class Walkman(NoisedRelay):
         return state, state.token
 
     @override
-    def model(self, token: WalkmanToken) -> Float[Array, "*shape"]:
+    def model(self, token: WalkmanToken) -> Model:
         return token.average

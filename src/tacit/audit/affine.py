@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from typing_extensions import override
 
-from tacit.algorithms import EXTRA, NIDS, RECAL, DIGing, LinearisedGossipADMM, Turn, Walkman
+from tacit.algorithms import EXTRA, NIDS, RECAL, LinearisedGossipADMM, Turn, Walkman
 from tacit.audit.pairwise import Pairwise, pairwise_mu, required_network
 from tacit.engine import simulate
 from tacit.engine.door import Door
@@ -29,7 +29,7 @@ AFFINE = (
     "questions are affine with public slopes, so what an agent hears is a linear map, known to "
     "all, of private constants and noise"
 )
-_METHODS = (NIDS, EXTRA, DIGing, LinearisedGossipADMM, RECAL, Walkman)
+_METHODS = (NIDS, EXTRA, LinearisedGossipADMM, RECAL, Walkman)
 
 
 class Behind(eqx.Module):
@@ -180,7 +180,7 @@ def _checked_beta(plan: Plan) -> float:
     problem = algorithm.problem if isinstance(algorithm, _METHODS) else None
     if type(algorithm) not in _METHODS or not _affine_prox(problem):
         raise InputError(
-            "only NIDS, EXTRA, DIGing, LinearisedGossipADMM, RECAL and Walkman with no or an l2 "
+            "only NIDS, EXTRA, LinearisedGossipADMM, RECAL and Walkman with no or an l2 "
             "regulariser and no constraint are known to be affine; use pairwise_mu"
         )
     if np.sum(plan.ledger.asked) * plan.spec.dimension > MOST_NUMBERS:

@@ -14,7 +14,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Num
 from typing_extensions import override
 
 from tacit.algorithms import Algorithm, Turn
@@ -98,7 +98,7 @@ class NetworkKind(eqx.Module):
         """Return the participants' entries of a schedule that differs between agents."""
         return values
 
-    def of_all_agents(self, values: Array, *, fill: int = 0) -> Float[Array, "T E A ..."]:
+    def of_all_agents(self, values: Array, *, fill: int = 0) -> Num[Array, "T E A ..."]:
         """Return recorded values `(T, E, S, ...)` of all agents; `fill` where one was not asked."""
         del fill
         return values

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Num
 from typing_extensions import override
 
 from tacit.algorithms import RelayAlgorithm, Turn
@@ -95,7 +95,7 @@ class Relay(NetworkKind):
         return jnp.take_along_axis(values, self.holders[:, None], axis=1)
 
     @override
-    def of_all_agents(self, values: Array, *, fill: int = 0) -> Float[Array, "T E A ..."]:
+    def of_all_agents(self, values: Array, *, fill: int = 0) -> Num[Array, "T E A ..."]:
         holds = self.holders[:, None, None] == jnp.arange(self.agents, dtype=jnp.int32)
         wide = holds.reshape(holds.shape + (1,) * (values.ndim - 3))
         return jnp.where(wide, values, jnp.asarray(fill, values.dtype))

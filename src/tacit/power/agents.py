@@ -183,7 +183,7 @@ def algorithm(made: Grid, settings: Settings) -> GeneralConsensus:
         sets=made.sets,
         first=jnp.asarray(made.relaxation.flat()),
         rho=settings.rho,
-        pull=pull,
+        proximal_weight=pull,
         question="targets" if settings.question == "demand" else settings.question,
         average=settings.average,
         updates=settings.updates,

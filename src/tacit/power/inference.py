@@ -79,7 +79,7 @@ def _read(flow: Flow, zone: int, last: int) -> tuple[HostArray, HostArray]:
     part = grid.parts[zone]
     a = grid.relaxation.balance[part.rows][:, part.columns].toarray()
     before, dual, average, z = _history(flow, zone, last)
-    pull = float(np.asarray(flow.run.plan.program.algorithm.pull))  # type: ignore[attr-defined]
+    pull = float(np.asarray(flow.run.plan.program.algorithm.proximal_weight))  # type: ignore[attr-defined]
     tie = np.asarray(grid.sharing.holders)[part.columns] > 1
     linear = pull * before + tie * (settings.rho * average + dual)
     slope = a.T @ (a @ z) + (pull + settings.rho * tie) * z - linear

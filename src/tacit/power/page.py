@@ -169,7 +169,7 @@ def _settings(study: GridStudy) -> list[tuple[str, str]]:
         ("variables", f"{grid.relaxation.layout.size}, of zones {spread(_sizes(study))}"),
         ("ADMM parameter rho", f"{flow.settings.rho:g}"),
         ("zones use", "the public Hessian" if grid.sets.has_hessians else "linearised steps"),
-        ("weight of staying (1/eta)", f"{float(np.asarray(algorithm.pull)):g}"),  # type: ignore[attr-defined]
+        ("weight of staying (1/eta)", f"{float(np.asarray(algorithm.proximal_weight)):g}"),  # type: ignore[attr-defined]
         ("longest row |a_i|", f"{plan.spec.record_norm:.4g}"),
         ("sensitivity", plan.bounds[0].derivation),
         ("noise multiplier (scale / sensitivity)", f"{plan.multiplier:.5g}"),
