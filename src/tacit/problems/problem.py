@@ -14,7 +14,7 @@ from tacit.problems.losses import Loss
 from tacit.problems.regularisers import Regulariser
 from tacit.problems.sets import ConvexSet
 from tacit.problems.shards import Shard, Shards
-from tacit.typing import Array
+from tacit.typing import Array, Model, Scalar
 
 
 @final
@@ -39,7 +39,7 @@ class Problem(eqx.Module):
         """Return `(D,)` or `(D, K)` for records of D features."""
         return (features,) if self.loss.outputs is None else (features, self.loss.outputs)
 
-    def prox(self, v: Float[Array, "*S"], step: float | Float[Array, ""]) -> Float[Array, "*S"]:
+    def prox(self, v: Model, step: Scalar) -> Model:
         """Return argmin_{x in C} r(x) + |x - v|_2^2 / (2 step), exactly.
 
         Derivations: `L2.prox_within`, `ElasticNet.prox_within` (completing the square) and the
@@ -51,15 +51,13 @@ class Problem(eqx.Module):
         """Return the predicted targets of records outside any shard."""
         return self.loss.predict(features @ w)
 
-    def local_value(
-        self, w: Float[Array, "D *K"], shard: Shard, count: float | Float[Array, ""]
-    ) -> Float[Array, ""]:
+    def local_value(self, w: Float[Array, "D *K"], shard: Shard, count: Scalar) -> Float[Array, ""]:
         """Return f_i(w) of one agent; `count` is its public m_i, whatever the mask says."""
         values = self.loss.value(shard.features @ w, shard.targets)
         return jnp.sum(shard.mask * values) / jnp.asarray(count, values.dtype)
 
     def local_gradient(
-        self, w: Float[Array, "D *K"], shard: Shard, count: float | Float[Array, ""]
+        self, w: Float[Array, "D *K"], shard: Shard, count: Scalar
     ) -> Float[Array, "D *K"]:
         """Return the gradient of f_i, X' diag(mask) c / m_i, c the loss's coefficients."""
         coefficients = self.loss.coefficient(shard.features @ w, shard.targets)
