@@ -161,6 +161,7 @@ def test_the_shape_that_a_loss_needs_is_compared_for_classes_too():
         planned(Gradient(MultinomialLogistic(3), 1.0), problem=classes, facts=facts)
 
 
+@pytest.mark.unchecked
 @pytest.mark.parametrize(
     ("adjacency", "observer"),
     [
@@ -171,6 +172,8 @@ def test_the_shape_that_a_loss_needs_is_compared_for_classes_too():
     ],
 )
 def test_terms_that_are_no_objects_are_refused_with_the_objects_to_pass(adjacency, observer):
-    fix = re.escape('pass objects, for example Adjacency(ReplaceOne(), "record") and Messages()')
-    with pytest.raises(InputError, match=fix):
+    fix = 'pass an Adjacency, for example Adjacency(ReplaceOne(), "record")'
+    if isinstance(adjacency, Adjacency):
+        fix = "pass Messages() or Sum(colluders=1)"
+    with pytest.raises(InputError, match=re.escape(fix)):
         Terms(1.0, 1e-6, adjacency, observer)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from typing_extensions import override
 
 from tacit.algorithms.algorithm import Turn
-from tacit.algorithms.noised_relay import NoisedRelay
+from tacit.algorithms.noised_relay import NoisedRelay, RelayState
 from tacit.algorithms.steps import smoothness_of
 from tacit.oracles import Point
 from tacit.spec import Spec
@@ -20,14 +20,6 @@ class WalkmanToken(NamedTuple):
     mean: Model
     model: Model
     average: Model
-
-
-class WalkmanState(NamedTuple):
-    """An agent's copy y_i, its scaled dual z_i, and the token that it passes on."""
-
-    copy: Model
-    dual: Model
-    token: WalkmanToken
 
 
 class Walkman(NoisedRelay):
@@ -58,35 +50,19 @@ class Walkman(NoisedRelay):
         return 1 / smoothness_of(spec), "1 / L"
 
     @override
-    def start(self, template: Model) -> WalkmanState:
-        return WalkmanState(template, template, self.first_token(template))
-
-    @override
     def first_token(self, template: Model) -> WalkmanToken:
         return WalkmanToken(template, template, template)
 
     @override
-    def ask(self, state: WalkmanState, inbox: WalkmanToken, turn: Turn) -> Point:
+    def ask(self, state: RelayState, inbox: WalkmanToken, turn: Turn) -> Point:
         return Point(state.copy)
 
     @override
-    def tell(
-        self, state: WalkmanState, inbox: WalkmanToken, turn: Turn, answer: Model
-    ) -> WalkmanState:
+    def tell(self, state: RelayState, inbox: WalkmanToken, turn: Turn, answer: Model) -> RelayState:
         step, weight = turn.values["step_size"], turn.values["averaging"]
         model = self.problem.prox(inbox.mean, step)
         copy = model + state.dual - step * answer
         dual = state.dual + model - copy
         mean = inbox.mean + ((copy - dual) - (state.copy - state.dual)) / self.agents
         average = inbox.average + weight * (model - inbox.average)
-        return WalkmanState(copy, dual, WalkmanToken(mean, model, average))
-
-    @override
-    def send(
-        self, state: WalkmanState, inbox: WalkmanToken, turn: Turn
-    ) -> tuple[WalkmanState, WalkmanToken]:
-        return state, state.token
-
-    @override
-    def model(self, token: WalkmanToken) -> Model:
-        return token.average
+        return RelayState(copy, dual, WalkmanToken(mean, model, average))

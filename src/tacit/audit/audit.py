@@ -174,21 +174,6 @@ def audit(  # noqa: PLR0913 - who is attacked, by whom, with what
     )
 
 
-def null_attacks(
-    algorithm: str | Maker, *, mu: float, runs: int, attacks: int, seed: int
-) -> list[LowerBound]:
-    """Return the bounds of `attacks` attacks in which both sides are runs on D, scored for (D, D').
-
-    The two sides then follow one law, so a bound above 0 is a false alarm of the attack itself.
-    """
-    refuse_without_mu(algorithm)
-    case = Case(epsilon=float(epsilon_of(DELTA, mu)), delta=DELTA)
-    pair, plan = prepared(algorithm, case, seed)
-    keys = jax.random.split(jax.random.key(seed), 2 * attacks * runs)
-    ratios = _ratios(plan, pair, pair.first, keys, None).reshape(attacks, 2, runs)
-    return [lower_bound(first, second, confidence=CONFIDENCE) for first, second in ratios]
-
-
 def prepared(subject: str | Maker, case: Case, seed: int) -> tuple[Canary, Plan]:
     """Return the pair that saturates the subject's question, and the plan that is attacked."""
     return saturating(composition_of(subject).oracles, seed), planned(subject, case)

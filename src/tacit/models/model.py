@@ -57,7 +57,7 @@ class Model:
     statement
         The certificate in sentences.
     tacit_version
-        What the model was made with.
+        The version that trained the model.
 
     Raises
     ------

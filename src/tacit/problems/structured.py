@@ -82,14 +82,14 @@ class Structured(eqx.Module):
             raise InputError("only with B = -I does y follow from x; use the constrained form")
         if not isinstance(self.regulariser, L1):
             raise InputError("only the l1 norm of A x - c is known as a regulariser of x")
-        pulled = ComposedL1(
+        composed = ComposedL1(
             self.regulariser.weight,
             self.forward,
             self.target,
             self.forward.norm_squared(),
             self.ridge,
         )
-        return Problem(self.loss, pulled, WholeSpace())
+        return Problem(self.loss, composed, WholeSpace())
 
 
 @final

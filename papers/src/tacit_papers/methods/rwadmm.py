@@ -133,10 +133,6 @@ class RWADMM(NoisedRelay):
     def send(self, state: RWToken, inbox: RWToken, turn: Turn) -> tuple[RWToken, RWToken]:
         return state, state
 
-    @override
-    def model(self, token: RWToken) -> Model:
-        return token.average
-
 
 def incidence_of(graph: Graph) -> Incidence:
     """Return the edges at each agent of a graph."""
