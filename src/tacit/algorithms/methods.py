@@ -1,7 +1,7 @@
-"""Methods by name: what the command line, estimators, audits and papers can run.
+"""Methods by name, for the command line, estimators, audits and papers.
 
-A name stands for an algorithm together with the questions it asks: DP-SGD is the noisy gradient
-algorithm on Poisson batches. A new method is its own file and an entry in `METHODS`.
+A method is an algorithm with its questions: DP-SGD is the noisy gradient algorithm on Poisson
+batches. A new one is a file and an entry in `METHODS`.
 """
 
 from __future__ import annotations
@@ -65,16 +65,16 @@ def _single(rate: float) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class Method:
-    """What a name stands for.
+    """A named method.
 
     Attributes
     ----------
     build
         From public facts to the algorithm and its questions.
     summary
-        For people, in a few words.
+        A few words for help texts.
     options
-        The method's own options; no other method's may be given to it.
+        The method's options; others are refused.
     rounds
         How many are planned if the user does not say; on a relay, sweeps of as many hops as there
         are agents.

@@ -23,7 +23,7 @@ class _Public(NamedTuple):
 class SADMM(SplittingADMM):
     r"""One noised gradient a round, at x; then the step of `SplittingADMM`.
 
-    What is asked decides the method: `tacit.oracles.MinibatchGradient` with noise is DP-SADMM,
+    The oracle decides the method: `tacit.oracles.MinibatchGradient` with noise is DP-SADMM,
     without noise STOC-ADMM; `tacit.oracles.Gradient` is ADMM, linearised, on all records.
 
     The released model is an average of x: "published", over all rounds, weighted by t if the

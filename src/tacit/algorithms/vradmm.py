@@ -34,8 +34,8 @@ class _Public(NamedTuple):
 class VRADMM(SplittingADMM):
     r"""Epochs of one snapshot gradient and m mini-batch differences.
 
-    An epoch opens by asking the full-batch gradient p at the anchor, the mean of the last epoch's
-    x. Then m times the difference d from the anchor to x is asked (`MinibatchDifference`), and the
+    An epoch starts with the full-batch gradient p at the anchor, the mean of the last epoch's x.
+    Then, m times, the difference d from the anchor to x is asked for (`MinibatchDifference`) and a
     step of `SplittingADMM` is taken on g = d + p. Without noise this is SVRG-ADMM.
 
     With `restart` each opening sets x to the anchor and dual to -(1/rho) (A')^+ grad f(anchor),
@@ -124,8 +124,8 @@ class VRADMM(SplittingADMM):
     @override
     def ask(self, state: Vector, inbox: _Public, turn: Turn) -> Pair:
         moves, opens = turn.values["moves"] > 0, turn.values["opens"] > 0
-        resting = jnp.where(opens, inbox.mean, inbox.anchor)
-        return Pair(jnp.where(moves, inbox.iterate.x, resting), inbox.anchor)
+        anchor = jnp.where(opens, inbox.mean, inbox.anchor)
+        return Pair(jnp.where(moves, inbox.iterate.x, anchor), inbox.anchor)
 
     @override
     def first_public(self, template: Vector) -> _Public:

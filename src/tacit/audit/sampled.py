@@ -164,10 +164,8 @@ def audit_sampled(
 def _pair(adjacency: Adjacency) -> tuple[Shards, Shards]:
     rows = np.zeros((RECORDS, FEATURES))
     rows[0, 0] = 1.0
-    first = pack(
-        rows, np.full(RECORDS, -FAR), [np.arange(RECORDS)],
-        record_norm=1.0, precision="float64", enforce="clip",
-    )  # fmt: skip
+    targets, parts = np.full(RECORDS, -FAR), [np.arange(RECORDS)]
+    first = pack(rows, targets, parts, record_norm=1.0, precision="float64", enforce="clip")
     if isinstance(adjacency.relation, ReplaceOne):
         return first, replace_record(first, 0, 0, rows[0], FAR)
     return first, zero_record(first, 0, 0)
@@ -175,9 +173,13 @@ def _pair(adjacency: Adjacency) -> tuple[Shards, Shards]:
 
 def _plan(adjacency: Adjacency, rate: float, epsilon: float) -> Plan:
     data = DataFacts(
-        name="canary", task="regression", classes=None, columns=FEATURES, record_norm=1.0,
+        name="canary",
+        task="regression",
+        classes=None,
+        columns=FEATURES,
+        record_norm=1.0,
         table=None,
-    )  # fmt: skip
+    )
     request = Request(
         epsilon=epsilon,
         delta=1e-5,

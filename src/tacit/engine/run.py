@@ -107,7 +107,7 @@ def run(
 
 
 def behind_the_door(plan: Plan, shards: Shards) -> Private:
-    """Return what the doors of `plan` are opened with, once the shards are the planned ones."""
+    """Return the data for the doors of `plan`; raise `InputError` for other shards than planned."""
     spec, program = plan.spec, plan.program
     if shards.counts != spec.counts:
         raise InputError(

@@ -1,4 +1,4 @@
-"""Mixing matrices: how much weight an agent gives to each neighbour."""
+"""Mixing matrices: the weights of an agent's neighbours."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Walks: who holds the token at each hop, drawn from public randomness before any run."""
+"""Walks: the holder of the token at each hop, public and fixed before a run."""
 
 from __future__ import annotations
 
@@ -93,19 +93,19 @@ class Walk:
     def reach(self, rounds: int, *, tells_neighbours: bool) -> Int[HostArray, "A A"]:
         """Return how many of the first hops' answers of agent i can have reached agent j.
 
-        The token carries all that was answered before, so what counts is when j holds it for the
-        last time. If those who are asked tell their neighbours instead, an answer reaches j if
-        somebody who hears of it is asked later and tells on, and so forth to j.
+        The token carries all earlier answers, so they reach j until it holds the token for the last
+        time. If holders send to their neighbours instead, an answer reaches j along agents that
+        hold the token in turn, each a neighbour of the one before, the last a neighbour of j.
         """
         agents = self.graph.agents
         if tells_neighbours:
-            return self._reach_by_telling()
+            return self._reach_by_neighbours()
         last = np.zeros(agents, int)
         last[self.holders] = np.arange(rounds)  # of several assignments the last one stays
         return np.broadcast_to(last, (agents, agents))
 
-    def _reach_by_telling(self) -> Int[HostArray, "A A"]:
-        """Go backwards: `leads[j, k]` says whether what k knows after a hop reaches j at last."""
+    def _reach_by_neighbours(self) -> Int[HostArray, "A A"]:
+        """Return `reach` backwards: `leads[j, k]`, whether what k knows after a hop reaches j."""
         agents = self.graph.agents
         leads, last = np.eye(agents, dtype=bool), np.zeros((agents, agents), int)
         heard = self.graph.adjacency().toarray().astype(bool) | leads

@@ -84,7 +84,7 @@ def survival(rate: float, records: int) -> HostArray:
 
 
 def _longest(rate: float, records: int) -> int:
-    """Return G: where a twentieth is left, the number of records, or 65,536."""
+    """Return G = 3 / q, which a twentieth of the gaps exceed, at most the records or 65,536."""
     return min(math.ceil(3 / rate), records, _LONGEST)
 
 

@@ -1,4 +1,4 @@
-"""All agents' records in one table: how references are computed, never how agents compute."""
+"""All agents' records in one table, for references alone; agents never compute so."""
 
 from __future__ import annotations
 

@@ -25,14 +25,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Entry(Generic[T]):
-    """What a name stands for.
+    """A named object.
 
     Attributes
     ----------
     make
         From the numbers to the object.
     numbers
-        What the numbers are called, as help texts show them.
+        The names of the numbers in help texts.
     """
 
     make: Callable[..., T]
@@ -41,7 +41,7 @@ class Entry(Generic[T]):
 
 @dataclass(frozen=True)
 class LossEntry(Entry[Loss]):
-    """A loss, the kind of target that it is for, and whether it is made from their number too."""
+    """A loss, its task, and whether it takes the number of classes besides its numbers."""
 
     task: Task = "regression"
     by_classes: bool = False
