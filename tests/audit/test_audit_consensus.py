@@ -1,6 +1,5 @@
 """General-form consensus under attack: likelihood ratio, residuals, replay, for every question."""
 
-import dataclasses
 import math
 
 import equinox as eqx
@@ -115,8 +114,7 @@ class Louder(Residual):
 def test_a_message_of_more_than_answers_and_a_wrong_bound_are_seen():
     made, (first, second) = attacked("residual", average=True)
     program = made.program
-    names = [field.name for field in dataclasses.fields(Clear)]
-    fields = {name: getattr(program.algorithm, name) for name in names}
+    fields = {name: getattr(program.algorithm, name) for name in vars(program.algorithm)}
     live = Live(program.oracles, program.mechanism, jax.random.key(5))
     keep = frozenset({"answers", "messages"})
     leaking = eqx.tree_at(lambda p: p.algorithm, program, Clear(**fields))

@@ -99,7 +99,7 @@ NETWORKS = {
 }
 
 
-@pytest.mark.unchecked
+@pytest.mark.unchecked  # the page is given no more of a training than it reads
 @pytest.mark.parametrize("name", NETWORKS)
 def test_exactly_the_answers_that_can_reach_an_agent_move_what_it_hears(name):
     network, method, rounds, settings = NETWORKS[name]

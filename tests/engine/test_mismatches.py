@@ -163,17 +163,14 @@ def test_the_shape_that_a_loss_needs_is_compared_for_classes_too():
 
 @pytest.mark.unchecked
 @pytest.mark.parametrize(
-    ("adjacency", "observer"),
+    ("adjacency", "observer", "fix"),
     [
-        ("replace_one", "messages"),
-        (Adjacency(ReplaceOne(), "record"), "messages"),
-        ("replace_one", Messages()),
-        (BoundedChange(0.1), Messages()),
+        ("replace_one", "messages", 'Adjacency(ReplaceOne(), "record")'),
+        (Adjacency(ReplaceOne(), "record"), "messages", "pass Messages() or Sum("),
+        ("replace_one", Messages(), 'Adjacency(ReplaceOne(), "record")'),
+        (BoundedChange(0.1), Messages(), 'Adjacency(ReplaceOne(), "record")'),
     ],
 )
-def test_terms_that_are_no_objects_are_refused_with_the_objects_to_pass(adjacency, observer):
-    fix = 'pass an Adjacency, for example Adjacency(ReplaceOne(), "record")'
-    if isinstance(adjacency, Adjacency):
-        fix = "pass Messages() or Sum(colluders=1)"
+def test_terms_that_are_no_objects_are_refused_with_the_objects_to_pass(adjacency, observer, fix):
     with pytest.raises(InputError, match=re.escape(fix)):
         Terms(1.0, 1e-6, adjacency, observer)

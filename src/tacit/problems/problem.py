@@ -14,7 +14,7 @@ from tacit.problems.losses import Loss
 from tacit.problems.regularisers import Regulariser
 from tacit.problems.sets import ConvexSet
 from tacit.problems.shards import Shard, Shards
-from tacit.typing import Array, Model, Scalar
+from tacit.typing import Array, HostArray
 
 
 @final
@@ -39,7 +39,7 @@ class Problem(eqx.Module):
         """Return `(D,)` or `(D, K)` for records of D features."""
         return (features,) if self.loss.outputs is None else (features, self.loss.outputs)
 
-    def prox(self, v: Model, step: Scalar) -> Model:
+    def prox(self, v: Float[Array, "*S"], step: float | Float[Array, ""]) -> Float[Array, "*S"]:
         """Return argmin_{x in C} r(x) + |x - v|_2^2 / (2 step), exactly.
 
         Derivations: `L2.prox_within`, `ElasticNet.prox_within` (completing the square) and the
@@ -47,17 +47,21 @@ class Problem(eqx.Module):
         """
         return self.regulariser.prox_within(self.constraint, v, step)
 
-    def predict(self, w: Float[Array, "D *K"], features: Float[Array, "M D"]) -> Shaped[Array, "M"]:
+    def predict(
+        self, w: Float[Array | HostArray, "D *K"], features: Float[Array | HostArray, "M D"]
+    ) -> Shaped[Array, "M"]:
         """Return the predicted targets of records outside any shard."""
-        return self.loss.predict(features @ w)
+        return self.loss.predict(jnp.asarray(features @ w))
 
-    def local_value(self, w: Float[Array, "D *K"], shard: Shard, count: Scalar) -> Float[Array, ""]:
+    def local_value(
+        self, w: Float[Array, "D *K"], shard: Shard, count: float | Float[Array, ""]
+    ) -> Float[Array, ""]:
         """Return f_i(w) of one agent; `count` is its public m_i, whatever the mask says."""
         values = self.loss.value(shard.features @ w, shard.targets)
         return jnp.sum(shard.mask * values) / jnp.asarray(count, values.dtype)
 
     def local_gradient(
-        self, w: Float[Array, "D *K"], shard: Shard, count: Scalar
+        self, w: Float[Array, "D *K"], shard: Shard, count: float | Float[Array, ""]
     ) -> Float[Array, "D *K"]:
         """Return the gradient of f_i, X' diag(mask) c / m_i, c the loss's coefficients."""
         coefficients = self.loss.coefficient(shard.features @ w, shard.targets)
