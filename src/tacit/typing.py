@@ -1,6 +1,7 @@
 """Names for arrays and shapes, used in every annotation.
 
-Axes: A agents, T rounds, E questions per round, M padded records, D features, K classes.
+Axes: A agents, T rounds, E questions per round, M padded records, D features, K classes. A `Model`,
+and whatever has its shape, is `(D,)` or `(D, K)`; a `Vector` belongs to a model with one margin.
 """
 
 from __future__ import annotations
@@ -9,10 +10,14 @@ from typing import Any, Literal, TypeAlias
 
 import jax
 import numpy as np
+from jaxtyping import Float
 
 Array: TypeAlias = jax.Array
 HostArray: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 PyTree: TypeAlias = Any
 Key: TypeAlias = jax.Array
+Model: TypeAlias = Float[jax.Array, "*shape"]
+Vector: TypeAlias = Float[jax.Array, "D"]
+Scalar: TypeAlias = float | Float[jax.Array, ""]
 Precision: TypeAlias = Literal["float32", "float64"]
 Task: TypeAlias = Literal["binary", "multiclass", "regression"]

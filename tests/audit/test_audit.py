@@ -14,13 +14,14 @@ from tacit.audit import (
     fault_named,
     log_likelihood_ratio,
     lower_bound,
-    null_attacks,
     residual_report,
 )
+from tacit.audit.audit import DELTA, _ratios, prepared
+from tacit.audit.subject import Case
 from tacit.engine.door import RivalRecord
 from tacit.errors import InputError
 from tacit.oracles import Point, Statistics
-from tacit.privacy import Gaussian, Laplace, Messages, Sum
+from tacit.privacy import Gaussian, Laplace, Messages, Sum, epsilon_of
 
 ALGORITHMS = ["noisy-gradient", "dp-admm", "one-question"]
 SEES = {
@@ -91,7 +92,11 @@ def test_impossible_audits_name_the_limit(mu, runs):
 @pytest.mark.slow
 def test_the_null_attack_raises_no_more_false_alarms_than_it_may():
     """Both sides drawn on D: a positive bound is a false alarm; at most 5 % of 200 attacks."""
-    bounds = null_attacks("noisy-gradient", mu=1.5, runs=100, attacks=200, seed=0)
+    attacks, runs = 200, 100
+    pair, plan = prepared("noisy-gradient", Case(epsilon=float(epsilon_of(DELTA, 1.5))), 0)
+    keys = jax.random.split(jax.random.key(0), 2 * attacks * runs)
+    ratios = _ratios(plan, pair, pair.first, keys, None).reshape(attacks, 2, runs)
+    bounds = [lower_bound(first, second, confidence=0.95) for first, second in ratios]
     assert sum(bound.mu > 0 for bound in bounds) <= 10
     # the ratios vary: scored against D twice they would be 0, and the test could not fail
     assert all(0 < bound.false_positives < 100 for bound in bounds)

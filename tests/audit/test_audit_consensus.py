@@ -34,7 +34,8 @@ def attacked(question, average):
         sharing=shared_coordinates([np.array([0, 1]), np.array([1, 2])], 3),
         features=jnp.asarray(features), lift=jnp.asarray(lifts(features)),
         sets=AgentSets([box, box], [x.T @ x for x in features]),
-        first=jnp.zeros(3), rho=1.0, pull=0.1, question=question, average=average, updates=1,
+        first=jnp.zeros(3), rho=1.0, proximal_weight=0.1, question=question, average=average,
+        updates=1,
     )  # fmt: skip
     terms = Terms(
         float(epsilon_of(DELTA, MU)), DELTA, Adjacency(BoundedChange(BETA), "record"), Messages()

@@ -12,9 +12,8 @@ import numpy as np
 import pytest
 
 from conftest import make_shards, make_terms
-from tacit.algorithms import EXTRA, NIDS, RECAL, RWADMM
-from tacit.audit import pairwise_mu, pairwise_mu_affine
-from tacit.audit.affine import row_space, unit_answers
+from tacit.algorithms import EXTRA, NIDS, RECAL
+from tacit.audit import pairwise_mu
 from tacit.audit.pairwise import rounds_that_reach
 from tacit.engine import simulate
 from tacit.engine.door import Door, Live
@@ -35,6 +34,8 @@ from tacit.problems import (
     public_facts,
 )  # fmt: skip
 from tacit.report.results import between_agents
+from tacit_papers.exact_pairwise import pairwise_mu_affine, row_space, unit_answers
+from tacit_papers.methods import RWADMM
 
 BETA, SLOPES = 0.5, (6.33, 6.07, 4.78, 7.34)
 OTHER_PATH = Graph(4, np.array([(0, 1), (1, 3), (3, 2)]))

@@ -1,21 +1,19 @@
-"""Consensus ADMM by gossip: laws 7 and 3, and Zhang & Zhu's own rounds."""
+"""Linearised consensus ADMM by gossip: law 7, and its relation to PG-EXTRA."""
 
 import math
 
 import jax.numpy as jnp
 import numpy as np
 import pytest
-import scipy.optimize
 
 from conftest import make_shards, make_terms
-from tacit.algorithms import EXTRA, GossipADMM, LinearisedGossipADMM, RecycledADMM
+from tacit.algorithms import EXTRA, LinearisedGossipADMM
 from tacit.engine import run
 from tacit.engine.plan import plan
 from tacit.errors import InputError
 from tacit.network import complete, grid, metropolis, ring
-from tacit.oracles import Gradient, PerturbedStep, ProximalStep
+from tacit.oracles import Gradient
 from tacit.problems import (
-    L1,
     L2,
     ElasticNet,
     Logistic,
@@ -26,22 +24,22 @@ from tacit.problems import (
     public_facts,
 )
 
-RHO = 0.5
 SMOOTH = Problem(Logistic(), L2(0.05), WholeSpace())
 SPARSE = Problem(Logistic(), ElasticNet(0.02, 0.05), WholeSpace())
 SHARDS = make_shards(agents=8, records=15, features=4, seed=2)
 
 
-def ran(algorithm, oracle, problem, network, rounds, *, epsilon=math.inf, shards=SHARDS):
-    made = plan(
-        public_facts(problem, shards, clip=1.0), algorithm, (oracle,), make_terms(epsilon),
-        rounds=rounds, precision="float64", network=network,
-    )  # fmt: skip
-    return run(made, shards, runtime="simulate", seed=0, keep=frozenset({"messages"}))
-
-
-def exact_step(problem, tol=1e-12):
-    return ProximalStep(problem, 1.0, RHO, 1.0, tol)
+def ran(algorithm, problem, network, rounds):
+    planned = plan(
+        public_facts(problem, SHARDS, clip=1.0),
+        algorithm,
+        (Gradient(problem.loss, 1.0),),
+        make_terms(math.inf),
+        rounds=rounds,
+        precision="float64",
+        network=network,
+    )
+    return run(planned, SHARDS, runtime="simulate", seed=0)
 
 
 GRAPHS = [
@@ -53,87 +51,21 @@ GRAPHS = [
 
 @pytest.mark.parametrize("graph", GRAPHS)
 @pytest.mark.parametrize("problem", [SMOOTH, SPARSE], ids=["smooth", "sparse"])
-@pytest.mark.parametrize("kind", ["exact", "linearised", "recycled"])
-def test_without_noise_gossip_admm_reaches_the_certified_optimum(kind, problem, graph):
-    if kind == "recycled" and problem is SPARSE:
-        with pytest.raises(InputError, match="smooth regulariser"):
-            RecycledADMM(problem, RHO)
-        return
-    methods = {
-        "exact": (GossipADMM(problem, RHO), exact_step(problem)),
-        "linearised": (LinearisedGossipADMM(problem), Gradient(problem.loss, 1.0)),
-    }
-    chosen = methods.get(kind) or (RecycledADMM(problem, RHO), exact_step(problem))
-    done = ran(*chosen, problem, metropolis(graph), 800)
+def test_without_noise_linearised_gossip_admm_reaches_the_certified_optimum(problem, graph):
+    done = ran(LinearisedGossipADMM(problem), problem, metropolis(graph), 800)
     truth = minimise(problem, SHARDS, tol=1e-10)
     gap = float(problem.objective(jnp.asarray(done.model), SHARDS)) - truth.value
     assert abs(gap) <= 1e-8 * truth.value
     assert np.linalg.norm(done.model - truth.w) <= 1e-8 * np.linalg.norm(truth.w)
 
 
-def zhang_and_zhu_step(shards, i, x, dual, eta, weight):
-    """Their argmin by a general solver, with the term that makes the curvature rho put in."""
-    rows, y = np.asarray(shards.shard(i).features), np.asarray(shards.shard(i).targets)
-    others = [j for j in range(3) if j != i]
-
-    def value(w):
-        pull = sum(np.sum((w - (x[i] + x[j]) / 2) ** 2) for j in others)
-        own = np.sum((w - x[i]) ** 2) * (1 - 2 * weight) * RHO / 2
-        fit = np.mean(np.logaddexp(0, -y * (rows @ w))) + 0.025 * w @ w
-        return fit + 2 * dual @ w + eta * weight * pull + own
-
-    return scipy.optimize.minimize(value, x[i], tol=1e-12).x
-
-
-def test_rounds_are_those_of_zhang_and_zhu():
-    shards = make_shards(agents=3, records=6, features=2, seed=5)
-    mixing = metropolis(complete(3))  # weights 1/3
-    done = ran(GossipADMM(SMOOTH, RHO), exact_step(SMOOTH), SMOOTH, mixing, 3, shards=shards)
-    eta, weight = RHO / 2, 1 / 3
-    x, duals = np.zeros((3, 2)), np.zeros((3, 2))
-    for k in range(3):
-        duals = duals + eta / 2 * weight * (3 * x - np.sum(x, axis=0))
-        x = np.array([zhang_and_zhu_step(shards, i, x, duals[i], eta, weight) for i in range(3)])
-        np.testing.assert_allclose(np.asarray(done.trace.messages)[k], x, atol=1e-6)
-
-
 def test_linearised_admm_without_prox_is_extra_with_half_the_weights():
     free = Problem(Logistic(), NoRegulariser(), WholeSpace())
-    oracle = Gradient(free.loss, 1.0)
-    ours = ran(LinearisedGossipADMM(free, step=1.0), oracle, free, metropolis(ring(8)), 30)
-    theirs = ran(EXTRA(free, step=1.0), oracle, free, metropolis(ring(8)).lazy, 30)
+    ours = ran(LinearisedGossipADMM(free, step=1.0), free, metropolis(ring(8)), 30)
+    theirs = ran(EXTRA(free, step=1.0), free, metropolis(ring(8)).lazy, 30)
     np.testing.assert_allclose(ours.model, theirs.model, atol=1e-12)
-
-
-def test_recycled_rounds_ask_nothing_and_cost_nothing():
-    recycled = ran(RecycledADMM(SMOOTH, RHO), exact_step(SMOOTH, 1e-6), SMOOTH,
-                   metropolis(ring(8)), 20, epsilon=1.0)  # fmt: skip
-    plain = ran(GossipADMM(SMOOTH, RHO), exact_step(SMOOTH, 1e-6), SMOOTH,
-                metropolis(ring(8)), 10, epsilon=1.0)  # fmt: skip
-    asked = recycled.ledger.asked
-    assert np.all(asked[:, ::2])
-    assert not np.any(asked[:, 1::2])
-    scale = recycled.ledger.scale[asked]
-    np.testing.assert_allclose(scale, plain.ledger.scale.ravel()[: scale.size])
-    messages = np.asarray(recycled.trace.messages)
-    assert np.max(np.abs(messages[1] - messages[0])) > 0
-
-
-@pytest.mark.slow
-def test_dual_variable_perturbation_runs_by_gossip():
-    own = ProximalStep(SMOOTH, 0.5, 1.0, 1.0, 1e-6)
-    made = plan(
-        public_facts(SMOOTH, SHARDS, clip=0.5), GossipADMM(SMOOTH, 1.0), (PerturbedStep(own),),
-        make_terms(3.0), rounds=4, precision="float64", network=metropolis(ring(8)),
-    )  # fmt: skip
-    assert made.certificate.mu is None
-    assert made.certificate.epsilon == pytest.approx(3.0, rel=1e-3)
-    assert np.all(np.isfinite(run(made, SHARDS, runtime="simulate").model))
 
 
 def test_steps_beyond_the_limit_are_refused_with_it():
     with pytest.raises(InputError, match="below 5 = 5 / "):
-        ran(LinearisedGossipADMM(SMOOTH, step=5.0), Gradient(SMOOTH.loss, 1.0), SMOOTH,
-            metropolis(ring(8)), 5)  # fmt: skip
-    with pytest.raises(InputError, match="rho"):
-        GossipADMM(Problem(Logistic(), L1(0.1), WholeSpace()), -1.0)
+        ran(LinearisedGossipADMM(SMOOTH, step=5.0), SMOOTH, metropolis(ring(8)), 5)

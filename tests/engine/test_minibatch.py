@@ -406,6 +406,6 @@ def test_a_batch_of_several_pieces_is_summed_whole():
 
     pieces, whole, slots = jax.vmap(both)(jax.random.split(jax.random.key(0), 300))
     law = question.sampling
-    usual = law.slots_at_once(rows, len(law.draw(jax.random.key(0), rows, count).places))
+    usual = law.piece_size(rows, len(law.draw(jax.random.key(0), rows, count).places))
     assert np.sum(slots > usual) > 10
     np.testing.assert_allclose(pieces, whole, rtol=1e-10, atol=1e-14)

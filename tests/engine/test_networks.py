@@ -12,7 +12,7 @@ import pytest
 
 import tacit
 from conftest import make_shards, make_terms
-from tacit.algorithms import EXTRA, NIDS, RECAL, RWADMM, DIGing, NoisyGradient, Walkman
+from tacit.algorithms import EXTRA, NIDS, RECAL, NoisyGradient, Walkman
 from tacit.engine import behind_the_door, run, simulate, sweep
 from tacit.engine.door import Live, Record
 from tacit.engine.gossip import Gossip, neighbours_of
@@ -37,7 +37,6 @@ from tacit.problems import (
     Ball,
     ElasticNet,
     Logistic,
-    NoRegulariser,
     Problem,
     Squared,
     WholeSpace,
@@ -107,14 +106,6 @@ def test_without_noise_they_reach_it_on_other_graphs_too(method, problem, graph)
     reaches_the_optimum(method, problem, graph)
 
 
-def test_the_random_walk_admm_reaches_the_optimum_where_degrees_differ():
-    walk = uniform_walk(grid(2, 4), 20_000, seed=0)
-    done = exact(RWADMM(LASSO), LASSO, EIGHT, walk, 20_000)
-    assert np.linalg.norm(done.model - TRUTH["lasso"].w) <= 1e-8 * np.linalg.norm(TRUTH["lasso"].w)
-    with pytest.raises(InputError, match=r"below .* = 1 / L"):
-        planned(RWADMM(LOGISTIC, step=9.0), EIGHT, walk, rounds=20_000)
-
-
 def test_a_cyclic_route_needs_less_noise_than_a_random_walk_of_as_many_hops():
     """It has the least possible PLF, and the multiplier grows as its square root."""
     walks = cyclic_walk(ring(4), 400), uniform_walk(ring(4), 400, seed=0)
@@ -122,13 +113,6 @@ def test_a_cyclic_route_needs_less_noise_than_a_random_walk_of_as_many_hops():
     assert walks[0].privacy_leakage_frequency == 100 < walks[1].privacy_leakage_frequency
     by_hand = np.sqrt(100 / walks[1].privacy_leakage_frequency)
     assert made[0].multiplier / made[1].multiplier == pytest.approx(by_hand, rel=1e-9)
-
-
-def test_gradient_tracking_reaches_the_optimum_of_smooth_problems():
-    smooth = Problem(Squared(), NoRegulariser(), WholeSpace())
-    done = exact(DIGing(smooth), smooth, EIGHT, metropolis(ring(8)).lazy, 3000)
-    truth = minimise(smooth, EIGHT, tol=1e-10)
-    assert np.linalg.norm(done.model - truth.w) <= 1e-8 * np.linalg.norm(truth.w)
 
 
 @pytest.mark.slow
@@ -238,15 +222,13 @@ def test_a_relay_spends_by_participation_and_the_busiest_agent_spends_the_budget
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", [RECAL, Walkman, RWADMM])
+@pytest.mark.parametrize("method", TOKENS)
 def test_with_a_cap_the_last_half_of_the_models_that_were_made_is_averaged(method):
     walk = uniform_walk(ring(4), 60, seed=0).capped(6)
     made = planned(method(LOGISTIC), make_shards(), walk, rounds=60)
     assert np.sum(walk.awake[30:]) < 6  # by hop, the last half holds few models
     done = run(made, make_shards(), runtime="simulate", seed=0, keep=frozenset(KEPT))
-    token = done.trace.messages
-    models = np.asarray(token.models if method is RWADMM else token.model)[:, 0]
-    models = models.mean(axis=1) if method is RWADMM else models
+    models = np.asarray(done.trace.messages.model)[:, 0]
     awake = models[walk.awake]
     np.testing.assert_allclose(done.model, awake[len(awake) // 2 :].mean(axis=0), rtol=1e-9)
 
@@ -356,7 +338,6 @@ def test_without_an_aggregator_nothing_is_credited_to_summation():
             lambda s: planned(Walkman(LOGISTIC, step=4.0), s, cyclic_walk(ring(4), 8), rounds=8),
             "below 4 = 1 / L",
         ),
-        (lambda s: DIGing(LOGISTIC), "takes no regulariser"),
     ],
 )
 def test_networks_and_steps_that_do_not_suit_are_refused_with_the_fix(make, words):

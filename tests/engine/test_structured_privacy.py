@@ -27,7 +27,7 @@ from tacit.oracles import (
     MinibatchGradient,
     Pair,
     Point,
-    poisson_batch,
+    PoissonBatches,
 )
 from tacit.oracles.poisson import _UNIT, capacity, survival
 from tacit.privacy import Adjacency, BoundedChange, ReplaceOne, ZeroOut, mu_of
@@ -60,7 +60,7 @@ def big_shard(records=4000):
 def test_a_gathered_batch_holds_every_record_as_often_as_the_rate_says():
     shard, rate, draws = big_shard(), 0.004, 4000
     keys = jax.random.split(jax.random.key(0), draws)
-    batches = jax.jit(jax.vmap(lambda key: poisson_batch(shard, key, rate)))(keys)
+    batches = jax.jit(jax.vmap(lambda key: PoissonBatches(rate).batch(shard, key)))(keys)
     assert batches.features.shape[1] < 200  # gathered: far fewer rows than records
     sizes = np.asarray(jnp.sum(batches.mask, axis=1))
     assert abs(np.mean(sizes) - 16) < 4 * math.sqrt(16 / draws)

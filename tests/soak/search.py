@@ -19,7 +19,6 @@ from tacit.algorithms import (
     NIDS,
     RECAL,
     SADMM,
-    GossipADMM,
     NoisyGradient,
     Walkman,
 )
@@ -47,6 +46,7 @@ from tacit.problems import (
     replace_record,
     zero_record,
 )
+from tacit_papers.methods import GossipADMM
 
 RHO = 0.5
 GRAPHS = {"ring": ring, "path": path, "star": star, "complete": complete}

@@ -1,8 +1,9 @@
-"""Methods: one per file. They ask, are told, and send; they never see data."""
+"""Methods, one per file: they ask, are told, and send; they never see data."""
 
 from tacit.algorithms.admm import ADMM, steady_rho
 from tacit.algorithms.algorithm import (
     Algorithm,
+    AnswerMessages,
     GossipAlgorithm,
     Noise,
     RelayAlgorithm,
@@ -12,8 +13,8 @@ from tacit.algorithms.algorithm import (
 from tacit.algorithms.consensus_admm import ConsensusADMM, DualMessage, at_agents
 from tacit.algorithms.dp_admm import DPADMM
 from tacit.algorithms.general_consensus import GeneralConsensus, lifts
-from tacit.algorithms.gossip import EXTRA, NIDS, DIGing
-from tacit.algorithms.gossip_admm import GossipADMM, LinearisedGossipADMM, RecycledADMM
+from tacit.algorithms.gossip import EXTRA, NIDS, Exchanged, GossipState, NoisedGossip
+from tacit.algorithms.gossip_admm import LinearisedGossipADMM
 from tacit.algorithms.linearised_admm import LinearisedADMM, LocalMessage, LocalPublic
 from tacit.algorithms.local_settings import PublicSettings, Settings
 from tacit.algorithms.methods import (
@@ -26,18 +27,18 @@ from tacit.algorithms.methods import (
     settled,
     those_with,
 )
+from tacit.algorithms.noised_relay import NoisedRelay
 from tacit.algorithms.noisy_gradient import NoisyGradient
 from tacit.algorithms.one_question import OneQuestion
 from tacit.algorithms.options import Option, Setting, Value
 from tacit.algorithms.recal import RECAL
-from tacit.algorithms.rwadmm import RWADMM
 from tacit.algorithms.sadmm import SADMM, RenyiADMM
 from tacit.algorithms.shared_coordinates import (
     SharedCoordinates,
-    everything_shared,
     shared_coordinates,
 )
 from tacit.algorithms.splitting import Iterate, RateWarning, SplittingADMM
+from tacit.algorithms.steps import averaging, smoothness_of
 from tacit.algorithms.vradmm import VRADMM, variance_reduction
 from tacit.algorithms.walkman import Walkman
 
@@ -48,17 +49,17 @@ __all__ = [
     "METHODS",
     "NIDS",
     "RECAL",
-    "RWADMM",
     "SADMM",
     "VRADMM",
     "Algorithm",
+    "AnswerMessages",
     "Composition",
     "ConsensusADMM",
-    "DIGing",
     "DualMessage",
+    "Exchanged",
     "GeneralConsensus",
-    "GossipADMM",
     "GossipAlgorithm",
+    "GossipState",
     "Iterate",
     "LinearisedADMM",
     "LinearisedGossipADMM",
@@ -66,12 +67,13 @@ __all__ = [
     "LocalPublic",
     "Method",
     "Noise",
+    "NoisedGossip",
+    "NoisedRelay",
     "NoisyGradient",
     "OneQuestion",
     "Option",
     "PublicSettings",
     "RateWarning",
-    "RecycledADMM",
     "RelayAlgorithm",
     "RenyiADMM",
     "Setting",
@@ -83,13 +85,14 @@ __all__ = [
     "Value",
     "Walkman",
     "at_agents",
+    "averaging",
     "checked_options",
-    "everything_shared",
     "lifts",
     "method_named",
     "rounds_by_default",
     "settled",
     "shared_coordinates",
+    "smoothness_of",
     "steady_rho",
     "those_with",
     "variance_reduction",

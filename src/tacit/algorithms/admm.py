@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 
-from jaxtyping import Float
 from typing_extensions import override
 
 from tacit.algorithms.algorithm import Noise, Turn
 from tacit.algorithms.consensus_admm import ConsensusADMM, DualState
 from tacit.oracles import Centre
 from tacit.spec import Spec
-from tacit.typing import Array, HostArray
+from tacit.typing import HostArray, Model
 
 
 def steady_rho(facts: Spec, rounds: int, noise: Noise) -> float:
@@ -24,14 +23,14 @@ def steady_rho(facts: Spec, rounds: int, noise: Noise) -> float:
 
         rho = sqrt(T) nu R.
 
-    It is not let below 0.4 L, the paper's 0.1 for the logistic loss and unit records.
+    At least 0.4 L is returned: the paper's 0.1 for the logistic loss and unit records.
     """
     margin = math.sqrt(rounds) * noise.of_mean * facts.record_norm
     return max(0.4 * facts.smoothness, margin)
 
 
 class ADMM(ConsensusADMM):
-    r"""Consensus ADMM whose agents ask for the minimiser of their own augmented Lagrangian.
+    r"""Consensus ADMM whose agents ask for the minimiser of their augmented Lagrangian.
 
     The agents' step (Huang et al. 2019, Algorithm 1, step 4) is a proximal step of f_i, with the
     regulariser if agents have it, at a public centre:
@@ -39,7 +38,7 @@ class ADMM(ConsensusADMM):
         w_i <- argmin f_i(w_i) + r(w_i) - gamma_i'(w_i - w) + (rho/2) |w_i - w|^2
              = the proximal step at w + gamma_i / rho.
 
-    What is asked decides the method:
+    The oracle decides the method:
 
     - `tacit.oracles.ProximalStep` without noise: ADMM, Algorithm 1;
     - `ProximalStep` with noise on its answer: ADMM with primal variable perturbation (PVP),
@@ -52,7 +51,7 @@ class ADMM(ConsensusADMM):
 
     **Guarantee.** State, message and public value are functions of noised answers and public
     constants alone, so a run is post-processing of the adaptive composition of its answers. The
-    question depends on the agent's own dual, hence no credit is taken for summation.
+    question depends on the agent's dual, hence no credit is taken for summation.
     """
 
     @override
@@ -60,15 +59,9 @@ class ADMM(ConsensusADMM):
         return {}
 
     @override
-    def ask(self, state: DualState, inbox: Float[Array, "*shape"], turn: Turn) -> Centre:
+    def ask(self, state: DualState, inbox: Model, turn: Turn) -> Centre:
         return Centre(inbox + state.dual / self.rho)
 
     @override
-    def tell(
-        self,
-        state: DualState,
-        inbox: Float[Array, "*shape"],
-        turn: Turn,
-        answer: Float[Array, "*shape"],
-    ) -> DualState:
+    def tell(self, state: DualState, inbox: Model, turn: Turn, answer: Model) -> DualState:
         return state._replace(iterate=answer)

@@ -1,4 +1,4 @@
-"""What every method is: it asks, is told, and sends. It never sees data.
+"""The agent's side of a method: it asks, is told, and sends, and never sees data.
 
     receive(state, inbox, turn) -> state            once a round, first: dual updates live here
     ask(state, inbox, turn) -> query                public
@@ -6,8 +6,8 @@
     send(state, inbox, turn) -> (state, message)    once a round, last
 
 Nothing here carries an agent axis: a runtime maps these functions over agents, or loops over them.
-Arrays that change from run to run (schedules, scales) come in through `Turn`; so do all random
-draws that are public. State keeps one tree structure and one dtype for ever.
+Arrays that change from run to run (schedules, scales) come in through `Turn`. The state keeps one
+tree structure and one dtype.
 """
 
 from __future__ import annotations
@@ -19,25 +19,26 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 import equinox as eqx
 import numpy as np
 from jaxtyping import Float, Int
+from typing_extensions import override
 
 from tacit.problems import Loss
 from tacit.spec import Spec
-from tacit.typing import Array, HostArray, PyTree
+from tacit.typing import Array, HostArray, Model, PyTree
 
 
 class Turn(NamedTuple):
-    """One question's public surroundings: a slice of the plan.
+    """The public context of one question: a slice of the plan.
 
     Attributes
     ----------
     round, local
         Which round, and which question inside it.
     participation
-        The agent's own participation number; equal to `round` where all take part in every round.
+        How often the agent took part before; equal to `round` where all do in every round.
     question
-        Which oracle is asked; -1 for a turn that asks nothing.
+        The number of the oracle; -1 for a turn without a question.
     agent
-        Who is asked.
+        The agent that answers.
     scale
         Absolute scale of the noise on the answer.
     values
@@ -55,7 +56,7 @@ class Turn(NamedTuple):
 
 @dataclass(frozen=True)
 class Noise:
-    """What a schedule may know of the noise, before a record is touched.
+    """The noise of a plan, as far as schedules may depend on it.
 
     Attributes
     ----------
@@ -65,7 +66,7 @@ class Noise:
         `(A,)`: standard deviation, per coordinate, of the noise on one answer of each agent to
         question 0, a mean gradient in most methods.
     sampled
-        Whether that question is answered on a random batch, and so varies without noise too.
+        Whether question 0 is answered on random batches, so that answers vary without noise too.
     """
 
     multiplier: float
@@ -88,8 +89,8 @@ class Algorithm(eqx.Module):
     Attributes
     ----------
     tells_neighbours
-        On a relay, whether who is asked tells all its neighbours: its token is then not what
-        travels, its parts stay with the agents, and they learn of the answer at that hop.
+        On a relay, whether the holder sends its results to all its neighbours. The token is then
+        simulated: its parts stay with the agents, and neighbours learn of the answer at that hop.
     """
 
     tells_neighbours: ClassVar[bool] = False
@@ -100,10 +101,10 @@ class Algorithm(eqx.Module):
         return getattr(getattr(self, "problem", None), "loss", None)
 
     def on_network(self: AlgorithmT, spec: Spec, network: Any) -> AlgorithmT:
-        """Return this algorithm with what it takes from the network; here it is unchanged.
+        """Return this algorithm with the constants that it takes from the network; here unchanged.
 
-        Called once, before planning. It may raise `InputError`, for example if a step size is
-        beyond what is stable on the network.
+        Called once, before planning. Raises `InputError` if a setting does not suit the network,
+        for example a step size that is not stable on it.
 
         Parameters
         ----------
@@ -115,7 +116,7 @@ class Algorithm(eqx.Module):
         return self
 
     def questions(self, rounds: int) -> HostArray:
-        """Return the number of the oracle of every question, `(T, E)`: here 0, once a round."""
+        """Return the oracle's number for every question, `(T, E)`: here oracle 0, once a round."""
         return np.zeros((rounds, 1), dtype=int)
 
     @abstractmethod
@@ -126,14 +127,11 @@ class Algorithm(eqx.Module):
         """
 
     @abstractmethod
-    def start(self, template: Float[Array, "*shape"]) -> PyTree:
-        """Return an agent's first state; `template` is a zero model of the plan's dtype.
-
-        A state that holds an answer needs the answer's shape, which may be another one.
-        """
+    def start(self, template: Model) -> PyTree:
+        """Return an agent's first state; `template` is a zero model of the plan's dtype."""
 
     def receive(self, state: PyTree, inbox: PyTree, turn: Turn) -> PyTree:
-        """Return the state after reading the inbox; unchanged unless a method says otherwise."""
+        """Return the state after reading the inbox; here unchanged."""
         del inbox, turn
         return state
 
@@ -154,7 +152,7 @@ class StarAlgorithm(Algorithm):
     """A method with an aggregator: the inbox of every agent is the aggregator's public value."""
 
     @abstractmethod
-    def first_public(self, template: Float[Array, "*shape"]) -> PyTree:
+    def first_public(self, template: Model) -> PyTree:
         """Return the public value before the first round."""
 
     @abstractmethod
@@ -162,33 +160,49 @@ class StarAlgorithm(Algorithm):
         """Return the next public value from the mean of all agents' messages."""
 
     @abstractmethod
-    def model(self, public: PyTree) -> Float[Array, "*shape"]:
+    def model(self, public: PyTree) -> Model:
         """Return the model that a run would release at this public value."""
 
 
-class GossipAlgorithm(Algorithm):
-    """A method without aggregator: every agent learns how its neighbours' messages differ.
+class AnswerMessages(StarAlgorithm):
+    """A star method whose agents keep no state of their own: each message is the noised answer."""
 
-    With messages m_i and weights w_ij, the inbox of agent i is sum_j w_ij (m_j - m_i): what mixing
-    adds to its own message. It is 0 where neighbours agree.
+    @override
+    def start(self, template: Model) -> Array:
+        return template
+
+    @override
+    def tell(self, state: Array, inbox: PyTree, turn: Turn, answer: Array) -> Array:
+        return answer
+
+    @override
+    def send(self, state: Array, inbox: PyTree, turn: Turn) -> tuple[Array, Array]:
+        return state, state
+
+
+class GossipAlgorithm(Algorithm):
+    """A method without aggregator.
+
+    With messages m_i and weights w_ij, the inbox of agent i is sum_j w_ij (m_j - m_i), which is 0
+    where neighbours agree.
     """
 
     @abstractmethod
-    def first_inbox(self, template: Float[Array, "*shape"]) -> PyTree:
+    def first_inbox(self, template: Model) -> PyTree:
         """Return an agent's inbox before the first round, of the structure of its messages."""
 
     @abstractmethod
-    def model(self, state: PyTree) -> Float[Array, "*shape"]:
-        """Return the agent's own model; a run releases the mean of all agents'."""
+    def model(self, state: PyTree) -> Model:
+        """Return the agent's model; a run releases the mean over agents."""
 
 
 class RelayAlgorithm(Algorithm):
     """A method with a token: the inbox is the token that arrives, the message the one passed on."""
 
     @abstractmethod
-    def first_token(self, template: Float[Array, "*shape"]) -> PyTree:
+    def first_token(self, template: Model) -> PyTree:
         """Return the token before the first hop."""
 
     @abstractmethod
-    def model(self, token: PyTree) -> Float[Array, "*shape"]:
+    def model(self, token: PyTree) -> Model:
         """Return the model that a run would release with this token."""

@@ -1,18 +1,17 @@
-"""Consensus ADMM on a star: what its exact and its linearised form share."""
+"""The rounds of consensus ADMM on a star, for exact and for linearised local steps."""
 
 from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
 import equinox as eqx
-from jaxtyping import Float
 from typing_extensions import override
 
 from tacit import checks
 from tacit.algorithms.algorithm import StarAlgorithm, Turn
 from tacit.errors import InputError
 from tacit.problems import NoRegulariser, Problem, WholeSpace
-from tacit.typing import Array
+from tacit.typing import Model
 
 Placement = Literal["agents", "server"]
 
@@ -20,24 +19,24 @@ Placement = Literal["agents", "server"]
 class DualState(NamedTuple):
     """An agent's noised iterate w_i and its dual gamma_i."""
 
-    iterate: Float[Array, "*shape"]
-    dual: Float[Array, "*shape"]
+    iterate: Model
+    dual: Model
 
 
 class DualMessage(NamedTuple):
-    """What an agent sends: its noised iterate, and the dual it entered the round with."""
+    """An agent's noised iterate, and its dual at the start of the round."""
 
-    iterate: Float[Array, "*shape"]
-    dual: Float[Array, "*shape"]
+    iterate: Model
+    dual: Model
 
 
 class ConsensusADMM(StarAlgorithm):
-    r"""The rounds of consensus ADMM, but for the agents' own step.
+    r"""Consensus ADMM, with the agents' local step left to subclasses.
 
     With public value w, iterates w_i and duals gamma_i (Huang et al. 2019, Algorithm 1):
 
         gamma_i <- gamma_i - rho (w_i - w)          on receipt of w                 (10d)
-        w_i     <- the agent's own step, in `ask` and `tell`
+        w_i     <- the agent's local step, in `ask` and `tell`
         w       <- mean(w_i) - mean(gamma_i) / rho                                  (10c)
 
     Attributes
@@ -65,39 +64,35 @@ class ConsensusADMM(StarAlgorithm):
             )
 
     @override
-    def start(self, template: Float[Array, "*shape"]) -> DualState:
+    def start(self, template: Model) -> DualState:
         return DualState(template, template)
 
     @override
-    def receive(self, state: DualState, inbox: Float[Array, "*shape"], turn: Turn) -> DualState:
+    def receive(self, state: DualState, inbox: Model, turn: Turn) -> DualState:
         return state._replace(dual=state.dual - self.rho * (state.iterate - inbox))
 
     @override
-    def send(
-        self, state: DualState, inbox: Float[Array, "*shape"], turn: Turn
-    ) -> tuple[DualState, DualMessage]:
+    def send(self, state: DualState, inbox: Model, turn: Turn) -> tuple[DualState, DualMessage]:
         return state, DualMessage(state.iterate, state.dual)
 
     @override
-    def first_public(self, template: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+    def first_public(self, template: Model) -> Model:
         return template
 
     @override
-    def combine(
-        self, public: Float[Array, "*shape"], mean_message: DualMessage, turn: Turn
-    ) -> Float[Array, "*shape"]:
+    def combine(self, public: Model, mean_message: DualMessage, turn: Turn) -> Model:
         centre = mean_message.iterate - mean_message.dual / self.rho
         if self.regulariser_at == "agents":
             return centre
         return self.problem.prox(centre, 1 / self.rho)
 
     @override
-    def model(self, public: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+    def model(self, public: Model) -> Model:
         return public
 
 
 def at_agents(problem: Problem, regulariser_at: Placement) -> Problem:
-    """Return what the agents of an ADMM minimise: without regulariser if the server has it."""
+    """Return the problem of the agents' steps: without regulariser if the server applies it."""
     if regulariser_at == "agents":
         return problem
     return Problem(problem.loss, NoRegulariser(), WholeSpace())

@@ -6,7 +6,6 @@ from typing import Literal
 
 import equinox as eqx
 import numpy as np
-from jaxtyping import Float
 from typing_extensions import override
 
 from tacit import checks
@@ -15,7 +14,7 @@ from tacit.algorithms.consensus_admm import ConsensusADMM, DualState
 from tacit.errors import InputError
 from tacit.oracles import Point
 from tacit.spec import Spec
-from tacit.typing import Array, HostArray
+from tacit.typing import HostArray, Model
 
 StepRule = Literal["nonsmooth", "smooth"]
 
@@ -23,7 +22,7 @@ StepRule = Literal["nonsmooth", "smooth"]
 class DPADMM(ConsensusADMM):
     r"""Linearised consensus ADMM whose agents ask for one noised gradient a round.
 
-    With g the answer (the gradient of f_i at the agent's own last iterate w_i, plus noise), eta the
+    With g the answer (the gradient of f_i at the agent's last iterate w_i, plus noise), eta the
     step size, rho the ADMM parameter, dual gamma_i and public value w, a round is (10a) to (10d):
 
         w_i     <- (w_i / eta + rho w + gamma_i - g - r'(w_i)) / (rho + 1/eta)      (12a)
@@ -40,8 +39,8 @@ class DPADMM(ConsensusADMM):
 
     **Guarantee.** State, message and public value are functions of noised answers and public
     constants alone, so a run is post-processing of the adaptive composition of its answers. The
-    question depends on the agent's private iterate, hence no credit is taken for summation (`sum`
-    is certified as `messages`).
+    question depends on the agent's iterate, hence no credit is taken for summation (`sum` is
+    certified as `messages`).
 
     Attributes
     ----------
@@ -77,30 +76,26 @@ class DPADMM(ConsensusADMM):
         return {"step_size": step}
 
     def _at_agents(self, spec: Spec) -> tuple[float, float]:
-        """c_1 + c_2 and c_3 + c_4, of what the agents linearise."""
-        here = 1.0 if self.regulariser_at == "agents" else 0.0
-        slope = here * spec.regulariser_bound if here else 0.0
-        curvature = here * spec.regulariser_smoothness if here else 0.0
-        return spec.gradient_bound + slope, spec.smoothness + curvature
+        """Return c_1 + c_2 and c_3 + c_4 of the function that the agents linearise."""
+        if self.regulariser_at == "server":
+            return spec.gradient_bound, spec.smoothness
+        return (
+            spec.gradient_bound + spec.regulariser_bound,
+            spec.smoothness + spec.regulariser_smoothness,
+        )
 
     @override
-    def ask(self, state: DualState, inbox: Float[Array, "*shape"], turn: Turn) -> Point:
+    def ask(self, state: DualState, inbox: Model, turn: Turn) -> Point:
         return Point(state.iterate)
 
     @override
-    def tell(
-        self,
-        state: DualState,
-        inbox: Float[Array, "*shape"],
-        turn: Turn,
-        answer: Float[Array, "*shape"],
-    ) -> DualState:
+    def tell(self, state: DualState, inbox: Model, turn: Turn, answer: Model) -> DualState:
         inverse = 1 / turn.values["step_size"]
         slope = answer
         if self.regulariser_at == "agents":
             slope = slope + self.problem.regulariser.subgradient(state.iterate)
-        pulled = inverse * state.iterate + self.rho * inbox + state.dual - slope
-        return state._replace(iterate=pulled / (self.rho + inverse))
+        weighted = inverse * state.iterate + self.rho * inbox + state.dual - slope
+        return state._replace(iterate=weighted / (self.rho + inverse))
 
 
 def _nonsmooth_step(

@@ -27,7 +27,7 @@ class _State(NamedTuple):
     mean: Float[Array, " D"]
     dual: Float[Array, " D"]
     targets: Float[Array, " M"]
-    looks: Float[Array, ""]
+    estimates: Float[Array, ""]
 
 
 class GeneralConsensus(StarAlgorithm):
@@ -36,26 +36,26 @@ class GeneralConsensus(StarAlgorithm):
     X_a and C_a are public, y_a is private. A round, with S_a the coordinates that agent a shares,
     w the global vector and E local updates (Ryu and Kim 2023, (3.1) and (D.3)):
 
-        z_a <- argmin_{z in C_a} |X_a z - y|^2 / 2 + (pull/2) |z - z_a|^2
+        z_a <- argmin_{z in C_a} |X_a z - y|^2 / 2 + (c/2) |z - z_a|^2
                                  + (rho/2) |z - w - dual_a / rho|^2 on S_a alone,   E times
         w   <- for every coordinate, the average of the mean of the E iterates over its holders
         dual_a <- dual_a + rho (w - z_a)   on S_a
 
-    with y what is known of the targets. If the sets carry no Hessian, the first term is linearised
-    at z_a, as published: the step is then a projection in the metric pull + rho on S_a and pull
-    elsewhere, and pull = 1/eta must be at least |X_a|_2^2. If they carry X_a'X_a, which is public,
-    the term is used as it stands: a smaller pull will do and convergence takes far fewer rounds.
-    (The published order updates the duals with the average of the round before. With this one they
-    sum to zero over the holders, so the iterate is all that is sent.)
+    with y an estimate of the targets and c the proximal weight. If the sets carry no Hessian, the
+    first term is linearised at z_a, as published: the step is then a projection in the metric
+    c + rho on S_a and c elsewhere, and c = 1/eta must be at least |X_a|_2^2. If they carry X_a'X_a,
+    which is public, the term is used as it stands: a smaller c suffices and convergence takes far
+    fewer rounds. (The published order updates the duals with the average of the round before. With
+    this one they sum to zero over the holders, so the iterate is all that is sent.)
 
-    **Looks.** X_a and every query z are public, so each answer tells what some y_a is, plus noise:
-    a residual r gives X z - r; a gradient g gives X z - (X X')^+ X g; the targets are y itself.
-    `average` uses the mean of all looks so far, otherwise the last look counts. The targets are
-    asked once, in the first round; nothing after that costs privacy.
+    **Estimates.** X_a and every query z are public, so each answer is an estimate of y_a: a
+    residual r gives X z - r; a gradient g gives X z - (X X')^+ X g; the targets are y itself. With
+    `average` the mean of all estimates so far is used, otherwise the last. The targets are asked
+    for once, in the first round; nothing after that costs privacy.
 
     **Guarantee.** Iterates, duals and messages are functions of noised answers and of public
     constants alone, so a run is post-processing of the composition of its answers. The question is
-    asked at the agent's own iterate, hence no credit for summation.
+    asked at the agent's iterate, hence no credit for summation.
 
     Attributes
     ----------
@@ -68,10 +68,10 @@ class GeneralConsensus(StarAlgorithm):
         The C_a, with or without Hessians.
     first
         `(G,)`: where all start; public.
-    rho, pull
-        The ADMM parameter; the weight of staying where one is, 1/eta.
+    rho, proximal_weight
+        The ADMM parameter, and c = 1/eta.
     question, average
-        What is asked; whether looks are averaged.
+        The question, and whether estimates are averaged.
     updates
         E, local updates per round.
     """
@@ -82,14 +82,14 @@ class GeneralConsensus(StarAlgorithm):
     sets: AgentSets
     first: Float[Array, " G"]
     rho: float
-    pull: float
+    proximal_weight: float
     question: Question = eqx.field(static=True)
     average: bool = eqx.field(static=True)
     updates: int = eqx.field(static=True)
 
     def __check_init__(self) -> None:
         checks.positive("rho", self.rho)
-        checks.positive("pull", self.pull)
+        checks.positive("proximal_weight", self.proximal_weight)
         checks.at_least("updates", self.updates, 1)
         if self.question not in {"gradient", "residual", "targets"}:
             raise InputError(
@@ -124,12 +124,12 @@ class GeneralConsensus(StarAlgorithm):
     @override
     def receive(self, state: _State, inbox: Float[Array, " G"], turn: Turn) -> _State:
         average = self.sharing.local(turn.agent, inbox)
-        tie = self.sharing.shared(turn.agent)
-        moved = jnp.where(tie, self.rho * (average - state.mean), 0)
-        begins = turn.round == 0
+        shared = self.sharing.shared(turn.agent)
+        moved = jnp.where(shared, self.rho * (average - state.mean), 0)
+        first = turn.round == 0
         return state._replace(
-            iterate=jnp.where(begins, average, state.iterate),
-            dual=jnp.where(begins, 0, state.dual + moved),
+            iterate=jnp.where(first, average, state.iterate),
+            dual=jnp.where(first, 0, state.dual + moved),
             mean=jnp.zeros_like(state.mean),
         )
 
@@ -139,30 +139,32 @@ class GeneralConsensus(StarAlgorithm):
 
     @override
     def tell(self, state: _State, inbox: Float[Array, " G"], turn: Turn, answer: Array) -> _State:
-        state = self._looked(state, turn, answer)
+        state = self._estimated(state, turn, answer)
         x = self.features[turn.agent]
-        tie = self.sharing.shared(turn.agent)
+        shared = self.sharing.shared(turn.agent)
         towards = self.rho * self.sharing.local(turn.agent, inbox) + state.dual
         slope = -x.T @ state.targets
         if not self.sets.has_hessians:
             slope = slope + x.T @ (x @ state.iterate)
-        linear = self.pull * state.iterate + jnp.where(tie, towards, 0) - slope
-        metric = self.pull + self.rho * tie.astype(linear.dtype)
+        linear = self.proximal_weight * state.iterate + jnp.where(shared, towards, 0) - slope
+        metric = self.proximal_weight + self.rho * shared.astype(linear.dtype)
         iterate = self.sets.step(turn.agent, linear, metric)
         return state._replace(iterate=iterate, mean=state.mean + iterate / self.updates)
 
-    def _looked(self, state: _State, turn: Turn, answer: Array) -> _State:
-        """Return the state after one more look at the targets, if there was a question."""
-        fitted = self.features[turn.agent] @ state.iterate
-        look = answer
+    def _estimated(self, state: _State, turn: Turn, answer: Array) -> _State:
+        """Return the state with the answer taken into the estimate, if there was a question."""
+        margins = self.features[turn.agent] @ state.iterate
+        estimate = answer
         if self.lift is not None and self.question == "gradient":
-            look = fitted - self.lift[turn.agent] @ answer
+            estimate = margins - self.lift[turn.agent] @ answer
         if self.question == "residual":
-            look = fitted - answer
-        asked = (turn.question >= 0).astype(look.dtype)
-        looks = state.looks + asked
-        share = asked / jnp.maximum(looks, 1) if self.average else asked
-        return state._replace(targets=state.targets + share * (look - state.targets), looks=looks)
+            estimate = margins - answer
+        answered = (turn.question >= 0).astype(estimate.dtype)
+        estimates = state.estimates + answered
+        share = answered / jnp.maximum(estimates, 1) if self.average else answered
+        return state._replace(
+            targets=state.targets + share * (estimate - state.targets), estimates=estimates
+        )
 
     @override
     def send(

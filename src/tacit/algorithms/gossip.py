@@ -1,4 +1,4 @@
-"""Gossip on noised gradients: NIDS, PG-EXTRA and DIGing."""
+"""Gossip on noised gradients: NIDS and PG-EXTRA."""
 
 from __future__ import annotations
 
@@ -7,41 +7,38 @@ from abc import abstractmethod
 from typing import NamedTuple
 
 import equinox as eqx
-from jaxtyping import Float
 from typing_extensions import override
 
 from tacit.algorithms.algorithm import GossipAlgorithm, Noise, Turn
 from tacit.algorithms.steps import checked_step, smoothness_of, steps_and_averaging
-from tacit.errors import InputError
 from tacit.network import Mixing
 from tacit.oracles import Point
-from tacit.problems import NoRegulariser, Problem, WholeSpace
+from tacit.problems import Problem
 from tacit.spec import Spec
-from tacit.typing import Array, HostArray, PyTree
+from tacit.typing import HostArray, Model, PyTree
 
 
 class GossipState(NamedTuple):
-    """An agent's model x, what it sends besides, its dual y, and the average of its models."""
+    """An agent's model x, the two vectors that it sends, its dual y, and the average of x."""
 
-    model: Float[Array, "*shape"]
-    first: Float[Array, "*shape"]
-    second: Float[Array, "*shape"]
-    dual: Float[Array, "*shape"]
-    average: Float[Array, "*shape"]
+    model: Model
+    first: Model
+    second: Model
+    dual: Model
+    average: Model
 
 
 class Exchanged(NamedTuple):
     """The two vectors that an agent sends in a round."""
 
-    first: Float[Array, "*shape"]
-    second: Float[Array, "*shape"]
+    first: Model
+    second: Model
 
 
 class NoisedGossip(GossipAlgorithm):
-    r"""What the gossip methods share: gradients at an agent's own model, and its step size.
+    r"""Gossip methods on noised gradients at the agents' models, in one kernel.
 
-    They are forms of one kernel. With all agents' vectors as rows, tau the step size and G the
-    noised gradients at X:
+    With the agents' vectors as rows, tau the step size and G the noised gradients at X:
 
         V <- M X - tau B G - Y,    Y <- Y + C V,    X <- prox_{tau r}(V),     Y = 0 at first.
 
@@ -70,7 +67,7 @@ class NoisedGossip(GossipAlgorithm):
 
     @abstractmethod
     def limit(self, smoothness: float) -> tuple[float, str]:
-        """Return the step size from which on the method may diverge, and its formula."""
+        """Return the least step size at which the method may diverge, and its formula."""
 
     @override
     def on_network(self, spec: Spec, network: Mixing) -> NoisedGossip:
@@ -86,11 +83,11 @@ class NoisedGossip(GossipAlgorithm):
         return steps_and_averaging(self.step, limit, spec, noise, rounds=rounds, sweeps=rounds)
 
     @override
-    def start(self, template: Float[Array, "*shape"]) -> GossipState:
+    def start(self, template: Model) -> GossipState:
         return GossipState(template, template, template, template, template)
 
     @override
-    def first_inbox(self, template: Float[Array, "*shape"]) -> PyTree:
+    def first_inbox(self, template: Model) -> PyTree:
         return Exchanged(template, template)
 
     @override
@@ -102,12 +99,12 @@ class NoisedGossip(GossipAlgorithm):
         return self.averaged(state, turn), Exchanged(state.first, state.second)
 
     def averaged(self, state: GossipState, turn: Turn) -> GossipState:
-        """Return the state with the model taken into the average."""
+        """Return the state with the average updated by the model."""
         change = turn.values["averaging"] * (state.model - state.average)
         return state._replace(average=state.average + change)
 
     @override
-    def model(self, state: GossipState) -> Float[Array, "*shape"]:
+    def model(self, state: GossipState) -> Model:
         return state.average
 
 
@@ -129,9 +126,7 @@ class NIDS(NoisedGossip):
         return state._replace(model=model, second=second, dual=dual)
 
     @override
-    def tell(
-        self, state: GossipState, inbox: Exchanged, turn: Turn, answer: Float[Array, "*shape"]
-    ) -> GossipState:
+    def tell(self, state: GossipState, inbox: Exchanged, turn: Turn, answer: Model) -> GossipState:
         return state._replace(first=state.model - turn.values["step_size"] * answer)
 
 
@@ -153,51 +148,8 @@ class EXTRA(NoisedGossip):
         )
 
     @override
-    def tell(
-        self, state: GossipState, inbox: Exchanged, turn: Turn, answer: Float[Array, "*shape"]
-    ) -> GossipState:
+    def tell(self, state: GossipState, inbox: Exchanged, turn: Turn, answer: Model) -> GossipState:
         step = turn.values["step_size"]
         second = state.first - step * answer - state.dual
         model = self.problem.prox(second, step)
         return state._replace(model=model, first=model, second=second)
-
-
-class DIGing(NoisedGossip):
-    r"""DIGing (Nedic, Olshevsky, Shi 2017): gradient tracking, for smooth problems.
-
-        x_i <- sum_j W_ij x_j - tau s_i,    s_i <- sum_j W_ij s_j + g_i(new) - g_i(old).
-
-    It is the kernel with M = W^2, B = I, C = (I - W)^2 and no prox. An agent sends x and s. If all
-    agents have one Hessian h, the mode of an eigenvalue l of W obeys
-    m^2 - (2 l - tau h) m + l^2 - tau h = 0, whose roots lie in the unit disc iff
-    2 tau h < (1 + l)^2; hence the limit (1 + l)^2 / (2 L) with the least l, which is necessary.
-
-    Raises
-    ------
-    InputError
-        If the problem has a constraint or a regulariser that is not smooth.
-    """
-
-    def __check_init__(self) -> None:
-        free = isinstance(self.problem.constraint, WholeSpace)
-        if not (free and isinstance(self.problem.regulariser, NoRegulariser)):
-            raise InputError(
-                "DIGing takes no regulariser and no constraint; use NIDS or EXTRA, which do"
-            )
-
-    @override
-    def limit(self, smoothness: float) -> tuple[float, str]:
-        limit = (1 + self.least_eigenvalue) ** 2 / (2 * smoothness)
-        return limit, "(1 + least eigenvalue of W)^2 / (2 L)"
-
-    @override
-    def receive(self, state: GossipState, inbox: Exchanged, turn: Turn) -> GossipState:
-        moved = state.first + inbox.first - turn.values["step_size"] * state.second
-        return state._replace(model=moved, first=moved, second=state.second + inbox.second)
-
-    @override
-    def tell(
-        self, state: GossipState, inbox: Exchanged, turn: Turn, answer: Float[Array, "*shape"]
-    ) -> GossipState:
-        # the dual's place holds the gradient that the tracker last took in
-        return state._replace(second=state.second + answer - state.dual, dual=answer)

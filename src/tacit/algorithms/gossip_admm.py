@@ -1,155 +1,12 @@
-"""Consensus ADMM by gossip: exact steps (PVP, DVP), linearised steps, recycled answers."""
+"""Linearised consensus ADMM by gossip."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
-import jax.numpy as jnp
-import numpy as np
-from jaxtyping import Float
 from typing_extensions import override
 
-from tacit import checks
-from tacit.algorithms.algorithm import GossipAlgorithm, Noise, Turn
+from tacit.algorithms.algorithm import Turn
 from tacit.algorithms.gossip import GossipState, NoisedGossip
-from tacit.algorithms.steps import averaging
-from tacit.errors import InputError
-from tacit.oracles import Centre
-from tacit.problems import Problem, WholeSpace
-from tacit.spec import Spec
-from tacit.typing import Array, HostArray
-
-
-class ADMMState(NamedTuple):
-    """An agent's model x_i, scaled dual mu_i, last centre and revealed gradient, and average."""
-
-    model: Float[Array, "*shape"]
-    dual: Float[Array, "*shape"]
-    centre: Float[Array, "*shape"]
-    slope: Float[Array, "*shape"]
-    average: Float[Array, "*shape"]
-
-
-class GossipADMM(GossipAlgorithm):
-    r"""Decentralised consensus ADMM with exact steps (Zhang and Zhu 2017).
-
-    Agents minimise f_i(x) + 2 lambda_i'x + eta sum_j w_ij |x - (x_i + x_j)/2|^2, then move
-    lambda_i by (eta / 2) sum_j w_ij (x_i - x_j). With d_i = sum_j w_ij (x_j - x_i), which agents
-    hear, eta = rho / 2, mu_i = 2 lambda_i / rho, and the term
-    (rho/2) (1 - sum_j w_ij) |x - x_i|^2 added, so that the curvature is rho on every graph (on a
-    regular one it only rescales eta):
-
-        mu_i <- mu_i - d_i / 2,    v_i = x_i + d_i / 2 - mu_i,
-        x_i <- argmin f_i(x) + r(x) + (rho/2) |x - v_i|^2.
-
-    What is asked decides the method, as for `tacit.algorithms.ADMM`: `ProximalStep` without noise
-    is ADMM, with noise on its answer PVP; `PerturbedStep`, noise inside the objective, is DVP. The
-    oracle must have the same rho, and the problem with its regulariser.
-
-    **Guarantee.** State and messages are functions of noised answers and public constants alone.
-
-    Attributes
-    ----------
-    problem
-        For its regulariser; the oracle uses it.
-    rho
-        Curvature of the quadratic.
-    """
-
-    problem: Problem
-    rho: float
-
-    def __check_init__(self) -> None:
-        checks.positive("rho", self.rho)
-
-    @override
-    def schedule(self, spec: Spec, rounds: int, noise: Noise) -> dict[str, HostArray]:
-        return {"averaging": averaging(rounds, noise)}
-
-    @override
-    def start(self, template: Float[Array, "*shape"]) -> ADMMState:
-        return ADMMState(template, template, template, template, template)
-
-    @override
-    def first_inbox(self, template: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
-        return template
-
-    @override
-    def receive(self, state: ADMMState, inbox: Float[Array, "*shape"], turn: Turn) -> ADMMState:
-        dual = state.dual - inbox / 2
-        return state._replace(dual=dual, centre=state.model + inbox / 2 - dual)
-
-    @override
-    def ask(self, state: ADMMState, inbox: Float[Array, "*shape"], turn: Turn) -> Centre:
-        return Centre(state.centre)
-
-    @override
-    def tell(
-        self,
-        state: ADMMState,
-        inbox: Float[Array, "*shape"],
-        turn: Turn,
-        answer: Float[Array, "*shape"],
-    ) -> ADMMState:
-        return state._replace(model=answer)
-
-    @override
-    def send(
-        self, state: ADMMState, inbox: Float[Array, "*shape"], turn: Turn
-    ) -> tuple[ADMMState, Float[Array, "*shape"]]:
-        change = turn.values["averaging"] * (state.model - state.average)
-        state = state._replace(average=state.average + change)
-        return state, state.model
-
-    @override
-    def model(self, state: ADMMState) -> Float[Array, "*shape"]:
-        return state.average
-
-
-class RecycledADMM(GossipADMM):
-    r"""R-ADMM (Zhang, Khalili, Liu 2018): every other round reuses an answer and asks nothing.
-
-    Rounds 0, 2, ... are those of `GossipADMM`. Their optimality condition reveals a gradient,
-    g_i = rho (v_i - x_i) with v_i the centre and x_i the noised answer. Rounds 1, 3, ... step
-    along it,
-
-        x_i <- (x_i + d_i/2 - mu_i) - g_i / rho,      mu_i <- mu_i - d_i / 2 before it,
-
-    which is the linearised step: it has no question, no ledger entry and no cost.
-
-    **Guarantee.** As for `GossipADMM`; g_i is a function of a noised answer and of what was sent.
-
-    Raises
-    ------
-    InputError
-        If the problem has a constraint or a regulariser that is not smooth (MR-ADMM has none
-        either).
-    """
-
-    def __check_init__(self) -> None:
-        smooth = np.isfinite(self.problem.regulariser.smoothness)
-        if not (smooth and isinstance(self.problem.constraint, WholeSpace)):
-            raise InputError(
-                "R-ADMM takes a smooth regulariser and no constraint; use GossipADMM, which asks "
-                "in every round"
-            )
-
-    @override
-    def questions(self, rounds: int) -> HostArray:
-        return -(np.arange(rounds)[:, None] % 2)
-
-    @override
-    def tell(
-        self,
-        state: ADMMState,
-        inbox: Float[Array, "*shape"],
-        turn: Turn,
-        answer: Float[Array, "*shape"],
-    ) -> ADMMState:
-        asked = turn.question >= 0
-        slope = jnp.where(asked, self.rho * (state.centre - answer), state.slope)
-        model = jnp.where(asked, answer, state.centre - slope / self.rho)
-        return state._replace(model=model, slope=slope)
+from tacit.typing import Model
 
 
 class LinearisedGossipADMM(NoisedGossip):
@@ -160,7 +17,8 @@ class LinearisedGossipADMM(NoisedGossip):
         p_i <- p_i + c sum_j w_ij (x_i - x_j),
         x_i <- prox_{tau r}(x_i - tau (g_i + p_i + c sum_j w_ij (x_i - x_j))),
 
-    tau = 1/(beta + 2 c), the curvature made the same on every graph as in `GossipADMM`. Here
+    tau = 1/(beta + 2 c), the curvature made the same on every graph by the term
+    c (1 - sum_j w_ij) |x - x_i|^2. Here
     c tau = 1/4. Unlike PG-EXTRA its dual sums up the models themselves, so an agent sends x_i only.
     If all agents have one Hessian h, the mode of an eigenvalue l of W, s = (1 - l)/4, obeys
     m^2 - (2 - 2 s - tau h) m + 1 - s - tau h = 0, whose roots lie in the unit disc iff
@@ -172,27 +30,19 @@ class LinearisedGossipADMM(NoisedGossip):
         return 1.25 / smoothness, "5 / (4 L)"
 
     @override
-    def first_inbox(self, template: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+    def first_inbox(self, template: Model) -> Model:
         return template
 
     @override
-    def receive(self, state: GossipState, inbox: Float[Array, "*shape"], turn: Turn) -> GossipState:
+    def receive(self, state: GossipState, inbox: Model, turn: Turn) -> GossipState:
         return state._replace(dual=state.dual - inbox / 4, first=state.model + inbox / 4)
 
     @override
-    def tell(
-        self,
-        state: GossipState,
-        inbox: Float[Array, "*shape"],
-        turn: Turn,
-        answer: Float[Array, "*shape"],
-    ) -> GossipState:
+    def tell(self, state: GossipState, inbox: Model, turn: Turn, answer: Model) -> GossipState:
         step = turn.values["step_size"]
         model = self.problem.prox(state.first - step * answer - state.dual, step)
         return state._replace(model=model)
 
     @override
-    def send(
-        self, state: GossipState, inbox: Float[Array, "*shape"], turn: Turn
-    ) -> tuple[GossipState, Float[Array, "*shape"]]:
+    def send(self, state: GossipState, inbox: Model, turn: Turn) -> tuple[GossipState, Model]:
         return self.averaged(state, turn), state.model

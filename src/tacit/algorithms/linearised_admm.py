@@ -17,35 +17,35 @@ from tacit.algorithms.local_settings import PublicSettings, Settings
 from tacit.oracles import Point, Step
 from tacit.problems import Problem
 from tacit.spec import Spec
-from tacit.typing import Array, HostArray
+from tacit.typing import Array, HostArray, Model
 
 Arm = Literal["objective", "output", "projected-output"]
 Weighting = Literal["agents", "records"]
 
 
 class LocalState(NamedTuple):
-    """An agent's local solution, its dual, and what this round has summed up."""
+    """An agent's local solution and dual, and this round's sums of solutions and of queries."""
 
-    iterate: Float[Array, "*shape"]
-    dual: Float[Array, "*shape"]
-    solutions: Float[Array, "*shape"]
-    asked: Float[Array, "*shape"]
+    iterate: Model
+    dual: Model
+    solutions: Model
+    queries: Model
 
 
 class LocalMessage(NamedTuple):
-    """What an agent sends: the mean of its E solutions and, if averaged, of the points asked at."""
+    """The means of an agent's E solutions and, if they are averaged, of its E queries."""
 
-    solution: Float[Array, "*shape"]
-    asked: Float[Array, "*shape"] | None
+    solution: Model
+    query: Model | None
 
 
 class LocalPublic(NamedTuple):
     """The aggregator's value: w and the mean dual; the averages of solutions and of w."""
 
-    consensus: Float[Array, "*shape"]
-    dual: Float[Array, "*shape"]
-    average: Float[Array, "*shape"]
-    consensus_average: Float[Array, "*shape"]
+    consensus: Model
+    dual: Model
+    average: Model
+    consensus_average: Model
 
 
 class LinearisedADMM(StarAlgorithm):
@@ -75,7 +75,7 @@ class LinearisedADMM(StarAlgorithm):
     **Guarantee.** Solutions, duals, messages and the consensus are functions of noised answers and
     public constants: a run is post-processing of the adaptive composition of its T E answers, each
     of them in the ledger. Projection after noise is post-processing too. The questions depend on
-    the agent's private iterate, hence no credit is taken for summation.
+    the agent's iterate, hence no credit is taken for summation.
 
     Attributes
     ----------
@@ -110,13 +110,13 @@ class LinearisedADMM(StarAlgorithm):
         weight = self._weight(spec)
         size = (rounds, self.local_updates)
         facts = dataclasses.replace(spec, smoothness=float(np.max(weight)) * spec.smoothness)
-        felt = dataclasses.replace(noise, gradient_scale=weight * noise.gradient_scale)
-        rho = self.settings.rho(facts, size, felt)
+        weighted = dataclasses.replace(noise, gradient_scale=weight * noise.gradient_scale)
+        rho = self.settings.rho(facts, size, weighted)
         return {
             "rho": rho,
             "next_rho": np.append(rho[1:], rho[-1]),
-            "inverse_step": self.settings.inverse_step(facts, size, felt),
-            "averaging": self.settings.averaging(rounds, felt),
+            "inverse_step": self.settings.inverse_step(facts, size, weighted),
+            "averaging": self.settings.averaging(rounds, weighted),
             "weight": np.tile(weight[:, None], rounds),
         }
 
@@ -126,14 +126,14 @@ class LinearisedADMM(StarAlgorithm):
         return counts / np.mean(counts) if self.weighting == "records" else np.ones_like(counts)
 
     @override
-    def start(self, template: Float[Array, "*shape"]) -> LocalState:
+    def start(self, template: Model) -> LocalState:
         first = self.problem.constraint.project(template)
         return LocalState(first, template, template, template)
 
     @override
     def receive(self, state: LocalState, inbox: LocalPublic, turn: Turn) -> LocalState:
-        nothing = jnp.zeros_like(state.dual)
-        return state._replace(solutions=nothing, asked=nothing)
+        zero = jnp.zeros_like(state.dual)
+        return state._replace(solutions=zero, queries=zero)
 
     @override
     def ask(self, state: LocalState, inbox: LocalPublic, turn: Turn) -> Point | Step:
@@ -144,9 +144,7 @@ class LinearisedADMM(StarAlgorithm):
         return Step(state.iterate, slope / weight, curvature / weight, 1 / curvature)
 
     @override
-    def tell(
-        self, state: LocalState, inbox: LocalPublic, turn: Turn, answer: Float[Array, "*shape"]
-    ) -> LocalState:
+    def tell(self, state: LocalState, inbox: LocalPublic, turn: Turn, answer: Model) -> LocalState:
         curvature, move = _curvature(turn), turn.values["weight"] * answer
         if self.arm == "objective":
             move = move + _slope(state, inbox, turn)
@@ -156,7 +154,7 @@ class LinearisedADMM(StarAlgorithm):
         if self.arm == "projected-output":
             solution = self.problem.constraint.project(solution)
         return LocalState(
-            solution, state.dual, state.solutions + solution, state.asked + state.iterate
+            solution, state.dual, state.solutions + solution, state.queries + state.iterate
         )
 
     @override
@@ -165,11 +163,11 @@ class LinearisedADMM(StarAlgorithm):
     ) -> tuple[LocalState, LocalMessage]:
         solution = state.solutions / self.local_updates
         dual = state.dual + turn.values["rho"] * (inbox.consensus - solution)
-        asked = state.asked / self.local_updates if self.settings.averages_asked else None
-        return state._replace(dual=dual), LocalMessage(solution, asked)
+        query = state.queries / self.local_updates if self.settings.averages_queries else None
+        return state._replace(dual=dual), LocalMessage(solution, query)
 
     @override
-    def first_public(self, template: Float[Array, "*shape"]) -> LocalPublic:
+    def first_public(self, template: Model) -> LocalPublic:
         first = self.problem.constraint.project(template)
         return LocalPublic(first, template, first, first)
 
@@ -177,17 +175,17 @@ class LinearisedADMM(StarAlgorithm):
     def combine(self, public: LocalPublic, mean_message: LocalMessage, turn: Turn) -> LocalPublic:
         values, solution = turn.values, mean_message.solution
         dual = public.dual + values["rho"] * (public.consensus - solution)
-        new = solution if mean_message.asked is None else mean_message.asked
-        used = public.consensus_average
+        new = solution if mean_message.query is None else mean_message.query
+        average = public.consensus_average
         return LocalPublic(
             consensus=solution - dual / values["next_rho"],
             dual=dual,
             average=public.average + values["averaging"] * (new - public.average),
-            consensus_average=used + values["averaging"] * (public.consensus - used),
+            consensus_average=average + values["averaging"] * (public.consensus - average),
         )
 
     @override
-    def model(self, public: LocalPublic) -> Float[Array, "*shape"]:
+    def model(self, public: LocalPublic) -> Model:
         """Return the average over agents and rounds of the local solutions."""
         return public.average
 
@@ -196,5 +194,5 @@ def _curvature(turn: Turn) -> Float[Array, ""]:
     return turn.values["rho"] + turn.values["inverse_step"]
 
 
-def _slope(state: LocalState, inbox: LocalPublic, turn: Turn) -> Float[Array, "*shape"]:
+def _slope(state: LocalState, inbox: LocalPublic, turn: Turn) -> Model:
     return turn.values["rho"] * (state.iterate - inbox.consensus) - state.dual

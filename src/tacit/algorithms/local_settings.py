@@ -1,4 +1,4 @@
-"""Settings of the linearised ADMM: what they are, and those from public facts."""
+"""Schedules of the linearised ADMM: their interface, and a choice from public facts."""
 
 from __future__ import annotations
 
@@ -11,18 +11,17 @@ from typing_extensions import override
 
 from tacit import checks
 from tacit.algorithms.algorithm import Noise
-from tacit.algorithms.steps import tail_average
-from tacit.errors import InputError
+from tacit.algorithms.steps import smoothness_of, tail_average
 from tacit.spec import Spec
 from tacit.typing import HostArray
 
 
 class Settings(eqx.Module):
-    """Where rho, 1/eta and the averaging weights come from; all `(T,)`, in units of the library."""
+    """Schedules of rho, 1/eta and the averaging weights, `(T,)` each, in units of the library."""
 
     @property
-    def averages_asked(self) -> bool:
-        """Whether the points that were asked about are averaged, not those that came of them."""
+    def averages_queries(self) -> bool:
+        """Whether the points of the questions are averaged, instead of the solutions."""
         return False
 
     @abstractmethod
@@ -71,18 +70,12 @@ class PublicSettings(Settings):
 
     @override
     def inverse_step(self, spec: Spec, size: tuple[int, int], noise: Noise) -> HostArray:
-        _need_smooth(spec)
-        share = 1 + self.consensus / size[1]
+        smoothness, share = smoothness_of(spec), 1 + self.consensus / size[1]
         reach = math.sqrt(math.prod(size)) * noise.of_mean * spec.record_norm
-        return np.full(size[0], max(spec.smoothness, reach / share))
+        return np.full(size[0], max(smoothness, reach / share))
 
     @override
     def averaging(self, rounds: int, noise: Noise) -> HostArray:
         if noise.of_mean == 0 and not noise.sampled:
             return np.ones(rounds)
         return tail_average(rounds)
-
-
-def _need_smooth(spec: Spec) -> None:
-    if not np.isfinite(spec.smoothness):
-        raise InputError("the loss has no Lipschitz gradient; smooth it to use this step rule")

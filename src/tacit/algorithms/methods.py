@@ -1,7 +1,7 @@
-"""Methods by name: what the command line, estimators, audits and papers can run.
+"""Methods by name, for the command line, estimators, audits and papers.
 
-A name stands for an algorithm together with the questions it asks: DP-SGD is the noisy gradient
-algorithm on Poisson batches. A new method is its own file and an entry in `METHODS`.
+A method is an algorithm with its questions: DP-SGD is the noisy gradient algorithm on Poisson
+batches. A new one is a file and an entry in `METHODS`.
 """
 
 from __future__ import annotations
@@ -65,16 +65,16 @@ def _single(rate: float) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class Method:
-    """What a name stands for.
+    """A named method.
 
     Attributes
     ----------
     build
         From public facts to the algorithm and its questions.
     summary
-        For people, in a few words.
+        A few words for help texts.
     options
-        The method's own options; no other method's may be given to it.
+        The method's options; others are refused.
     rounds
         How many are planned if the user does not say; on a relay, sweeps of as many hops as there
         are agents.
@@ -104,7 +104,7 @@ class Method:
 
     def has(self, option: str) -> bool:
         """Whether the method has an option of that name."""
-        return any(own.name == option for own in self.options)
+        return any(declared.name == option for declared in self.options)
 
     @property
     def sampled(self) -> bool:
@@ -330,12 +330,12 @@ def checked_options(name: str, method: Method, given: Mapping[str, Any]) -> dict
     """Return the options in their own types; raise `InputError` for one the method has not."""
     values = {}
     for option, value in given.items():
-        found = next((one for one in method.options if one.name == option), None)
-        if found is None:
+        declared = next((entry for entry in method.options if entry.name == option), None)
+        if declared is None:
             others = those_with(option)
             use = f", or use {', '.join(others)}" if others else ""
             raise InputError(f"{name} has no option {option.replace('_', '-')}; leave it out{use}")
-        values[option] = found.checked(value)
+        values[option] = declared.checked(value)
     return values
 
 

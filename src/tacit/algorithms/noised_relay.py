@@ -1,27 +1,35 @@
-"""What the relay methods share: the step size and the average of the models."""
+"""Relay methods on noised gradients: the step size and the average that they share."""
 
 from __future__ import annotations
 
 import dataclasses
 from abc import abstractmethod
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import equinox as eqx
 from typing_extensions import override
 
-from tacit.algorithms.algorithm import Noise, RelayAlgorithm
+from tacit.algorithms.algorithm import Noise, RelayAlgorithm, Turn
 from tacit.algorithms.steps import checked_step, steps_and_averaging
 from tacit.network import Walk
 from tacit.problems import Problem
 from tacit.spec import Spec
-from tacit.typing import HostArray
+from tacit.typing import HostArray, Model, PyTree
 
 # not typing.Self: a checker at run time sees a function, and not the class around it
 RelayT = TypeVar("RelayT", bound="NoisedRelay")
 
 
+class RelayState(NamedTuple):
+    """An agent's copy of the model, its dual, and the token that it passes on."""
+
+    copy: Model
+    dual: Model
+    token: PyTree
+
+
 class NoisedRelay(RelayAlgorithm):
-    """A token whose holder asks for the gradient of its own records.
+    """A token whose holder asks for the gradient of f_i; the token carries the averaged model.
 
     **Settings from public facts.** The step size is half of the method's limit, or less if the
     noise asks for it (`tacit.algorithms.steps.step_within`); with noise the last half of the models
@@ -34,7 +42,7 @@ class NoisedRelay(RelayAlgorithm):
     step
         The step size; None for the public choice.
     agents
-        How many there are; from the public facts.
+        The number of agents; from the public facts.
     """
 
     problem: Problem
@@ -43,7 +51,7 @@ class NoisedRelay(RelayAlgorithm):
 
     @abstractmethod
     def limit(self, spec: Spec) -> tuple[float, str]:
-        """Return the step size from which on the method may diverge, and its formula."""
+        """Return the least step size at which the method may diverge, and its formula."""
 
     @override
     def on_network(self: RelayT, spec: Spec, network: Walk) -> RelayT:
@@ -56,3 +64,16 @@ class NoisedRelay(RelayAlgorithm):
         limit, _ = self.limit(spec)
         sweeps = rounds / spec.agents
         return steps_and_averaging(self.step, limit, spec, noise, rounds=rounds, sweeps=sweeps)
+
+    @override
+    def start(self, template: Model) -> PyTree:
+        return RelayState(template, template, self.first_token(template))
+
+    @override
+    def send(self, state: PyTree, inbox: PyTree, turn: Turn) -> tuple[PyTree, PyTree]:
+        return state, state.token
+
+    @override
+    def model(self, token: PyTree) -> Model:
+        model: Model = token.average
+        return model

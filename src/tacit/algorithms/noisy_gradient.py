@@ -6,26 +6,24 @@ from typing import NamedTuple
 
 import equinox as eqx
 import numpy as np
-from jaxtyping import Float
 from typing_extensions import override
 
 from tacit import checks
-from tacit.algorithms.algorithm import Noise, StarAlgorithm, Turn
-from tacit.algorithms.steps import tail_average
-from tacit.errors import InputError
+from tacit.algorithms.algorithm import AnswerMessages, Noise, Turn
+from tacit.algorithms.steps import smoothness_of, tail_average
 from tacit.oracles import Point
 from tacit.problems import Problem
 from tacit.spec import Spec
-from tacit.typing import Array, HostArray
+from tacit.typing import HostArray, Model
 
 
 class _Public(NamedTuple):
-    query: Float[Array, "*shape"]
-    iterate: Float[Array, "*shape"]
-    average: Float[Array, "*shape"]
+    query: Model
+    iterate: Model
+    average: Model
 
 
-class NoisyGradient(StarAlgorithm):
+class NoisyGradient(AnswerMessages):
     r"""Proximal gradient descent on noised gradients, with momentum and tail averaging.
 
     With answers g_i at the public query y, step size eta, momentum beta and averaging weight a:
@@ -79,15 +77,14 @@ class NoisyGradient(StarAlgorithm):
 
     @override
     def schedule(self, spec: Spec, rounds: int, noise: Noise) -> dict[str, HostArray]:
-        if not np.isfinite(spec.smoothness):
-            raise InputError("the loss has no Lipschitz gradient; smooth it to use this algorithm")
+        smoothness = smoothness_of(spec)
         radius = self.radius or np.sqrt(spec.dimension) / spec.record_norm
         spread = np.sqrt(spec.dimension) * noise.of_mean
         if spread == 0 and not noise.sampled:
-            return _accelerated(spec.smoothness, rounds)
-        step, momentum = 1 / spec.smoothness, 0.0
+            return _accelerated(smoothness, rounds)
+        step, momentum = 1 / smoothness, 0.0
         if spread > 0:
-            step, momentum = _reach(radius * np.sqrt(rounds) / spread, spec.smoothness, rounds)
+            step, momentum = _reach(radius * np.sqrt(rounds) / spread, smoothness, rounds)
         return {
             "step_size": np.full(rounds, step),
             "momentum": np.full(rounds, momentum),
@@ -95,35 +92,15 @@ class NoisyGradient(StarAlgorithm):
         }
 
     @override
-    def start(self, template: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
-        return template
-
-    @override
-    def ask(self, state: Float[Array, "*shape"], inbox: _Public, turn: Turn) -> Point:
+    def ask(self, state: Model, inbox: _Public, turn: Turn) -> Point:
         return Point(inbox.query)
 
     @override
-    def tell(
-        self,
-        state: Float[Array, "*shape"],
-        inbox: _Public,
-        turn: Turn,
-        answer: Float[Array, "*shape"],
-    ) -> Float[Array, "*shape"]:
-        return answer
-
-    @override
-    def send(
-        self, state: Float[Array, "*shape"], inbox: _Public, turn: Turn
-    ) -> tuple[Float[Array, "*shape"], Float[Array, "*shape"]]:
-        return state, state
-
-    @override
-    def first_public(self, template: Float[Array, "*shape"]) -> _Public:
+    def first_public(self, template: Model) -> _Public:
         return _Public(template, template, template)
 
     @override
-    def combine(self, public: _Public, mean_message: Float[Array, "*shape"], turn: Turn) -> _Public:
+    def combine(self, public: _Public, mean_message: Model, turn: Turn) -> _Public:
         step = turn.values["step_size"]
         iterate = self.problem.prox(public.query - step * mean_message, step)
         query = iterate + turn.values["momentum"] * (iterate - public.iterate)
@@ -131,12 +108,12 @@ class NoisyGradient(StarAlgorithm):
         return _Public(query, iterate, average)
 
     @override
-    def model(self, public: _Public) -> Float[Array, "*shape"]:
+    def model(self, public: _Public) -> Model:
         return public.average
 
 
 def _reach(horizon: float, smoothness: float, rounds: int) -> tuple[float, float]:
-    """Return the step size and momentum whose horizon T eta / (1 - beta) is the one wanted."""
+    """Return the step size and momentum with the given horizon, T eta / (1 - beta)."""
     longest = 1 / smoothness
     if horizon / rounds <= longest:
         return horizon / rounds, 0.0

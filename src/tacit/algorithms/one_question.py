@@ -10,15 +10,15 @@ from jaxtyping import Float, Int
 from typing_extensions import override
 
 from tacit import checks
-from tacit.algorithms.algorithm import Noise, StarAlgorithm, Turn
+from tacit.algorithms.algorithm import AnswerMessages, Noise, Turn
 from tacit.errors import InputError
 from tacit.oracles import Point, statistics_size, unpacked
 from tacit.problems import L2, NoRegulariser, Problem, Squared, WholeSpace
 from tacit.spec import Spec
-from tacit.typing import Array, HostArray
+from tacit.typing import Array, HostArray, Vector
 
 
-class OneQuestion(StarAlgorithm):
+class OneQuestion(AnswerMessages):
     r"""Linear regression from one noised answer per agent (oracle `tacit.oracles.Statistics`).
 
     With the mean (S, b) of the agents' noised statistics, S made symmetric by unpacking, and its
@@ -33,8 +33,8 @@ class OneQuestion(StarAlgorithm):
     nu^2 / 2 off it (the packing weighs off-diagonal entries by sqrt(2)): the Gaussian orthogonal
     ensemble, whose largest eigenvalue is at most nu sqrt(2 D) on average (Gordon's comparison).
     By Weyl's inequality an eigenvalue of S above twice that belongs to a curvature of at least half
-    its size, and may be divided by; one below may be noise alone, and dividing b's noise by it is
-    what ruins such estimates. So floor = 2 nu sqrt(2 D), a public number, which also makes S+
+    its size, and may be divided by; one below may be noise alone, and dividing b's noise by it
+    ruins the estimate. So floor = 2 nu sqrt(2 D), a public number, which also makes S+
     positive semi-definite in every case. Directions above it are left as they are, without bias.
 
     **Solution.** Without constraint and with no or an l2 regulariser of weight c, in closed form on
@@ -82,37 +82,19 @@ class OneQuestion(StarAlgorithm):
         return {"floor": np.full(rounds, 2 * noise.of_mean * np.sqrt(2 * spec.shape[0]))}
 
     @override
-    def start(self, template: Float[Array, "D"]) -> Float[Array, "S"]:
+    def start(self, template: Vector) -> Float[Array, "S"]:
         return jnp.zeros(statistics_size(template.shape[0]), template.dtype)
 
     @override
-    def ask(self, state: Float[Array, "S"], inbox: Float[Array, "D"], turn: Turn) -> Point:
+    def ask(self, state: Float[Array, "S"], inbox: Vector, turn: Turn) -> Point:
         return Point(inbox)
 
     @override
-    def tell(
-        self,
-        state: Float[Array, "S"],
-        inbox: Float[Array, "D"],
-        turn: Turn,
-        answer: Float[Array, "S"],
-    ) -> Float[Array, "S"]:
-        return answer
-
-    @override
-    def send(
-        self, state: Float[Array, "S"], inbox: Float[Array, "D"], turn: Turn
-    ) -> tuple[Float[Array, "S"], Float[Array, "S"]]:
-        return state, state
-
-    @override
-    def first_public(self, template: Float[Array, "D"]) -> Float[Array, "D"]:
+    def first_public(self, template: Vector) -> Vector:
         return template
 
     @override
-    def combine(
-        self, public: Float[Array, "D"], mean_message: Float[Array, "S"], turn: Turn
-    ) -> Float[Array, "D"]:
+    def combine(self, public: Vector, mean_message: Float[Array, "S"], turn: Turn) -> Vector:
         matrix, vector = unpacked(mean_message, public.shape[0])
         values, basis = jnp.linalg.eigh(matrix)
         values = jnp.maximum(values, turn.values["floor"])
@@ -132,22 +114,18 @@ class OneQuestion(StarAlgorithm):
         return 0.0 if isinstance(regulariser, NoRegulariser) else None
 
     @override
-    def model(self, public: Float[Array, "D"]) -> Float[Array, "D"]:
+    def model(self, public: Vector) -> Vector:
         return public
 
 
-def _ridge(
-    values: Float[Array, "D"], basis: Float[Array, "D D"], vector: Float[Array, "D"]
-) -> Float[Array, "D"]:
+def _ridge(values: Vector, basis: Float[Array, "D D"], vector: Vector) -> Vector:
     """Return the least-norm minimiser of w'Sw/2 - b'w, S = basis diag(values) basis'."""
     least = values.shape[0] * float(np.finfo(values.dtype).eps) * jnp.max(values)
     solid = values > least
     return basis @ (jnp.where(solid, basis.T @ vector, 0) / jnp.where(solid, values, 1))
 
 
-def _proximal(
-    problem: Problem, matrix: Float[Array, "D D"], vector: Float[Array, "D"], steps: int
-) -> Float[Array, "D"]:
+def _proximal(problem: Problem, matrix: Float[Array, "D D"], vector: Vector, steps: int) -> Vector:
     """Return the accelerated proximal gradient iterate after `steps` steps, with restart."""
     tiny = float(np.finfo(vector.dtype).tiny)
     size = 1 / jnp.maximum(jnp.linalg.norm(matrix, ord=2), tiny)

@@ -1,4 +1,4 @@
-"""The options that methods have: each declared once, for plans, command line and estimators."""
+"""The options of methods, each declared once for plans, command line and estimators."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Option:
     check
         Returns the value as it is used, or raises `InputError`.
     help
-        For people, in a few words.
+        A few words for help texts.
     """
 
     name: str

@@ -6,33 +6,24 @@ import dataclasses
 from typing import NamedTuple
 
 import equinox as eqx
-from jaxtyping import Float
 from typing_extensions import override
 
 from tacit import checks
 from tacit.algorithms.algorithm import Noise, Turn
-from tacit.algorithms.noised_relay import NoisedRelay
+from tacit.algorithms.noised_relay import NoisedRelay, RelayState
 from tacit.algorithms.steps import smoothness_of
 from tacit.network import Walk
 from tacit.oracles import Point
 from tacit.spec import Spec
-from tacit.typing import Array, HostArray
+from tacit.typing import HostArray, Model
 
 
 class RecalToken(NamedTuple):
     """The baton: the model x, the sum u of all duals, and the average of the models."""
 
-    model: Float[Array, "*shape"]
-    duals: Float[Array, "*shape"]
-    average: Float[Array, "*shape"]
-
-
-class RecalState(NamedTuple):
-    """An agent's copy y_i, its dual lambda_i, and the token that it passes on."""
-
-    copy: Float[Array, "*shape"]
-    dual: Float[Array, "*shape"]
-    token: RecalToken
+    model: Model
+    duals: Model
+    average: Model
 
 
 class RECAL(NoisedRelay):
@@ -97,21 +88,15 @@ class RECAL(NoisedRelay):
         return self.objective_scale or 1.0
 
     @override
-    def start(self, template: Float[Array, "*shape"]) -> RecalState:
-        return RecalState(template, template, self.first_token(template))
-
-    @override
-    def first_token(self, template: Float[Array, "*shape"]) -> RecalToken:
+    def first_token(self, template: Model) -> RecalToken:
         return RecalToken(template, template, template)
 
     @override
-    def ask(self, state: RecalState, inbox: RecalToken, turn: Turn) -> Point:
+    def ask(self, state: RelayState, inbox: RecalToken, turn: Turn) -> Point:
         return Point(state.copy)
 
     @override
-    def tell(
-        self, state: RecalState, inbox: RecalToken, turn: Turn, answer: Float[Array, "*shape"]
-    ) -> RecalState:
+    def tell(self, state: RelayState, inbox: RecalToken, turn: Turn, answer: Model) -> RelayState:
         beta, x = 1 / (2 * (self.agents + 1)), inbox.model
         half = state.dual + beta * (x - state.copy)
         weight = turn.values["averaging"]
@@ -119,14 +104,4 @@ class RECAL(NoisedRelay):
         copy = state.copy - turn.values["step_size"] * (self._scale * answer - half)
         dual = half + beta * ((model - x) - (copy - state.copy))
         average = inbox.average + weight * (model - inbox.average)
-        return RecalState(copy, dual, RecalToken(model, inbox.duals + dual - state.dual, average))
-
-    @override
-    def send(
-        self, state: RecalState, inbox: RecalToken, turn: Turn
-    ) -> tuple[RecalState, RecalToken]:
-        return state, state.token
-
-    @override
-    def model(self, token: RecalToken) -> Float[Array, "*shape"]:
-        return token.average
+        return RelayState(copy, dual, RecalToken(model, inbox.duals + dual - state.dual, average))

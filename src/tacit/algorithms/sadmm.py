@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float
 from typing_extensions import override
 
 from tacit.algorithms.algorithm import Noise, Turn
@@ -13,18 +12,18 @@ from tacit.algorithms.splitting import Iterate, SplittingADMM
 from tacit.algorithms.steps import running_mean, tail_average
 from tacit.oracles import Point
 from tacit.spec import Spec
-from tacit.typing import Array, HostArray
+from tacit.typing import HostArray, Vector
 
 
 class _Public(NamedTuple):
     iterate: Iterate
-    average: Float[Array, "D"]
+    average: Vector
 
 
 class SADMM(SplittingADMM):
     r"""One noised gradient a round, at x; then the step of `SplittingADMM`.
 
-    What is asked decides the method: `tacit.oracles.MinibatchGradient` with noise is DP-SADMM,
+    The oracle decides the method: `tacit.oracles.MinibatchGradient` with noise is DP-SADMM,
     without noise STOC-ADMM; `tacit.oracles.Gradient` is ADMM, linearised, on all records.
 
     The released model is an average of x: "published", over all rounds, weighted by t if the
@@ -44,21 +43,21 @@ class SADMM(SplittingADMM):
         return 2 / (np.arange(rounds) + 2) if self.problem.ridge else running_mean(rounds)
 
     @override
-    def ask(self, state: Float[Array, "D"], inbox: _Public, turn: Turn) -> Point:
+    def ask(self, state: Vector, inbox: _Public, turn: Turn) -> Point:
         return Point(inbox.iterate.x)
 
     @override
-    def first_public(self, template: Float[Array, "D"]) -> _Public:
+    def first_public(self, template: Vector) -> _Public:
         return _Public(self.first(template), template)
 
     @override
-    def combine(self, public: _Public, mean_message: Float[Array, "D"], turn: Turn) -> _Public:
+    def combine(self, public: _Public, mean_message: Vector, turn: Turn) -> _Public:
         iterate = self.advance(public.iterate, mean_message, turn)
         weight = turn.values["averaging"]
         return _Public(iterate, public.average + weight * (iterate.x - public.average))
 
     @override
-    def model(self, public: _Public) -> Float[Array, "D"]:
+    def model(self, public: _Public) -> Vector:
         return public.average
 
 
@@ -76,7 +75,7 @@ class RenyiADMM(SADMM):
     """
 
     @override
-    def advance(self, at: Iterate, gradient: Float[Array, "D"], turn: Turn) -> Iterate:
+    def advance(self, at: Iterate, gradient: Vector, turn: Turn) -> Iterate:
         rho = turn.values["rho"]
         stiffness = 1 / turn.values["step_size"]  # 1/eta + rho, since |A'A| = 1
         slope = gradient + self.problem.ridge * at.x

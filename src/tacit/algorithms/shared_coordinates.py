@@ -79,8 +79,3 @@ def shared_coordinates(held: list[Int[HostArray, " _n"]], size: int) -> SharedCo
     for agent, part in enumerate(held):
         place[agent, : len(part)] = part
     return SharedCoordinates(jnp.asarray(place), jnp.asarray(holders, jnp.float64))
-
-
-def everything_shared(agents: int, size: int) -> SharedCoordinates:
-    """Return consensus on everything: every agent holds every coordinate."""
-    return shared_coordinates([np.arange(size)] * agents, size)

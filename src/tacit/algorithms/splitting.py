@@ -1,4 +1,4 @@
-"""What the methods for A x + B y = c share: one step of linearised ADMM, and its step sizes."""
+"""Linearised ADMM for A x + B y = c: the step and the step sizes that its methods share."""
 
 from __future__ import annotations
 
@@ -10,15 +10,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
-from typing_extensions import override
 
 from tacit import checks
-from tacit.algorithms.algorithm import StarAlgorithm, Turn
+from tacit.algorithms.algorithm import AnswerMessages, Turn
 from tacit.algorithms.steps import smoothness_of
 from tacit.errors import InputError
 from tacit.problems import Structured, laplacian_smooth
 from tacit.spec import Spec
-from tacit.typing import Array, HostArray
+from tacit.typing import Array, HostArray, Vector
 
 StepRule = Literal["public", "published"]
 
@@ -30,12 +29,12 @@ class RateWarning(UserWarning):
 class Iterate(NamedTuple):
     """x, y and the scaled dual: the multiplier of A x + B y = c is rho times it."""
 
-    x: Float[Array, "D"]
+    x: Vector
     y: Float[Array, "k"]
     dual: Float[Array, "m"]
 
 
-class SplittingADMM(StarAlgorithm):
+class SplittingADMM(AnswerMessages):
     r"""Stochastic linearised ADMM for f(x) + r(y) subject to A x + B y = c.
 
     With a gradient estimate g of f at x, noised, one step is (Liu et al. 2022, (5))
@@ -134,38 +133,24 @@ class SplittingADMM(StarAlgorithm):
         horizon = radius * np.sqrt(len(t) / spec.dimension) / spread
         return np.full(len(t), min(horizon / len(t), 0.5 / smoothness))
 
-    def advance(self, at: Iterate, gradient: Float[Array, "D"], turn: Turn) -> Iterate:
+    def advance(self, at: Iterate, gradient: Vector, turn: Turn) -> Iterate:
         """Return the iterate after one step on a gradient estimate of the loss at `at.x`."""
         problem, rho = self.problem, turn.values["rho"]
-        pull = problem.residual(at.x, at.y) + at.dual
+        violation = problem.residual(at.x, at.y) + at.dual
         length = 1 / turn.values["coupling"]
-        y = problem.regulariser.prox(at.y - length * problem.coupling.adjoint(pull), length / rho)
-        pull = problem.residual(at.x, y) + at.dual
-        direction = gradient + problem.ridge * at.x + rho * problem.forward.adjoint(pull)
+        y = problem.regulariser.prox(
+            at.y - length * problem.coupling.adjoint(violation), length / rho
+        )
+        violation = problem.residual(at.x, y) + at.dual
+        direction = gradient + problem.ridge * at.x + rho * problem.forward.adjoint(violation)
         x = at.x - turn.values["step_size"] * laplacian_smooth(direction, self.smoothing)
         return Iterate(x, y, at.dual + problem.residual(x, y))
 
-    def first(self, template: Float[Array, "D"]) -> Iterate:
+    def first(self, template: Vector) -> Iterate:
         """Return the zero iterate."""
-        kind, problem = template.dtype, self.problem
-        y, dual = jnp.zeros(problem.coupling.columns, kind), jnp.zeros(problem.forward.rows, kind)
+        dtype, problem = template.dtype, self.problem
+        y, dual = jnp.zeros(problem.coupling.columns, dtype), jnp.zeros(problem.forward.rows, dtype)
         return Iterate(template, y, dual)
-
-    @override
-    def start(self, template: Float[Array, "D"]) -> Float[Array, "D"]:
-        return template  # an agent's state: its last answer
-
-    @override
-    def tell(
-        self, state: Float[Array, "D"], inbox: object, turn: Turn, answer: Float[Array, "D"]
-    ) -> Float[Array, "D"]:
-        return answer
-
-    @override
-    def send(
-        self, state: Float[Array, "D"], inbox: object, turn: Turn
-    ) -> tuple[Float[Array, "D"], Float[Array, "D"]]:
-        return state, state
 
 
 def warn_of_rank(problem: Structured) -> None:
@@ -179,7 +164,7 @@ def warn_of_rank(problem: Structured) -> None:
         )
 
 
-def least_norm(problem: Structured, gradient: Float[Array, "D"]) -> Float[Array, "m"]:
+def least_norm(problem: Structured, gradient: Vector) -> Float[Array, "m"]:
     """Return -(A')^+ g, the shortest u that minimises |A'u + g|, by conjugate gradients (CGLS).
 
     It stays in the range of A, where the least-norm solution lies, and ends at A's condition number
@@ -195,13 +180,13 @@ def least_norm(problem: Structured, gradient: Float[Array, "D"]) -> Float[Array,
         return going
 
     def step(at: _Search) -> _Search:
-        moved = forward.adjoint(at.ahead)
-        length = at.size / jnp.maximum(jnp.vdot(moved, moved), least)
-        left = at.left - length * moved
-        slope = forward.apply(left)
+        image = forward.adjoint(at.direction)
+        length = at.size / jnp.maximum(jnp.vdot(image, image), least)
+        residual = at.residual - length * image
+        slope = forward.apply(residual)
         size = jnp.vdot(slope, slope)
-        ahead = slope + size / at.size * at.ahead
-        return _Search(at.u + length * at.ahead, left, ahead, size, at.steps + 1)
+        direction = slope + size / at.size * at.direction
+        return _Search(at.u + length * at.direction, residual, direction, size, at.steps + 1)
 
     begin = _Search(
         jnp.zeros_like(start), -gradient, start, jnp.vdot(start, start), jnp.zeros((), int)
@@ -211,7 +196,7 @@ def least_norm(problem: Structured, gradient: Float[Array, "D"]) -> Float[Array,
 
 class _Search(NamedTuple):
     u: Float[Array, "m"]
-    left: Float[Array, "D"]
-    ahead: Float[Array, "m"]
+    residual: Vector
+    direction: Float[Array, "m"]
     size: Float[Array, ""]
     steps: Int[Array, ""]

@@ -8,7 +8,6 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
 from typing_extensions import override
 
 from tacit import checks
@@ -19,24 +18,24 @@ from tacit.errors import InputError
 from tacit.oracles import MinibatchDifference, Pair, Snapshot
 from tacit.problems import Loss
 from tacit.spec import Spec
-from tacit.typing import Array, HostArray
+from tacit.typing import HostArray, Vector
 
 DIFFERENCE, SNAPSHOT = 0, 1
 
 
 class _Public(NamedTuple):
     iterate: Iterate
-    anchor: Float[Array, "D"]
-    gradient: Float[Array, "D"]
-    mean: Float[Array, "D"]
-    average: Float[Array, "D"]
+    anchor: Vector
+    gradient: Vector
+    mean: Vector
+    average: Vector
 
 
 class VRADMM(SplittingADMM):
     r"""Epochs of one snapshot gradient and m mini-batch differences.
 
-    An epoch opens by asking the full-batch gradient p at the anchor, the mean of the last epoch's
-    x. Then m times the difference d from the anchor to x is asked (`MinibatchDifference`), and the
+    An epoch starts with the full-batch gradient p at the anchor, the mean of the last epoch's x.
+    Then, m times, the difference d from the anchor to x is asked for (`MinibatchDifference`) and a
     step of `SplittingADMM` is taken on g = d + p. Without noise this is SVRG-ADMM.
 
     With `restart` each opening sets x to the anchor and dual to -(1/rho) (A')^+ grad f(anchor),
@@ -123,17 +122,17 @@ class VRADMM(SplittingADMM):
         return np.full(len(t), 0.25 / smoothness if sampled else 1 / smoothness)
 
     @override
-    def ask(self, state: Float[Array, "D"], inbox: _Public, turn: Turn) -> Pair:
+    def ask(self, state: Vector, inbox: _Public, turn: Turn) -> Pair:
         moves, opens = turn.values["moves"] > 0, turn.values["opens"] > 0
-        resting = jnp.where(opens, inbox.mean, inbox.anchor)
-        return Pair(jnp.where(moves, inbox.iterate.x, resting), inbox.anchor)
+        anchor = jnp.where(opens, inbox.mean, inbox.anchor)
+        return Pair(jnp.where(moves, inbox.iterate.x, anchor), inbox.anchor)
 
     @override
-    def first_public(self, template: Float[Array, "D"]) -> _Public:
+    def first_public(self, template: Vector) -> _Public:
         return _Public(self.first(template), template, template, template, template)
 
     @override
-    def combine(self, public: _Public, mean_message: Float[Array, "D"], turn: Turn) -> _Public:
+    def combine(self, public: _Public, mean_message: Vector, turn: Turn) -> _Public:
         after: _Public = jax.lax.cond(
             turn.values["moves"] > 0,
             lambda: self._moved(public, mean_message, turn),
@@ -141,14 +140,14 @@ class VRADMM(SplittingADMM):
         )
         return after
 
-    def _moved(self, public: _Public, answer: Float[Array, "D"], turn: Turn) -> _Public:
+    def _moved(self, public: _Public, answer: Vector, turn: Turn) -> _Public:
         """Return the public value after one step on d + p."""
         iterate = self.advance(public.iterate, answer + public.gradient, turn)
         mean = public.mean + turn.values["epoch_mean"] * (iterate.x - public.mean)
         average = public.average + turn.values["averaging"] * (iterate.x - public.average)
         return public._replace(iterate=iterate, mean=mean, average=average)
 
-    def _opened(self, public: _Public, answer: Float[Array, "D"], turn: Turn) -> _Public:
+    def _opened(self, public: _Public, answer: Vector, turn: Turn) -> _Public:
         """Return the public value with a fresh p, at an opening also with a new anchor."""
         opens = turn.values["opens"] > 0
         anchor = jnp.where(opens, public.mean, public.anchor)
@@ -164,7 +163,7 @@ class VRADMM(SplittingADMM):
         return fresh._replace(iterate=Iterate(*chosen))
 
     @override
-    def model(self, public: _Public) -> Float[Array, "D"]:
+    def model(self, public: _Public) -> Vector:
         return public.average
 
 

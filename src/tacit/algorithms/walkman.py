@@ -4,31 +4,22 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from jaxtyping import Float
 from typing_extensions import override
 
 from tacit.algorithms.algorithm import Turn
-from tacit.algorithms.noised_relay import NoisedRelay
+from tacit.algorithms.noised_relay import NoisedRelay, RelayState
 from tacit.algorithms.steps import smoothness_of
 from tacit.oracles import Point
 from tacit.spec import Spec
-from tacit.typing import Array
+from tacit.typing import Model
 
 
 class WalkmanToken(NamedTuple):
     """The mean over agents of y_i - z_i, and the model with its average."""
 
-    mean: Float[Array, "*shape"]
-    model: Float[Array, "*shape"]
-    average: Float[Array, "*shape"]
-
-
-class WalkmanState(NamedTuple):
-    """An agent's copy y_i, its scaled dual z_i, and the token that it passes on."""
-
-    copy: Float[Array, "*shape"]
-    dual: Float[Array, "*shape"]
-    token: WalkmanToken
+    mean: Model
+    model: Model
+    average: Model
 
 
 class Walkman(NoisedRelay):
@@ -59,35 +50,19 @@ class Walkman(NoisedRelay):
         return 1 / smoothness_of(spec), "1 / L"
 
     @override
-    def start(self, template: Float[Array, "*shape"]) -> WalkmanState:
-        return WalkmanState(template, template, self.first_token(template))
-
-    @override
-    def first_token(self, template: Float[Array, "*shape"]) -> WalkmanToken:
+    def first_token(self, template: Model) -> WalkmanToken:
         return WalkmanToken(template, template, template)
 
     @override
-    def ask(self, state: WalkmanState, inbox: WalkmanToken, turn: Turn) -> Point:
+    def ask(self, state: RelayState, inbox: WalkmanToken, turn: Turn) -> Point:
         return Point(state.copy)
 
     @override
-    def tell(
-        self, state: WalkmanState, inbox: WalkmanToken, turn: Turn, answer: Float[Array, "*shape"]
-    ) -> WalkmanState:
+    def tell(self, state: RelayState, inbox: WalkmanToken, turn: Turn, answer: Model) -> RelayState:
         step, weight = turn.values["step_size"], turn.values["averaging"]
         model = self.problem.prox(inbox.mean, step)
         copy = model + state.dual - step * answer
         dual = state.dual + model - copy
         mean = inbox.mean + ((copy - dual) - (state.copy - state.dual)) / self.agents
         average = inbox.average + weight * (model - inbox.average)
-        return WalkmanState(copy, dual, WalkmanToken(mean, model, average))
-
-    @override
-    def send(
-        self, state: WalkmanState, inbox: WalkmanToken, turn: Turn
-    ) -> tuple[WalkmanState, WalkmanToken]:
-        return state, state.token
-
-    @override
-    def model(self, token: WalkmanToken) -> Float[Array, "*shape"]:
-        return token.average
+        return RelayState(copy, dual, WalkmanToken(mean, model, average))

@@ -157,36 +157,21 @@ def audit(  # noqa: PLR0913 - who is attacked, by whom, with what
         options=options or {},
     )
     refuse_without_mu(algorithm)
-    pair, made = prepared(algorithm, case, seed)
-    if fault == "reused-noise" and made.rounds == 1:
+    pair, plan = prepared(algorithm, case, seed)
+    if fault == "reused-noise" and plan.rounds == 1:
         raise InputError(
             f"{algorithm} draws noise once, so none can be reused; choose another fault"
         )
     keys = jax.random.split(jax.random.key(seed), 3)
-    record = recorded(made, pair, keys[0], fault)
+    record = recorded(plan, pair, keys[0], fault)
     return AuditReport(
         algorithm=name_of(algorithm),
         fault=fault,
-        claimed_mu=_claim(made),
-        likelihood=_attack(made, pair, keys[1:], runs, fault),
+        claimed_mu=_claim(plan),
+        likelihood=_attack(plan, pair, keys[1:], runs, fault),
         replay=record[0],
         residuals=record[1],
     )
-
-
-def null_attacks(
-    algorithm: str | Maker, *, mu: float, runs: int, attacks: int, seed: int
-) -> list[LowerBound]:
-    """Return the bounds of `attacks` attacks in which both sides are runs on D, scored for (D, D').
-
-    The two sides then follow one law, so a bound above 0 is a false alarm of the attack itself.
-    """
-    refuse_without_mu(algorithm)
-    case = Case(epsilon=float(epsilon_of(DELTA, mu)), delta=DELTA)
-    pair, made = prepared(algorithm, case, seed)
-    keys = jax.random.split(jax.random.key(seed), 2 * attacks * runs)
-    ratios = _ratios(made, pair, pair.first, keys, None).reshape(attacks, 2, runs)
-    return [lower_bound(first, second, confidence=CONFIDENCE) for first, second in ratios]
 
 
 def prepared(subject: str | Maker, case: Case, seed: int) -> tuple[Canary, Plan]:
@@ -226,28 +211,28 @@ def refuse_without_mu(subject: str | Maker) -> None:
         )
 
 
-def _claim(made: Plan) -> float:
-    if made.certificate.mu is None:
+def _claim(plan: Plan) -> float:
+    if plan.certificate.mu is None:
         raise InputError("this plan has no mu to audit; only Gaussian answers have one")
-    return made.certificate.mu
+    return plan.certificate.mu
 
 
-def _faulty(made: Plan, key: Key, fault: Fault | None) -> tuple[Program, Subject]:
-    program = made.program
+def _faulty(plan: Plan, key: Key, fault: Fault | None) -> tuple[Program, Subject]:
+    program = plan.program
     subject = plant(fault, program.algorithm, Live(program.oracles, program.mechanism, key))
     return dataclasses.replace(program, algorithm=subject.algorithm), subject
 
 
 def recorded(
-    made: Plan, pair: Canary, key: Key, fault: Fault | None
+    plan: Plan, pair: Canary, key: Key, fault: Fault | None
 ) -> tuple[ReplayReport, ResidualReport]:
     """Replay and residuals of one run on the first data set."""
-    program, subject = _faulty(made, key, fault)
+    program, subject = _faulty(plan, key, fault)
     trace: Trace
     _, trace = simulate(
         program, subject.door, opened(pair.first), keep=frozenset({"answers", "messages"})
     )
-    seen = replay(made, subject.oracles, trace, opened(pair.first), opened(pair.second))
+    seen = replay(plan, subject.oracles, trace, opened(pair.first), opened(pair.second))
     answers, scale = np.asarray(trace.records.answer), np.asarray(trace.records.scale)
     asked = np.asarray(trace.records.kind) >= 0
     report = residual_report(
@@ -256,23 +241,23 @@ def recorded(
     return seen, report
 
 
-def _attack(made: Plan, pair: Canary, keys: Key, runs: int, fault: Fault | None) -> LowerBound:
+def _attack(plan: Plan, pair: Canary, keys: Key, runs: int, fault: Fault | None) -> LowerBound:
     sides = [
-        _ratios(made, pair, actual, jax.random.split(key, runs), fault)
+        _ratios(plan, pair, actual, jax.random.split(key, runs), fault)
         for actual, key in zip((pair.first, pair.second), keys, strict=True)
     ]
     return lower_bound(*sides, confidence=CONFIDENCE)
 
 
-def _ratios(made: Plan, pair: Canary, actual: Shards, keys: Key, fault: Fault | None) -> HostArray:
+def _ratios(plan: Plan, pair: Canary, actual: Shards, keys: Key, fault: Fault | None) -> HostArray:
     """Return the log likelihood ratio of one run on `actual` for every key."""
-    program = made.program
+    program = plan.program
     live = Live(program.oracles, program.mechanism, keys)
     subject = plant(fault, program.algorithm, live)
     # the wire is the business of message replay: here the algorithm runs as planned
     door = live if isinstance(subject.door, BothAnswers) else subject.door
     behind = Pair(opened(actual), opened(pair.first), opened(pair.second))
-    observer = Messages() if made.certificate.observer == "messages" else made.terms.observer
+    observer = Messages() if plan.certificate.observer == "messages" else plan.terms.observer
     return np.asarray(_many_runs(program, Rival(door, subject.oracles), behind, observer))
 
 

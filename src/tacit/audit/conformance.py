@@ -188,9 +188,9 @@ def _determinism(subject: str | Maker, case: Case) -> Law:
         run(plan, shards, runtime="simulate", seed=seed).model for seed in (1, 1, 2)
     )
     same, differs = np.array_equal(first, again), not np.array_equal(first, other)
-    seen = "same bits with one seed, others with another" if same and differs else (
-        "the seed does not decide the run"
-    )  # fmt: skip
+    seen = "the seed does not decide the run"
+    if same and differs:
+        seen = "same bits with one seed, others with another"
     return _law("determinism", same and differs, seen)
 
 

@@ -60,7 +60,7 @@ def log_likelihood_ratio(
 
 
 def _where_any(scale: Array, record: RivalRecord) -> Array:
-    """Return the scales, with 1 where agents were not asked: there nothing was said at all."""
+    """Return the scales, with 1 where an agent gave no answer."""
     places = tuple(range(scale.ndim, record.first.ndim))
     silent = jnp.all((record.first == 0) & (record.second == 0), axis=places)
     return jnp.where((scale == 0) & silent, jnp.ones_like(scale), scale)

@@ -9,7 +9,6 @@ from jaxtyping import Float, Int
 
 from tacit.engine.plan import Plan
 from tacit.errors import InputError
-from tacit.network import Mixing, Walk
 from tacit.privacy import Messages, epsilon_of
 from tacit.typing import HostArray
 
@@ -70,20 +69,20 @@ def pairwise_mu(plan: Plan, *, released: bool) -> Pairwise:
     knows its own records and noise. Call the past of j the answers from which a chain of messages
     leads to something that j hears. In gossip the answer of agent k in round t is in what k sends
     in that round, and moves one link a round: it is in the past iff t <= T - d(k, j), with d the
-    number of links. On a relay it is iff j holds the token at a later hop; where the asked tell
-    their neighbours instead (`Algorithm.tells_neighbours`), iff somebody who hears of it is
-    asked later and tells on, and so forth to j. The past is closed:
-    whatever leads to the question of one of its answers leads on to j. So what j hears is a
-    function of the answers in its past, each of which is asked at a state that follows from earlier
-    ones in the past and public constants. They are an adaptive composition of Gaussian answers of
-    their own, in which only those of i depend on i's records, and mu follows as for the ledger.
+    number of links. On a relay it is iff j holds the token at a later hop; where holders send to
+    their neighbours instead (`Algorithm.tells_neighbours`), iff there is a chain of agents from i,
+    each a neighbour of the one before and a later holder, whose last is a neighbour of j. The past
+    is closed: whatever leads to the question of one of its answers leads on to j. So what j hears
+    is a function of the answers in its past, each of which is asked at a state that follows from
+    earlier ones in the past and public constants. They are an adaptive composition of Gaussian
+    answers, in which only those of i depend on i's records, and mu follows as for the ledger.
 
     **Why not less.** Others' noise is added on the way, and for questions fixed beforehand the
     linear map from answers to what j hears, with its noise, gives a smaller number. But a gradient
     is asked at a model that j does not know, and which carries the hidden answer: the gradients of
     others then pass it on in a way that depends on their curvature. Already for quadratics the true
     mu exceeds the number for fixed questions, so that number is no bound, and is not returned.
-    Where curvature is public, `pairwise_mu_affine` accounts for it exactly.
+    Where curvature is public, `tacit_papers.exact_pairwise` accounts for it exactly.
     """
     all_links = plan.ledger.mu_per_agent(Messages())
     squares = np.sum(plan.ledger.ratios() ** 2, axis=-1)
@@ -101,16 +100,11 @@ def rounds_that_reach(plan: Plan, *, released: bool) -> Int[HostArray, "A A"]:
     InputError
         If the plan has no network.
     """
-    agents, rounds, network = plan.spec.agents, plan.rounds, required_network(plan.network)
-    if released:
-        return np.full((agents, agents), rounds)
-    return network.reach(rounds, tells_neighbours=plan.program.algorithm.tells_neighbours)
-
-
-def required_network(network: Mixing | Walk | None) -> Mixing | Walk:
-    """Return the network of a plan, or raise `InputError` if it has none."""
-    if network is None:
+    agents, rounds = plan.spec.agents, plan.rounds
+    if plan.network is None:
         raise InputError(
             "the plan has an aggregator and no network between agents; plan for the observer sum"
         )
-    return network
+    if released:
+        return np.full((agents, agents), rounds)
+    return plan.network.reach(rounds, tells_neighbours=plan.program.algorithm.tells_neighbours)

@@ -47,14 +47,14 @@ def audit_perturbed(
     """
     checks.at_least("runs", runs, 1)
     pair = canary(agents=1, records=4, features=3, seed=seed)
-    made = _plan(pair, epsilon)
+    audited = _plan(pair, epsilon)
     keys = jax.random.split(jax.random.key(seed), (2, runs))
     scores = [
-        _scores(made, pair, actual, key, fault)
+        _scores(audited, pair, actual, key, fault)
         for actual, key in zip((pair.first, pair.second), keys, strict=True)
     ]
     claimed = certify(
-        made.ledger, delta=DELTA, adjacency=made.terms.adjacency, observer=Messages()
+        audited.ledger, delta=DELTA, adjacency=audited.terms.adjacency, observer=Messages()
     ).epsilon
     bound = epsilon_lower_bound(*scores, delta=DELTA, threshold=claimed / 4, confidence=CONFIDENCE)
     return EpsilonBound(bound, claimed, DELTA, CONFIDENCE, runs)
@@ -72,10 +72,10 @@ def _plan(pair: Canary, epsilon: float) -> Plan:
     )
 
 
-def _scores(made: Plan, pair: Canary, actual: Shards, keys: Key, fault: str | None) -> HostArray:
+def _scores(audited: Plan, pair: Canary, actual: Shards, keys: Key, fault: str | None) -> HostArray:
     """Return the log likelihood ratio of one run on `actual` for every key."""
-    program, behind = made.program, Pair(opened(actual), opened(pair.first), opened(pair.second))
-    oracle = made.program.oracles[0]
+    program, behind = audited.program, Pair(opened(actual), opened(pair.first), opened(pair.second))
+    oracle = audited.program.oracles[0]
     assert isinstance(oracle, PerturbedStep)
     spread = np.hypot(1, oracle.output_noise) / RHO
 

@@ -73,8 +73,8 @@ def residual_report(
     p_values = {
         "mean": _two_sided(np.sum(flat) / np.sqrt(flat.size * law.variance)),
         "variance": law.size(flat),
-        "variance of an agent": _least([law.size(own) for own in by_agent]),
-        "variance of a round": _least([law.size(own) for own in by_round]),
+        "variance of an agent": _least([law.size(values) for values in by_agent]),
+        "variance of a round": _least([law.size(values) for values in by_round]),
         "distribution": float(stats.kstest(flat, law.cdf).pvalue),
         "rounds": _least(_at_lags(by_round, law.variance)),
         "agents": _least(_of_pairs(by_agent, law.variance)),

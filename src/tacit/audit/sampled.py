@@ -149,25 +149,23 @@ def audit_sampled(
         raise InputError(f"{runs} runs are more than memory holds; ask for at most {MOST_RUNS:,}")
     checks.positive("epsilon", epsilon)
     first, second = _pair(adjacency)
-    made = _plan(adjacency, rate, epsilon)
+    plan = _plan(adjacency, rate, epsilon)
     keys = jax.random.split(jax.random.key(seed), (2, runs))
     scores = [
-        _score(_answers(made, data, key, fault), made, adjacency)
+        _score(_answers(plan, data, key, fault), plan, adjacency)
         for data, key in zip((first, second), keys, strict=True)
     ]
     bound = epsilon_lower_bound(
-        *scores, delta=made.terms.delta, threshold=0.4 * epsilon, confidence=CONFIDENCE
+        *scores, delta=plan.terms.delta, threshold=0.4 * epsilon, confidence=CONFIDENCE
     )
-    return EpsilonBound(bound, made.certificate.epsilon, made.terms.delta, CONFIDENCE, runs)
+    return EpsilonBound(bound, plan.certificate.epsilon, plan.terms.delta, CONFIDENCE, runs)
 
 
 def _pair(adjacency: Adjacency) -> tuple[Shards, Shards]:
     rows = np.zeros((RECORDS, FEATURES))
     rows[0, 0] = 1.0
-    first = pack(
-        rows, np.full(RECORDS, -FAR), [np.arange(RECORDS)],
-        record_norm=1.0, precision="float64", enforce="clip",
-    )  # fmt: skip
+    targets, parts = np.full(RECORDS, -FAR), [np.arange(RECORDS)]
+    first = pack(rows, targets, parts, record_norm=1.0, precision="float64", enforce="clip")
     if isinstance(adjacency.relation, ReplaceOne):
         return first, replace_record(first, 0, 0, rows[0], FAR)
     return first, zero_record(first, 0, 0)
@@ -175,9 +173,13 @@ def _pair(adjacency: Adjacency) -> tuple[Shards, Shards]:
 
 def _plan(adjacency: Adjacency, rate: float, epsilon: float) -> Plan:
     data = DataFacts(
-        name="canary", task="regression", classes=None, columns=FEATURES, record_norm=1.0,
+        name="canary",
+        task="regression",
+        classes=None,
+        columns=FEATURES,
+        record_norm=1.0,
         table=None,
-    )  # fmt: skip
+    )
     request = Request(
         epsilon=epsilon,
         delta=1e-5,
@@ -192,9 +194,9 @@ def _plan(adjacency: Adjacency, rate: float, epsilon: float) -> Plan:
     return propose(data, [RECORDS], request).plan()
 
 
-def _answers(made: Plan, shards: Shards, keys: Key, fault: str | None) -> HostArray:
+def _answers(plan: Plan, shards: Shards, keys: Key, fault: str | None) -> HostArray:
     """Return the first coordinate of every answer, `(runs, T)`."""
-    program = made.program
+    program = plan.program
     oracles = program.oracles
     if fault is not None:
         claimed = oracles[0].sampling.rate
@@ -214,11 +216,11 @@ def _answers(made: Plan, shards: Shards, keys: Key, fault: str | None) -> HostAr
     return np.asarray(all_of(keys))
 
 
-def _score(answers: HostArray, made: Plan, adjacency: Adjacency) -> HostArray:
+def _score(answers: HostArray, plan: Plan, adjacency: Adjacency) -> HostArray:
     """Return log p(answers | first) - log p(answers | second), `(runs,)`."""
-    oracle = made.program.oracles[0]
+    oracle = plan.program.oracles[0]
     rate = oracle.sampling.rate
-    scale, jump = made.ledger.scale[0, 0, 0], 1 / (rate * RECORDS)
+    scale, jump = plan.ledger.scale[0, 0, 0], 1 / (rate * RECORDS)
     here = _log_mixture(answers, jump, scale, rate)
     there = -jump if isinstance(adjacency.relation, ReplaceOne) else 0.0
     return np.asarray(np.sum(here - _log_mixture(answers, there, scale, rate), axis=-1))

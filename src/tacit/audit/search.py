@@ -57,8 +57,7 @@ def largest_change(
 
 def _bound(oracle: Oracle, adjacency: Adjacency) -> Array:
     spec = _spec(oracle)
-    found = oracle.bound(spec, adjacency, norm="l2")
-    return jnp.asarray(found.value[0, 0, 0])
+    return jnp.asarray(oracle.bound(spec, adjacency, norm="l2").value[0, 0, 0])
 
 
 def _spec(oracle: Oracle) -> Spec:

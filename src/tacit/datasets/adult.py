@@ -34,8 +34,6 @@ def adult() -> Dataset:
     DataError
         If a bundled file is missing or is not the pinned one.
 
-    Source: Becker and Kohavi (1996), doi 10.24432/C5XW20, CC BY 4.0.
-
     Examples
     --------
     >>> adult().features.shape
@@ -72,10 +70,10 @@ def bundled_text(name: str, sha256: str) -> str:
         raise DataError(
             f"bundled file {name} cannot be read ({type(error).__name__}); reinstall tacit"
         ) from error
-    found = digest(packed)
-    if found != sha256:
+    actual = digest(packed)
+    if actual != sha256:
         raise DataError(
-            f"bundled file {name} is damaged: sha256 {found[:12]}, expected {sha256[:12]}; "
+            f"bundled file {name} is damaged: sha256 {actual[:12]}, expected {sha256[:12]}; "
             "reinstall tacit"
         )
     return lzma.decompress(packed).decode("ascii")

@@ -47,8 +47,6 @@ def cifar10() -> Dataset:
     DataError
         If neither file is here and the archive cannot be downloaded, or the file is not the
         pinned one.
-
-    Source: Krizhevsky (2009), Learning multiple layers of features from tiny images.
     """
     raw = _extracted() if located(EXTRACT) else pets(_unpacked(contents(ARCHIVE)))
     if digest(raw) != RECORDS_SHA256:

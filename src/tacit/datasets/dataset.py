@@ -72,7 +72,7 @@ class Dataset:
         checks.positive("record_norm", self.record_norm)
         _check_shapes(self)
         _check_targets(self)
-        # views: the caller's own arrays keep their flags
+        # views, so that the caller's arrays keep their flags
         object.__setattr__(self, "features", _read_only(self.features))
         object.__setattr__(self, "targets", _read_only(self.targets))
 

@@ -41,8 +41,6 @@ def femnist() -> Dataset:
     DataError
         If TACIT_DATA_DIR names no folder that holds `femnist/train` and `femnist/test`, or a file
         there is not what LEAF writes.
-
-    Source: Caldas et al. (2018), LEAF, arXiv 1812.01097; drawn from NIST Special Database 19.
     """
     folder = _folder()
     train, test = (_writers(folder / part) for part in ("train", "test"))
@@ -91,11 +89,11 @@ def _writers(folder: Path) -> list[Writer]:
         (path for path in folder.iterdir() if path.name.endswith((".json", ".json.xz"))),
         key=lambda path: [int(number) for number in re.findall(r"\d+", path.name)],
     )
-    found = [writer for path in paths for writer in _shard(path)]
-    names = [writer.name for writer in found]
-    if not found or len(set(names)) != len(names):
+    writers = [writer for path in paths for writer in _shard(path)]
+    names = [writer.name for writer in writers]
+    if not writers or len(set(names)) != len(names):
         raise DataError(f"{folder} holds no shards of LEAF, or a writer twice; build it again")
-    return found
+    return writers
 
 
 def _shard(path: Path) -> list[Writer]:

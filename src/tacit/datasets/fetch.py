@@ -86,11 +86,11 @@ def _read(file: RemoteFile, path: Path) -> bytes:
         raise DataError(
             f"{path} cannot be read ({type(error).__name__}); make it readable or delete it"
         ) from error
-    found = digest(content)
-    if found != file.sha256:
+    actual = digest(content)
+    if actual != file.sha256:
         raise DataError(
             f"{path} is not the original file ({len(content)} bytes): expected sha256 "
-            f"{file.sha256[:12]}, found {found[:12]}; delete it or put the original from "
+            f"{file.sha256[:12]}, found {actual[:12]}; delete it or put the original from "
             f"{file.url} there"
         )
     return content
@@ -106,11 +106,11 @@ def _download(file: RemoteFile) -> bytes:
             f"{file.name} could not be downloaded ({type(error).__name__}); {_by_hand(file)}"
         ) from error
     content = buffer.getvalue()
-    found = digest(content)
-    if found != file.sha256:
+    actual = digest(content)
+    if actual != file.sha256:
         raise DataError(
             f"{file.name} as downloaded is not the original file ({len(content)} bytes): expected "
-            f"sha256 {file.sha256[:12]}, found {found[:12]}; {_by_hand(file)}"
+            f"sha256 {file.sha256[:12]}, found {actual[:12]}; {_by_hand(file)}"
         )
     return content
 

@@ -43,7 +43,7 @@ MNIST = _files(
         "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6",
     ),
 )
-# the publisher's own repository: his storage site has no https
+# the publisher's repository: his storage site has no https
 FASHION_MNIST = _files(
     "fashion_mnist",
     "https://github.com/zalandoresearch/fashion-mnist/raw/"
@@ -64,8 +64,6 @@ def mnist() -> Dataset:
     ------
     DataError
         If a file is missing and cannot be downloaded, or is not the pinned one.
-
-    Source: LeCun, Cortes and Burges, The MNIST database of handwritten digits.
     """
     return _images(
         MNIST,
@@ -82,8 +80,6 @@ def fashion_mnist() -> Dataset:
     ------
     DataError
         If a file is missing and cannot be downloaded, or is not the pinned one.
-
-    Source: Xiao, Rasul and Vollgraf (2017), arXiv 1708.07747, MIT licence.
     """
     return _images(
         FASHION_MNIST,

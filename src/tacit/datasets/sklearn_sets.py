@@ -38,8 +38,6 @@ def breast_cancer() -> Dataset:
     DataError
         If scikit-learn's file is missing or has another shape.
 
-    Source: Wolberg, Mangasarian, Street and Street (1993), doi 10.24432/C5DW2B, CC BY 4.0.
-
     Examples
     --------
     >>> breast_cancer().features.shape
@@ -81,8 +79,6 @@ def digits() -> Dataset:
     ------
     DataError
         If scikit-learn's file is missing or has another shape.
-
-    Source: Alpaydin and Kaynak (1998), doi 10.24432/C50P49, CC BY 4.0.
 
     Examples
     --------

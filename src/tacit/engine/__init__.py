@@ -2,7 +2,7 @@
 
 from tacit.engine.door import Door, Live, Private, Record, Recorded, Replay, Rival
 from tacit.engine.plan import Plan, plan
-from tacit.engine.program import Program, stack
+from tacit.engine.program import Program, cast, stack
 from tacit.engine.run import Run, Runtime, behind_the_door, fresh_key, run
 from tacit.engine.serial import serial
 from tacit.engine.simulate import simulate, sweep
@@ -24,6 +24,7 @@ __all__ = [
     "Runtime",
     "Trace",
     "behind_the_door",
+    "cast",
     "fresh_key",
     "observed_ledger",
     "plan",

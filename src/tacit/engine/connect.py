@@ -1,4 +1,4 @@
-"""From the network that a user passes to its kind."""
+"""The kind of the network that a user passes."""
 
 from __future__ import annotations
 

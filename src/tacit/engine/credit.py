@@ -1,4 +1,4 @@
-"""Whether summation may be credited: decided by tracing the algorithm, never by its word.
+"""Whether summation may be credited: decided by tracing the algorithm.
 
 Under secure aggregation the observer sees mean_i(message_i) each round. The noises of honest agents
 add up in it only if, given what the observer already knows, message_i is an affine function, with
@@ -13,9 +13,9 @@ state. Traced here:
    are anything but affine.
 
 Every value is `CLEAN` (public), `AFFINE` (in the answer, with clean coefficients) or `TAINTED`.
-What cannot be shown is not credited, nor are answers on sampled batches, whose sums no accountant
-here covers; the run is then certified at the value for the observer of all
-messages, which holds for any function of them.
+What cannot be shown is not credited, nor are answers on sampled batches, for whose sums there is no
+accountant here. The run is then certified at the value for the observer of all messages, which
+holds for any function of them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Modules and arrays as plain values, for plans that are written down."""
+"""Modules and arrays as plain values, for plans as JSON."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ MOST_WRITTEN = 10_000
 def describe(module: Any) -> Any:
     """Return a module as nested JSON-safe values: its class name and its fields.
 
-    Fields that stay out of the module's `repr` (the set-up of a solver) stay out of this too.
-    Arrays of more than `MOST_WRITTEN` numbers are named by shape, type and digest.
+    Fields without `repr` (the set-up of a solver) are left out. Arrays of more than `MOST_WRITTEN`
+    numbers are given by shape, type and digest.
     """
     if isinstance(module, eqx.Module):
         shown = [f.name for f in dataclasses.fields(module) if f.repr]

@@ -28,19 +28,17 @@ from tacit.typing import Array, Key, PyTree
 
 
 class Private(NamedTuple):
-    """What lies behind a door: one agent's shard and the public number of its records."""
+    """An agent's shard, and the public number of its records."""
 
     shard: Shard
     records: Float[Array, "*a"]
 
 
 class Record(NamedTuple):
-    """What a door writes down of one answer; all but `answer` makes the observed ledger.
+    """A door's record of one answer; all but `answer` makes the observed ledger.
 
-    `kind` is the number of the question, as in the ledger.
-
-    `rate` is that at which records were sampled, `batch` the size of the batch if it is fixed, else
-    0; None where no oracle samples.
+    `kind` is the number of the question, `rate` the sampling rate, and `batch` the size of the
+    batch if it is fixed, else 0; the last two are None where no oracle samples.
     """
 
     kind: Int[Array, "*s"]
@@ -65,7 +63,7 @@ class RivalRecord(NamedTuple):
 
 
 class Chance(NamedTuple):
-    """What chance decides of one answer: its noise, and each oracle's batch; None: not drawn."""
+    """The random draws of one answer: its noise, and each oracle's batch; None: not drawn."""
 
     noise: Float[Array, "*s_shape"] | None
     batches: tuple[Drawn | None, ...]
@@ -177,8 +175,8 @@ class Live(Door):
             return oracle.answer(private.shard, drawn, private.records, query, noise)
 
         pairs = zip(self.oracles, chance.batches, strict=True)
-        told = _chosen(turn, [partial(answer, *pair) for pair in pairs])
-        return told, Record(turn.question, turn.scale, told, *self._sampling(turn))
+        noised = _chosen(turn, [partial(answer, *pair) for pair in pairs])
+        return noised, Record(turn.question, turn.scale, noised, *self._sampling(turn))
 
     @override
     def ahead(self, private: Private, turn: Turn, shape: tuple[int, ...]) -> Chance | None:
@@ -202,13 +200,12 @@ class Live(Door):
         rates = [oracle.sampling.rate for oracle in self.oracles]
         sizes = [oracle.sampling.size or 0 for oracle in self.oracles]
         question = turn.question
-        return jnp.asarray(rates, turn.scale.dtype)[question], jnp.asarray(sizes, jnp.int32)[
-            question
-        ]
+        rate = jnp.asarray(rates, turn.scale.dtype)[question]
+        return rate, jnp.asarray(sizes, jnp.int32)[question]
 
 
 class Prepared(NamedTuple):
-    """What lies behind a door of which a round was drawn ahead: the draws of its E questions."""
+    """An agent's data with the draws of a round's E questions, made ahead."""
 
     private: Private
     chances: Chance

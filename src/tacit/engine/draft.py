@@ -19,7 +19,7 @@ from tacit.typing import HostArray, Precision
 
 @dataclass(frozen=True)
 class Design:
-    """What is planned, before anything is computed of it."""
+    """The inputs of a draft."""
 
     spec: Spec
     algorithm: Algorithm
@@ -49,13 +49,13 @@ def drafted(
     schedule = functools.partial(design.algorithm.schedule, spec, noise=noise)
     schedules = design.network.all_rounds(len(questions), schedule)
     bounds = tuple(oracle.bound(spec, adjacency, norm=norm) for oracle in oracles)
-    asked = design.network.asked(questions)
-    sensitivity = _by_question([bound.value for bound in bounds], asked)
+    numbers = design.network.asked(questions)
+    sensitivity = _by_question([bound.value for bound in bounds], numbers)
     weighted = [b.value * o.noise.relative_multiplier for b, o in zip(bounds, oracles, strict=True)]
-    scale = scales_for(_by_question(weighted, asked), noise.multiplier, observer)
-    rates = np.array([oracle.sampling.rate for oracle in oracles])[np.maximum(asked, 0)]
-    sizes = np.array([oracle.sampling.size or 0 for oracle in oracles])[np.maximum(asked, 0)]
-    ledger = Ledger(asked, sensitivity, scale, design.mechanism, rates, design.inside, sizes)
+    scale = scales_for(_by_question(weighted, numbers), noise.multiplier, observer)
+    rates = np.array([oracle.sampling.rate for oracle in oracles])[np.maximum(numbers, 0)]
+    sizes = np.array([oracle.sampling.size or 0 for oracle in oracles])[np.maximum(numbers, 0)]
+    ledger = Ledger(numbers, sensitivity, scale, design.mechanism, rates, design.inside, sizes)
     return Draft(
         schedules, bounds, ledger, _program(design, questions, schedules, scale, precision)
     )

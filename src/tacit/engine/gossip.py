@@ -20,7 +20,7 @@ _FEW = 8  # neighbours: each is a gather of its own in the compiled program
 
 
 class Neighbours(eqx.Module):
-    """Each agent's neighbours and their weights, K lists of A; filled up with itself, weight 0."""
+    """Neighbours of every agent with weights, `(K, A)`; padded with the agent at weight 0."""
 
     agents: Int[Array, "K A"]
     weights: Float[Array, "K A"]

@@ -1,4 +1,4 @@
-"""A kind of network: who is asked, what agents hear, what a run would release.
+"""The kinds of networks: who answers, what agents receive, what a run would release.
 
 One class for each kind (`Star`, `Gossip`, `Relay`), with a network's arrays as its fields. A user
 passes public data instead: nothing, a `tacit.network.Mixing` or a `tacit.network.Walk`.
@@ -36,7 +36,7 @@ class NetworkKind(eqx.Module):
     algorithms
         The methods that run on it.
     data
-        What a user passes for it, in words.
+        What a user passes for it, as error messages name it.
     aggregates
         Whether an aggregator combines the messages, so that summation can hide them.
     draws_ahead

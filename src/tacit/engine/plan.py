@@ -53,7 +53,7 @@ MOST_ANSWERS = 10**8
 
 @dataclass(frozen=True)
 class Plan:
-    """A run, decided before any record is touched. Serialisable; `digest` names it."""
+    """All of a run that is decided before a record is read; `digest` identifies it."""
 
     spec: Spec
     terms: Terms
@@ -116,8 +116,8 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
         None for a star with an aggregator, a `tacit.network.Mixing` for gossip, a
         `tacit.network.Walk` for a relay, on which a round is one hop.
     multiplier
-        As an earlier plan found it for the same questions and terms; the certificate does not rest
-        on it. None: found here, which may take seconds where batches are sampled.
+        That of an earlier plan with the same questions and terms; the certificate does not rest on
+        it. None: computed here, which may take seconds where batches are sampled.
 
     Raises
     ------
@@ -133,16 +133,16 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
     -----
     **Guarantee.** With multiplier z = scale / sensitivity equal for all questions of an agent, n
     questions of Gaussian noise compose to mu = sqrt(n) / z exactly; z is chosen so that the
-    (epsilon, delta) curve of that mu passes through the budget, with n that of the agent who is
-    asked most (on a relay: the privacy leakage frequency; the others spend less). The certificate
+    (epsilon, delta) curve of that mu passes through the budget, with n that of the agent that
+    answers most (on a relay: the privacy leakage frequency; the others spend less). The certificate
     is computed again from the finished ledger, not from z, for every agent.
     A question whose noise has the `relative_multiplier` r has multiplier r z instead, in scales,
-    ledger and calibration alike; z is then found numerically.
+    ledger and calibration alike; z is then computed numerically.
 
     For the observer of sums, the noises of honest agents add: with k colluders, h = max(1, A - k)
     honest agents and the largest sensitivity D, each adds scale z D / sqrt(h). This is used only
     if `credits_summation` shows it; otherwise the plan falls back to the observer of all messages,
-    which is always valid. On sampled batches, and for noise inside an objective, z is found
+    which is always valid. On sampled batches, and for noise inside an objective, z is computed
     numerically (`multiplier_for_all`), which may take seconds, the certificate is the numerical
     accountant's, and summation is never credited.
     """
@@ -177,15 +177,24 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
         draft.ledger, delta=terms.delta, adjacency=terms.adjacency, observer=observer
     )
     if observer != terms.observer:
-        certificate = _named_as_asked(certificate, terms.observer, draft.ledger)
+        certificate = _under_name_of(terms.observer, certificate, draft.ledger)
     if not certificate.epsilon <= terms.epsilon * (1 + 1e-9):
         raise PrivacyError(
             f"the plan would spend epsilon {certificate.epsilon:g}; the budget is {terms.epsilon:g}"
         )
     return Plan(
-        spec, terms, rounds, precision, multiplier, draft.schedules, draft.bounds, draft.ledger,
-        certificate, draft.program, network,
-    )  # fmt: skip
+        spec=spec,
+        terms=terms,
+        rounds=rounds,
+        precision=precision,
+        multiplier=multiplier,
+        schedules=draft.schedules,
+        bounds=draft.bounds,
+        ledger=draft.ledger,
+        certificate=certificate,
+        program=draft.program,
+        network=network,
+    )
 
 
 def check_size(questions: int, agents: int) -> None:
@@ -252,14 +261,14 @@ def _preview(design: Design) -> HostArray:
 def _multiplier(design: Design, questions: HostArray, terms: Terms) -> float:
     """Return the multiplier at which all questions fit the budget, each with its relative one."""
     mechanism, inside = design.mechanism, design.inside
-    of_agents = [Counter(row[row >= 0].tolist()) for row in design.network.asked(questions)]
-    most = functools.reduce(operator.or_, of_agents)  # as often as anyone is asked each question
+    per_agent = [Counter(row[row >= 0].tolist()) for row in design.network.asked(questions)]
+    most = functools.reduce(operator.or_, per_agent)  # the most answers of an agent, by question
     if isinstance(mechanism, NoNoise) or not most:
         return 0.0
     counts = [(design.oracles[number], count) for number, count in most.items()]
     plain = all(o.sampling.rate == 1 and o.noise.relative_multiplier == 1 for o, _ in counts)
     if isinstance(mechanism, Gaussian) and inside is None and plain:
-        answers = max(counter.total() for counter in of_agents)
+        answers = max(counter.total() for counter in per_agent)
         return gaussian_multiplier(terms.epsilon, terms.delta, answers)
 
     def event(multiplier: float) -> Event:
@@ -276,8 +285,8 @@ def _multiplier(design: Design, questions: HostArray, terms: Terms) -> float:
     )
 
 
-def _named_as_asked(certificate: Certificate, asked: Observer, ledger: Ledger) -> Certificate:
-    """Keep the observer's name where it was certified at the value for all messages."""
+def _under_name_of(observer: Observer, certificate: Certificate, ledger: Ledger) -> Certificate:
+    """Return a certificate for all messages under the name of the observer that was planned for."""
     why = "this algorithm asks at private iterates"
     if ledger.sampled:
         why = "its batches are sampled"
@@ -287,4 +296,4 @@ def _named_as_asked(certificate: Certificate, asked: Observer, ledger: Ledger) -
         f"none needed: {why}, so nothing is credited to summation; this is the value for an "
         "observer of every message"
     )
-    return dataclasses.replace(certificate, observer=asked.name, trust=trust)
+    return dataclasses.replace(certificate, observer=observer.name, trust=trust)

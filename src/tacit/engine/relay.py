@@ -1,4 +1,4 @@
-"""Relay: one agent holds a token; only it is asked, and it passes the token on."""
+"""Relay: the holder of a token answers and passes the token on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run: a plan meets data behind a door; then the observed ledger must equal the planned one."""
+"""A run: a plan and data behind a door; the observed ledger must equal the planned one."""
 
 from __future__ import annotations
 
@@ -93,8 +93,8 @@ def run(
         program.oracles, program.mechanism, fresh_key() if seed is None else jax.random.key(seed)
     )
     began = time.perf_counter()
-    carried_out = simulate if runtime == "simulate" else serial
-    model, trace = carried_out(program, door, private, keep=keep, report=report)
+    execute = simulate if runtime == "simulate" else serial
+    model, trace = execute(program, door, private, keep=keep, report=report)
     released = np.asarray(model)
     seconds = time.perf_counter() - began
     records = trace.records
@@ -107,7 +107,7 @@ def run(
 
 
 def behind_the_door(plan: Plan, shards: Shards) -> Private:
-    """Return what the doors of `plan` are opened with, once the shards are the planned ones."""
+    """Return the data for the doors of `plan`; raise `InputError` for other shards than planned."""
     spec, program = plan.spec, plan.program
     if shards.counts != spec.counts:
         raise InputError(
@@ -157,8 +157,8 @@ def check_bounds(plan: Plan) -> None:
         oracle.check(plan.spec, bound.adjacency, norm=bound.norm, loss=loss)
         fresh = oracle.bound(plan.spec, bound.adjacency, norm=bound.norm)
         same = same and bool(np.all(fresh.value <= bound.value))
-    asked = plan.program.network.asked(np.asarray(plan.program.questions))
-    if not same or not np.array_equal(asked, plan.ledger.kind):
+    questions = plan.program.network.asked(np.asarray(plan.program.questions))
+    if not same or not np.array_equal(questions, plan.ledger.kind):
         raise PrivacyError("the program's questions are not the planned ones; plan again")
 
 

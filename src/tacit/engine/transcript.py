@@ -1,4 +1,4 @@
-"""What a run leaves behind: public values, answers and messages as sent, the observed ledger."""
+"""The trace of a run: public values, answers, messages as sent, the observed ledger."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Trace(NamedTuple):
     records
         The door's records, leaves `(T, E, A, ...)`; kind -1 where an agent was not asked.
     messages
-        What each agent put on the wire, leaves `(T, A, ...)`; on a relay the token, `(T, 1, ...)`.
+        What each agent sent, leaves `(T, A, ...)`; on a relay the token, `(T, 1, ...)`.
     publics
         What agents hear after each round: the aggregator's value or the token, leaves `(T, ...)`,
         in gossip the agents' inboxes, `(T, A, ...)`.
@@ -40,7 +40,7 @@ Keep: TypeAlias = frozenset[str]
 def kept_parts(
     model: Array, inboxes: PyTree, records: PyTree, messages: PyTree, keep: Keep
 ) -> Trace:
-    """Return the parts of one round that were asked for, of `KEPT`."""
+    """Return the parts of one round that `keep` names, of `KEPT`."""
     if isinstance(records, Record) and "answers" not in keep:
         records = records._replace(answer=None)
     return Trace(

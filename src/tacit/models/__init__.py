@@ -1,4 +1,4 @@
-"""What a training is for: a model that can be saved, loaded, read and used."""
+"""Released models: saving, loading, prediction."""
 
 from tacit.models.model import Model, Term, table_terms
 from tacit.models.model_file import load_model, model_text, model_to_dict, save_model

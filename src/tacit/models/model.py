@@ -1,4 +1,4 @@
-"""A released model in the user's own columns and units."""
+"""A released model in the units of the user's columns."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Term(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Model:
-    r"""A linear model with what is needed to use it and to judge its privacy.
+    r"""A linear model with its preprocessing and its certificate.
 
     With x clipped to its column's range, the score of a row is
 
@@ -57,7 +57,7 @@ class Model:
     statement
         The certificate in sentences.
     tacit_version
-        What the model was made with.
+        The version that trained the model.
 
     Raises
     ------

@@ -18,7 +18,7 @@ from tacit.network.mixing import Mixing, metropolis, mixing_from_matrix
 from tacit.network.walk import Walk, closed_route, cyclic_walk, uniform_walk
 
 Network: TypeAlias = Mixing | Walk | None
-"""What a plan is made on: gossip, a relay, or None for a star with an aggregator."""
+"""The network of a plan: gossip, a relay, or None for a star with an aggregator."""
 
 __all__ = [
     "SUFFIXES",

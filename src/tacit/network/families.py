@@ -116,10 +116,10 @@ def network_named(text: str, agents: int) -> Graph:
     if name in _PLAIN and not rest:
         return _PLAIN[name](agents)
     if name == "grid":
-        made = grid(*(_near_square(agents) if not rest else _numbers(text, rest, "x", int)))
-        if made.agents != agents:
-            raise InputError(f"{text} has {made.agents} places for {agents} agents; change either")
-        return made
+        graph = grid(*(_near_square(agents) if not rest else _numbers(text, rest, "x", int)))
+        if graph.agents != agents:
+            raise InputError(f"{text} has {graph.agents} places for {agents} agents; change either")
+        return graph
     if name == "erdos-renyi":
         probability, *seed = _numbers(text, rest, ",", float)
         return erdos_renyi(agents, probability, seed=int(seed[0]) if seed else 0)

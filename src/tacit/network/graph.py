@@ -16,7 +16,7 @@ from tacit.typing import HostArray
 
 @dataclass(frozen=True, eq=False)
 class Graph:
-    """Who may talk to whom: agents 0..A-1 and undirected edges, connected, without loops.
+    """Agents 0..A-1 and the undirected edges along which they communicate, connected, no loops.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Mixing matrices: how much weight an agent gives to each neighbour."""
+"""Mixing matrices: the weights of an agent's neighbours."""
 
 from __future__ import annotations
 
@@ -84,15 +84,11 @@ class Mixing:
         """Return how many of the first rounds' messages of agent i can have reached agent j.
 
         A message moves one link a round, so those of the first T - d(i, j) + 1 rounds have, with d
-        the number of links between the two. All tell their neighbours, whatever is said of it.
+        the number of links between the two. All agents send to their neighbours in every round.
         """
         del tells_neighbours
         links = shortest_path(self.graph.adjacency(), unweighted=True)
         return np.clip(rounds - links + 1, 0, rounds).astype(int)
-
-    def heard_by(self, agent: int, messages: Float[HostArray, "N T A L"]) -> HostArray:
-        """Return what an agent hears of the messages of N runs: its neighbours', `(N, T, K, L)`."""
-        return messages[:, :, self.graph.neighbours()[agent]]
 
     def matrix(self) -> scipy.sparse.csr_array:
         """Return W, `(A, A)`, sparse."""

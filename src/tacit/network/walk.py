@@ -1,4 +1,4 @@
-"""Walks: who holds the token at each hop, drawn from public randomness before any run."""
+"""Walks: the holder of the token at each hop, public and fixed before a run."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Int
 from scipy.sparse.csgraph import breadth_first_order
 
 from tacit import checks
@@ -20,10 +20,7 @@ _ALL_STARTS = 64
 
 @dataclass(frozen=True, eq=False)
 class Walk:
-    """The agents that hold the token, hop after hop, and how often each may be asked.
-
-    A walk is public and fixed before a run, so it is known beforehand how often every agent is
-    asked, and at which hops.
+    """The holders of a token, hop by hop, public and fixed before a run.
 
     Attributes
     ----------
@@ -32,8 +29,8 @@ class Walk:
     holders
         `(T,)`: the agent of each hop; consecutive ones are neighbours.
     cap
-        The most answers that any agent gives: one who holds the token oftener passes it on
-        untouched and answers nothing. None for no limit.
+        The most answers of an agent; beyond it the agent passes the token on unchanged. None for no
+        limit.
 
     Raises
     ------
@@ -96,35 +93,28 @@ class Walk:
     def reach(self, rounds: int, *, tells_neighbours: bool) -> Int[HostArray, "A A"]:
         """Return how many of the first hops' answers of agent i can have reached agent j.
 
-        The token carries all that was answered before, so what counts is when j holds it for the
-        last time. If those who are asked tell their neighbours instead, an answer reaches j if
-        somebody who hears of it is asked later and tells on, and so forth to j.
+        The token carries all earlier answers, so they reach j until it holds the token for the last
+        time. If holders send to their neighbours instead, an answer reaches j along agents that
+        hold the token in turn, each a neighbour of the one before, the last a neighbour of j.
         """
         agents = self.graph.agents
         if tells_neighbours:
-            return self._reach_by_telling()
+            return self._reach_by_neighbours()
         last = np.zeros(agents, int)
         last[self.holders] = np.arange(rounds)  # of several assignments the last one stays
         return np.broadcast_to(last, (agents, agents))
 
-    def _reach_by_telling(self) -> Int[HostArray, "A A"]:
-        """Go backwards: `leads[j, k]` says whether what k knows after a hop reaches j at last."""
+    def _reach_by_neighbours(self) -> Int[HostArray, "A A"]:
+        """Return `reach` backwards: `leads[j, k]`, whether what k knows after a hop reaches j."""
         agents = self.graph.agents
         leads, last = np.eye(agents, dtype=bool), np.zeros((agents, agents), int)
         heard = self.graph.adjacency().toarray().astype(bool) | leads
         for hop in range(len(self.holders) - 1, -1, -1):
-            asked = self.holders[hop]
-            reached = np.any(leads[:, heard[asked]], axis=1)
-            last[asked] = np.maximum(last[asked], np.where(reached, hop + 1, 0))
-            leads[reached, asked] = True
+            holder = self.holders[hop]
+            reached = np.any(leads[:, heard[holder]], axis=1)
+            last[holder] = np.maximum(last[holder], np.where(reached, hop + 1, 0))
+            leads[reached, holder] = True
         return last
-
-    def heard_by(self, agent: int, messages: Float[HostArray, "N T 1 L"]) -> HostArray:
-        """Return what an agent hears of the tokens of N runs: those handed to it, `(N, H, 1, L)`.
-
-        The token of hop t - 1 is handed to the holder of hop t.
-        """
-        return messages[:, :-1][:, self.holders[1:] == agent]
 
     def capped(self, cap: int) -> Walk:
         """Return the same walk with that cap."""
@@ -146,12 +136,12 @@ def uniform_walk(graph: Graph, hops: int, *, seed: int) -> Walk:
     [2, 3, 2, 1, 0, 4]
     """
     draw = np.random.default_rng(seed)
-    neighbours = [own.tolist() for own in graph.neighbours()]
+    neighbours = [agents.tolist() for agents in graph.neighbours()]
     chances = draw.random(checks.at_least("hops", hops, 1)).tolist()
     holders = [int(draw.integers(graph.agents))]
     for chance in chances[:-1]:
-        own = neighbours[holders[-1]]
-        holders.append(own[int(chance * len(own))])
+        choices = neighbours[holders[-1]]
+        holders.append(choices[int(chance * len(choices))])
     return Walk(graph, np.array(holders))
 
 

@@ -7,7 +7,6 @@ from tacit.oracles.minibatch import MinibatchGradient
 from tacit.oracles.noise import AddedNoise, NoisePlacement, ObjectiveNoise
 from tacit.oracles.oracle import Assumptions, Oracle
 from tacit.oracles.perturbed import PerturbedStep
-from tacit.oracles.poisson import poisson_batch
 from tacit.oracles.projected_step import ProjectedStep, Step
 from tacit.oracles.proximal import ProximalStep
 from tacit.oracles.queries import Centre, Point
@@ -48,7 +47,6 @@ __all__ = [
     "TargetQuestion",
     "Targets",
     "packed",
-    "poisson_batch",
     "statistics_size",
     "unpacked",
 ]

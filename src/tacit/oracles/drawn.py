@@ -1,4 +1,4 @@
-"""What is drawn of a batch before any record is seen, and the records that it picks."""
+"""A batch as drawn before any record is read, and its records."""
 
 from __future__ import annotations
 

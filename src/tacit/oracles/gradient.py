@@ -1,4 +1,4 @@
-"""The full-batch gradient of an agent's own loss."""
+"""The full-batch gradient of an agent's loss."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The question an algorithm may put to private data, and how far its answer can move.
+"""Oracles: the questions that algorithms may put to private data, and their sensitivity.
 
 An oracle is stateless and says three things: the question (`exact`, `bound`, `answer_shape`), how
 it samples (`sampling`) and where its noise stands (`noise`). Everything after the noise is
@@ -25,18 +25,18 @@ from tacit.typing import Array
 
 
 class Assumptions(NamedTuple):
-    """What a question takes for granted; None where it takes nothing.
+    """What a question assumes; None where it assumes nothing.
 
     Attributes
     ----------
     loss
-        The loss that it is about: the method must minimise the same one.
+        The loss of the question: the method must minimise the same one.
     coefficient_bound
         If the question is about the mean of record gradients: the bound that it enforces on the
         norm of a record's coefficient, min(lipschitz, clip). The public facts must have the record
         gradients and the smoothness that follow from it and from the loss.
     record_norm
-        The bound on a record's norm, where the question holds one of its own.
+        The bound on a record's norm that the question uses.
     """
 
     loss: Loss | None = None
@@ -47,8 +47,8 @@ class Assumptions(NamedTuple):
 class Oracle(eqx.Module):
     """A question to one agent's records.
 
-    A new question states `exact` and `bound`. The rest is that of a question to all records whose
-    answer has the model's shape and noise added to it, unless it says otherwise.
+    A new question defines `exact` and `bound`. By default it is asked of all records, its answer
+    has the model's shape, and noise is added to the answer.
     """
 
     @abstractmethod
@@ -62,7 +62,7 @@ class Oracle(eqx.Module):
         count
             The agent's public number of records m_i.
         query
-            What the algorithm asked; public.
+            The algorithm's query; public.
         """
 
     @abstractmethod

@@ -10,19 +10,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Int, UInt
 
-from tacit.oracles.drawn import Drawn, gathered
-from tacit.problems import Shard
+from tacit.oracles.drawn import Drawn
 from tacit.typing import Array, HostArray, Key
 
 # the chance that a batch does not fit, at most; see `poisson_draw`
 OVERFLOW = 1e-40
 _UNIT = 2**63
 _LONGEST = 65_536
-
-
-def poisson_batch(shard: Shard, key: Key, rate: float) -> Shard:
-    """Return the records of the batch that `poisson_draw` draws, gathered or masked."""
-    return gathered(shard, poisson_draw(key, rate, shard.mask.shape[-1]))
 
 
 def poisson_draw(key: Key, rate: float, rows: int) -> Drawn:
@@ -90,7 +84,7 @@ def survival(rate: float, records: int) -> HostArray:
 
 
 def _longest(rate: float, records: int) -> int:
-    """Return G: where a twentieth is left, the number of records, or 65,536."""
+    """Return G = 3 / q, which a twentieth of the gaps exceed, at most the records or 65,536."""
     return min(math.ceil(3 / rate), records, _LONGEST)
 
 

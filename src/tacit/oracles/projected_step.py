@@ -1,4 +1,4 @@
-"""One constrained local step, asked as a whole: the question of output perturbation."""
+"""One constrained local step: the question of output perturbation."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tacit.problems import Problem, Shard
 from tacit.spec import Spec
 from tacit.typing import Array
 
-# queries beyond this are answered as if nothing had been asked: rounding would swallow a record
+# larger queries are answered at the neutral one: rounding could exceed a record's part
 LARGEST = 1e7
 
 
@@ -75,7 +75,7 @@ class ProjectedStep(Oracle):
 
     @property
     def gradient(self) -> Gradient:
-        """The question about the gradient that the step is made with."""
+        """The question about the gradient of the step."""
         return Gradient(self.problem.loss, self.clip)
 
     @property

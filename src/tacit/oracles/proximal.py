@@ -1,4 +1,4 @@
-"""The exact proximal step of an agent's own function: what ADMM's agents compute."""
+"""The exact proximal step of an agent's function, as in ADMM."""
 
 from __future__ import annotations
 
@@ -117,12 +117,12 @@ class ProximalStep(Oracle):
         step, v = jnp.asarray(self._step, query.v.dtype), query.v
         targets = self.problem.loss.within_domain(shard.targets)
         shard = dataclasses.replace(shard, targets=targets)
-        pulled = 1 / (1 + step * self.rho)  # the two squares together are one of this width
+        shrinkage = 1 / (1 + step * self.rho)  # of the two squares, written as one
 
         def forward(_: Int[Array, ""], x: Array) -> Array:
             gradient = self.gradient.exact(shard, count, Point(x))
-            centre = (x - step * gradient + step * self.rho * v) * pulled
-            return self.problem.prox(centre, step * pulled)
+            centre = (x - step * gradient + step * self.rho * v) * shrinkage
+            return self.problem.prox(centre, step * shrinkage)
 
         start = self.problem.prox(v, jnp.asarray(1 / self.rho, v.dtype))
         answer: Array = jax.lax.fori_loop(0, self.steps, forward, start)

@@ -1,4 +1,4 @@
-"""What an algorithm may ask about: points and centres, of the model's shape; who answers."""
+"""Queries of algorithms: points and centres, of the model's shape."""
 
 from __future__ import annotations
 

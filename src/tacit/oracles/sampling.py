@@ -1,4 +1,4 @@
-"""How a question samples: which records an answer is computed on, and what it is charged."""
+"""Batches: which records an answer is computed on, and the event it is charged as."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tacit.problems import Shard
 from tacit.spec import Spec
 from tacit.typing import Array, HostArray, Key
 
-# slots for a record of a batch: the twentieth of them that pass all over hold none
+# slots per expected record of a Poisson batch: about a twentieth of the slots stay empty
 _SLOTS = 1.06
 # counts up to here are whole numbers in single precision
 _MOST_RECORDS = 2**24
@@ -67,7 +67,7 @@ class Sampling(eqx.Module):
         """Raise `InputError` unless an accountant of such batches is known for these terms."""
 
     def charged(self, event: Event) -> Event:
-        """Return what is charged for a noised answer: itself, or that on a batch."""
+        """Return the event of a noised answer on such a batch."""
         return sampled(event, self.rate, self.size or 0)
 
     def share(self, spec: Spec) -> Float[HostArray, " A"]:
@@ -80,25 +80,25 @@ class Sampling(eqx.Module):
         drawn = self.draw(key, shard.mask.shape[-1], jnp.sum(shard.mask))
         return shard if drawn is None else gathered(shard, drawn)
 
-    def slots_at_once(self, rows: int, slots: int) -> int:
+    def piece_size(self, rows: int, slots: int) -> int:
         """Return how many slots of a batch are read at a time."""
-        usual = self.rate * rows
-        return min(slots, math.ceil(_SLOTS * usual + math.sqrt(usual)))
+        expected = self.rate * rows
+        return min(slots, math.ceil(_SLOTS * expected + math.sqrt(expected)))
 
     def answer(
         self, exact: Exact, shard: Shard, drawn: Drawn | None, count: Float[Array, ""], query: Any
     ) -> Float[Array, "..."]:
         """Return `exact` on the batch, a sum over its records.
 
-        Rows are read in pieces of about a batch's usual size, as many as hold the batch: the room
-        of a Poisson batch is several times that.
+        Rows are read in pieces of about the expected size of a batch, until all of it is read: the
+        capacity of a Poisson batch is several times that size.
         """
         if drawn is None:
             return exact(shard, count, query)
         if drawn.places is None:
             return exact(gathered(shard, drawn), count, query)
         slots = len(drawn.places)
-        size = self.slots_at_once(shard.mask.shape[-1], slots)
+        size = self.piece_size(shard.mask.shape[-1], slots)
         order = jnp.arange(1, slots + 1, dtype=jnp.int32)
         last = jnp.max(jnp.where(drawn.taken, order, 0))
         spare = (0, -slots % size)
@@ -136,7 +136,7 @@ class AllRecords(Sampling):
 
     @override
     def check(self, spec: Spec, adjacency: Adjacency) -> None:
-        """Nothing is sampled, so nothing is asked."""
+        """Accept all terms: nothing is sampled."""
 
 
 class PoissonBatches(Sampling):
@@ -231,7 +231,7 @@ class FixedSizeBatches(Sampling):
         return 1.0 * count if self._whole else self.batch_size + 0 * count
 
     @override
-    def slots_at_once(self, rows: int, slots: int) -> int:
+    def piece_size(self, rows: int, slots: int) -> int:
         return slots
 
     @override

@@ -1,6 +1,6 @@
 """Questions about private targets beside public features: linear equations x_j'z = y_j.
 
-With the residuals r_j(z) = x_j'z - y_j of an agent's records, three questions about the same thing:
+With the residuals r_j(z) = x_j'z - y_j of an agent's records there are three questions:
 
     TargetGradient   X'r(z), the gradient of sum_j r_j(z)^2 / 2 at the query
     Residual         r(z), at the query
@@ -112,7 +112,7 @@ class Residual(_PerRecord):
     **Guarantee.** If y_k moves by at most beta, coordinate k of the answer moves by as much and no
     other does, whatever z: beta in either norm. If every target of an agent moves by at most beta,
     the change is at most sqrt(m) beta in Euclidean norm and m beta in the 1-norm. All of it is
-    reached. x_j'z is public, so every answer is another look at the same y_j.
+    reached. x_j'z is public, so every answer is an estimate of the same y_j.
 
     Attributes
     ----------

@@ -180,7 +180,6 @@ def proximal_weight(grid: Grid, settings: Settings) -> float:
 
 def algorithm(grid: Grid, settings: Settings) -> GeneralConsensus:
     """Return the method with these settings."""
-    pull = proximal_weight(grid, settings)
     features = grid.shards.stacked.features
     return GeneralConsensus(
         sharing=grid.sharing,
@@ -189,7 +188,7 @@ def algorithm(grid: Grid, settings: Settings) -> GeneralConsensus:
         sets=grid.sets,
         first=jnp.asarray(grid.relaxation.flat()),
         rho=settings.rho,
-        pull=pull,
+        proximal_weight=proximal_weight(grid, settings),
         question="targets" if settings.question == "demand" else settings.question,
         average=settings.average,
         updates=settings.updates,

@@ -6,7 +6,6 @@ from tacit.privacy.calibration import (
     gaussian_multiplier,
     multiplier_for,
     multiplier_for_all,
-    sampled_multiplier,
 )
 from tacit.privacy.certificate import Certificate, certify, delta_warning
 from tacit.privacy.events import (
@@ -79,6 +78,5 @@ __all__ = [
     "observer_named",
     "relation_named",
     "sampled",
-    "sampled_multiplier",
     "true_positive_rate",
 ]

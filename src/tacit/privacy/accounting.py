@@ -1,4 +1,4 @@
-"""What a sequence of answers costs: epsilon at a given delta."""
+"""Accounting: epsilon of a sequence of answers at a given delta."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def account(events: Sequence[tuple[Event, int]], *, delta: float, relation: Rela
     Plain Gaussian answers: mu = sqrt(sum count/multiplier^2), then the exact Gaussian curve.
     An exact answer: epsilon is infinite. Anything else: an upper bound by privacy-loss
     distributions, and for Laplace answers never more than sum count/multiplier (basic composition).
-    Nothing asked: epsilon is 0.
+    No answers: epsilon is 0.
 
     Parameters
     ----------

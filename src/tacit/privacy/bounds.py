@@ -1,4 +1,4 @@
-"""How far one unit can move an answer: the number that noise is measured against."""
+"""Sensitivity: how far one unit can move an answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The other way round: how much noise a budget asks for."""
+"""Calibration: the least noise multiplier that fits a budget."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tacit import checks
 from tacit.errors import InputError
 from tacit.privacy import gaussian
 from tacit.privacy.accounting import account
-from tacit.privacy.events import Event, GaussianAnswer, Sampled
+from tacit.privacy.events import Event
 from tacit.privacy.relations import Relation
 
 _TOL = 1e-6
@@ -119,36 +119,6 @@ def multiplier_for_all(
     while excess(root) > 0:
         root += _TOL / 4
     return math.exp(root)
-
-
-def sampled_multiplier(
-    rate: float, *, rounds: int, epsilon: float, delta: float, relation: Relation
-) -> float:
-    """Return a noise multiplier for `rounds` Gaussian answers on Poisson batches of that rate.
-
-    `multiplier_for` with the event `Sampled(GaussianAnswer(multiplier), rate)`; the exact
-    `gaussian_multiplier` at rate 1. Below rate 1 it takes up to some seconds. It is a pure function
-    of numbers and a relation, all of them hashable, so a caller who asks often may cache it.
-
-    Raises
-    ------
-    InputError
-        As `multiplier_for`, or if the rate is not in (0, 1].
-
-    Examples
-    --------
-    >>> from tacit.privacy.relations import ZeroOut
-    >>> budget = {"rounds": 1000, "epsilon": 2.1245, "delta": 1e-6, "relation": ZeroOut()}
-    >>> f"{sampled_multiplier(0.01, **budget):.3f}"
-    '1.000'
-    """
-    if checks.fraction("rate", rate) == 1:
-        return gaussian_multiplier(epsilon, delta, rounds)
-
-    def make(multiplier: float) -> Event:
-        return Sampled(GaussianAnswer(multiplier), rate)
-
-    return multiplier_for(make, rounds=rounds, epsilon=epsilon, delta=delta, relation=relation)
 
 
 def _bracket(excess: Callable[[float], float], start: float) -> tuple[float, float]:

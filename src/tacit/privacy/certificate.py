@@ -1,4 +1,4 @@
-"""The certificate: what was promised, to whom, against whom, and what it takes on trust."""
+"""The certificate of a run: the guarantee, its observer and its assumptions."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Certificate:
     relation, unit, record
         Which change is hidden: names, and one sentence.
     observer, trust
-        Who looks on, and what is taken on trust.
+        The observer, and what is taken on trust.
     per_agent_epsilon, per_agent_mu
         One entry per agent.
     reproduction

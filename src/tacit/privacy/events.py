@@ -1,4 +1,4 @@
-"""What was released, as far as the accountant needs to know: noise relative to sensitivity."""
+"""Events for the accountant: released answers by their noise relative to sensitivity."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ NO_QUESTION = -1
 
 @dataclass(frozen=True, eq=False)
 class Inside:
-    """That noise stood inside the objective, and what else decides the law then.
+    """The parameters of the law of noise inside an objective.
 
     Attributes
     ----------
@@ -168,11 +168,15 @@ class Ledger:
         >>> Ledger(np.array([[[0], [-1]]]), 3 * one, 2 * one, Gaussian()).ratios().ravel()
         array([1.5, 0. ])
         """
+        return self._over(self.scale)
+
+    def _over(self, deviation: HostArray) -> HostArray:
+        """Return sensitivity/deviation, 0 without a question or sensitivity."""
         matters = self.asked & (self.sensitivity > 0)
         with np.errstate(divide="ignore", over="ignore"):
             # an unbounded sensitivity stays infinite under any finite noise
             return np.divide(
-                self.sensitivity, self.scale, out=np.zeros(self.kind.shape), where=matters
+                self.sensitivity, deviation, out=np.zeros(self.kind.shape), where=matters
             )
 
     def mu_per_agent(self, observer: Observer) -> Float[HostArray, " A"]:
@@ -208,18 +212,10 @@ class Ledger:
         return np.asarray(_root_of_squares(self.ratios()))
 
     def _mu_of_sum(self, colluders: int) -> HostArray:
-        asked = self.asked
-        deviation = np.sqrt(_honest_variance(np.where(asked, self.scale**2, 0.0), colluders))
-        # where a sum of squares underflowed, the agent's own noise still counts
-        deviation = np.maximum(deviation, self.scale)
-        with np.errstate(divide="ignore", over="ignore"):
-            ratio = np.divide(
-                self.sensitivity,
-                deviation,
-                out=np.zeros(self.kind.shape),
-                where=asked & (self.sensitivity > 0),
-            )
-        return _root_of_squares(ratio)
+        variance = np.where(self.asked, self.scale**2, 0.0)
+        # where a sum of squares underflowed, the agent's noise still counts
+        deviation = np.maximum(np.sqrt(_honest_variance(variance, colluders)), self.scale)
+        return _root_of_squares(self._over(deviation))
 
     def events(self, agent: int) -> list[tuple[Event, int]]:
         """Return one agent's answers for the accountant, equal multipliers and rates merged.
@@ -293,11 +289,11 @@ def _sampling(book: Ledger, where: HostArray) -> str:
 
 
 def _honest_variance(variance: HostArray, colluders: int) -> HostArray:
-    """Return own variance plus the others' without the largest few, shape (A, T, E).
+    """Return an agent's variance plus the others' without the k largest of those, (A, T, E).
 
-    With v the (k+1)-th largest variance of a slot and R the sum of all smaller ones, it is
-    R + max(own, v): an agent among the k+1 largest keeps its own next to R, any other keeps v,
-    which is the largest honest one, and its own is part of R. Nothing is subtracted.
+    With v the (k+1)-th largest variance of a slot, R the sum of all smaller ones and s^2 the
+    agent's, it is R + max(s^2, v): for an agent among the k+1 largest, R and s^2; for any other, v
+    is the largest honest one and s^2 is part of R. Nothing is subtracted.
     """
     agents = variance.shape[0]
     if colluders >= agents - 1:

@@ -36,10 +36,10 @@ _FINEST_DEFAULT = 1e-4
 _STEP_PER_SPREAD = 0.01
 _POINTS_OF_ONE = 1e5
 _POINTS_OF_ALL = 2e6
-# rounding of the Fourier transforms, per composed answer: the worst error measured against the
-# closed form over 100 to 100,000 answers was 2.3e-17 of probability per answer
 # beyond this the convolutions take minutes; the bound is then given up, not loosened
 _MOST_ANSWERS = 10**8
+# rounding of the Fourier transforms, per composed answer: the worst error measured against the
+# closed form over 100 to 100,000 answers was 2.3e-17 of probability per answer
 _ROUNDING_PER_ANSWER = 1e-16
 _LARGEST_EXPONENT = 700.0
 

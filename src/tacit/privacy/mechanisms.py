@@ -1,42 +1,41 @@
-"""Where noise comes from, and how likely a residual is under it."""
+"""Noise: its law, samples and likelihood ratios."""
 
 from __future__ import annotations
 
 import abc
-from typing import final
+from typing import ClassVar, TypeAlias, final
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Float
+from typing_extensions import override
 
 from tacit.errors import PrivacyError
 from tacit.privacy.bounds import Norm
 from tacit.privacy.events import Event, Exact, GaussianAnswer, LaplaceAnswer
-from tacit.typing import Array, Key
+from tacit.typing import Array, Key, Scalar
+
+Answer: TypeAlias = Float[Array, "..."]
 
 
 class Mechanism(eqx.Module):
-    """Additive noise, independent and equal in every coordinate. Holds no arrays."""
+    """Additive noise, independent and equal in every coordinate. Holds no arrays.
 
-    @property
-    @abc.abstractmethod
-    def norm(self) -> Norm:
-        """The norm in which sensitivity must be bounded for this noise."""
+    Attributes
+    ----------
+    norm
+        The norm in which sensitivity must be bounded for this noise.
+    """
+
+    norm: ClassVar[Norm]
 
     @abc.abstractmethod
-    def sample(
-        self, key: Key, like: Float[Array, "..."], scale: float | Float[Array, ""]
-    ) -> Float[Array, "..."]:
+    def sample(self, key: Key, like: Answer, scale: Scalar) -> Answer:
         """Return noise of the given scale, with the shape and dtype of `like`."""
 
     @abc.abstractmethod
-    def log_ratio(
-        self,
-        residual: Float[Array, "..."],
-        rival: Float[Array, "..."],
-        scale: float | Float[Array, ""],
-    ) -> Float[Array, ""]:
+    def log_ratio(self, residual: Answer, rival: Answer, scale: Scalar) -> Float[Array, ""]:
         """Return log density of `residual` minus log density of `rival`, in nats.
 
         With residual = released - exact answer on D, rival = released - exact answer on D', it is
@@ -66,23 +65,13 @@ class Gaussian(Mechanism):
     GaussianAnswer(multiplier=2.0)
     """
 
-    @property
-    def norm(self) -> Norm:
-        """The Euclidean norm."""
-        return "l2"
+    norm: ClassVar[Norm] = "l2"
 
-    def sample(
-        self, key: Key, like: Float[Array, "..."], scale: float | Float[Array, ""]
-    ) -> Float[Array, "..."]:
+    def sample(self, key: Key, like: Answer, scale: Scalar) -> Answer:
         """Return normal noise with the shape and dtype of `like`."""
         return jax.random.normal(key, like.shape, like.dtype) * jnp.asarray(scale, like.dtype)
 
-    def log_ratio(
-        self,
-        residual: Float[Array, "..."],
-        rival: Float[Array, "..."],
-        scale: float | Float[Array, ""],
-    ) -> Float[Array, ""]:
+    def log_ratio(self, residual: Answer, rival: Answer, scale: Scalar) -> Float[Array, ""]:
         """Return (|rival|_2^2 - |residual|_2^2) / (2 scale^2)."""
         # a difference of squares as a product: no cancellation when the two are close
         return jnp.sum((rival - residual) * (rival + residual)) / (
@@ -104,23 +93,13 @@ class Laplace(Mechanism):
     Exact()
     """
 
-    @property
-    def norm(self) -> Norm:
-        """The 1-norm."""
-        return "l1"
+    norm: ClassVar[Norm] = "l1"
 
-    def sample(
-        self, key: Key, like: Float[Array, "..."], scale: float | Float[Array, ""]
-    ) -> Float[Array, "..."]:
+    def sample(self, key: Key, like: Answer, scale: Scalar) -> Answer:
         """Return Laplace noise with the shape and dtype of `like`."""
         return jax.random.laplace(key, like.shape, like.dtype) * jnp.asarray(scale, like.dtype)
 
-    def log_ratio(
-        self,
-        residual: Float[Array, "..."],
-        rival: Float[Array, "..."],
-        scale: float | Float[Array, ""],
-    ) -> Float[Array, ""]:
+    def log_ratio(self, residual: Answer, rival: Answer, scale: Scalar) -> Float[Array, ""]:
         """Return (|rival|_1 - |residual|_1) / scale."""
         return jnp.sum(jnp.abs(rival) - jnp.abs(residual)) / jnp.asarray(scale, residual.dtype)
 
@@ -133,33 +112,22 @@ class Laplace(Mechanism):
 class NoNoise(Mechanism):
     """No noise at all: the non-private reference."""
 
-    @property
-    def norm(self) -> Norm:
-        """The Euclidean norm, by convention; nothing depends on it."""
-        return "l2"
+    norm: ClassVar[Norm] = "l2"  # by convention; nothing depends on it
 
-    def sample(
-        self,
-        key: Key,  # noqa: ARG002
-        like: Float[Array, "..."],
-        scale: float | Float[Array, ""],  # noqa: ARG002
-    ) -> Float[Array, "..."]:
+    @override
+    def sample(self, key: Key, like: Answer, scale: Scalar) -> Answer:
         """Return zeros with the shape and dtype of `like`."""
         return jnp.zeros_like(like)
 
-    def log_ratio(
-        self,
-        residual: Float[Array, "..."],
-        rival: Float[Array, "..."],
-        scale: float | Float[Array, ""],
-    ) -> Float[Array, ""]:
+    @override
+    def log_ratio(self, residual: Answer, rival: Answer, scale: Scalar) -> Float[Array, ""]:
         """Raise `PrivacyError`: without noise there are no densities to compare."""
-        del residual, rival, scale
         raise PrivacyError(
             "an answer without noise has an infinite or undefined likelihood ratio; "
             "use Gaussian() or Laplace() with a scale above 0"
         )
 
-    def event(self, multiplier: float) -> Event:  # noqa: ARG002
+    @override
+    def event(self, multiplier: float) -> Event:
         """Return `Exact`, whatever the multiplier."""
         return Exact()

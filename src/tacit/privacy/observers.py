@@ -1,9 +1,9 @@
-"""Who looks on, and what they are trusted not to see."""
+"""Observers: what they see, and what the guarantee takes on trust."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias, final
+from typing import ClassVar, TypeAlias, final
 
 from tacit import checks
 from tacit.errors import InputError
@@ -12,17 +12,13 @@ from tacit.errors import InputError
 @final
 @dataclass(frozen=True)
 class Messages:
-    """Every link may be read: each answer stands alone behind its own noise."""
+    """Every link may be read: each answer is protected by its own noise alone.
 
-    @property
-    def name(self) -> str:
-        """The name `messages`."""
-        return "messages"
+    `trust` says in words what the guarantee takes on trust.
+    """
 
-    @property
-    def trust(self) -> str:
-        """What the guarantee takes on trust, in words."""
-        return "none: every link may be read"
+    name: ClassVar[str] = "messages"
+    trust: ClassVar[str] = "none: every link may be read"
 
 
 @final
@@ -39,15 +35,12 @@ class Sum:
         If `colluders` is not a whole number of 0 or more.
     """
 
+    name: ClassVar[str] = "sum"
+
     colluders: int = 1
 
     def __post_init__(self) -> None:
         checks.at_least("colluders", self.colluders, 0)
-
-    @property
-    def name(self) -> str:
-        """The name `sum`."""
-        return "sum"
 
     @property
     def trust(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, final, get_args
+from typing import ClassVar, Literal, TypeAlias, final, get_args
 
 from tacit import checks
 from tacit.errors import InputError
@@ -14,12 +14,9 @@ Unit: TypeAlias = Literal["record", "agent"]
 
 @dataclass(frozen=True)
 class Relation(abc.ABC):
-    """Which pairs of data sets a guarantee makes hard to tell apart."""
+    """Which pairs of data sets are neighbours; certificates call it by its `name`."""
 
-    @property
-    @abc.abstractmethod
-    def name(self) -> str:
-        """The name used in configurations and certificates."""
+    name: ClassVar[str]
 
     @abc.abstractmethod
     def describe(self, unit: Unit) -> str:
@@ -37,10 +34,7 @@ class ReplaceOne(Relation):
     'One record of one agent is replaced by any other record within the public bounds; ...'
     """
 
-    @property
-    def name(self) -> str:
-        """The name `replace_one`."""
-        return "replace_one"
+    name: ClassVar[str] = "replace_one"
 
     def describe(self, unit: Unit) -> str:
         """Return what neighbouring means, as one sentence."""
@@ -60,10 +54,7 @@ class ReplaceOne(Relation):
 class ZeroOut(Relation):
     """Add or remove with public counts: a unit's contribution is set to zero, the count stays."""
 
-    @property
-    def name(self) -> str:
-        """The name `zero_out`."""
-        return "zero_out"
+    name: ClassVar[str] = "zero_out"
 
     def describe(self, unit: Unit) -> str:
         """Return what neighbouring means, as one sentence."""
@@ -83,16 +74,13 @@ class BoundedChange(Relation):
     must fit the question (`tacit.oracles.Targets` and its kin: the target, features are public).
     """
 
+    name: ClassVar[str] = "bounded_change"
+
     beta: float
     record: str = "record"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "beta", checks.positive("beta", self.beta))
-
-    @property
-    def name(self) -> str:
-        """The name `bounded_change`."""
-        return "bounded_change"
 
     def describe(self, unit: Unit) -> str:
         """Return what neighbouring means, as one sentence."""

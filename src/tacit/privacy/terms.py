@@ -1,4 +1,4 @@
-"""The privacy that is wanted of a run."""
+"""The privacy terms of a run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOST_EPSILON = 1e6
 @final
 @dataclass(frozen=True)
 class Terms:
-    """A total budget, what neighbouring means, and who is watching.
+    """A total budget, a neighbouring relation and an observer.
 
     Attributes
     ----------
@@ -25,9 +25,9 @@ class Terms:
         The budget of the whole run. `epsilon` may be infinite: the run is then without noise, and
         its certificate says "no privacy".
     adjacency
-        Which data sets are to be hard to tell apart.
+        Which data sets are neighbours.
     observer
-        Who looks on.
+        What is observed.
 
     Raises
     ------

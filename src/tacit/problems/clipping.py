@@ -8,12 +8,10 @@ from jaxtyping import Float
 
 from tacit.errors import InputError
 from tacit.problems.losses import Loss
-from tacit.typing import Array
+from tacit.typing import Array, Scalar
 
 
-def clip_coefficient(
-    coefficient: Float[Array, "M *K"], bound: float | Float[Array, ""]
-) -> Float[Array, "M *K"]:
+def clip_coefficient(coefficient: Float[Array, "M *K"], bound: Scalar) -> Float[Array, "M *K"]:
     """Return every record's coefficient c scaled into the ball |c|_2 <= bound.
 
     A scalar, shape `(M,)`, is clipped to [-bound, bound]; a vector, shape `(M, K)`, becomes

@@ -18,7 +18,7 @@ from tacit.errors import InputError
 from tacit.problems.cones import Cone
 from tacit.problems.conic_solver import ConicSolver, contains_rows, solve_rows
 from tacit.problems.sets import ConvexSet
-from tacit.typing import Array, HostArray
+from tacit.typing import Array, HostArray, Model, Scalar
 
 
 @final
@@ -89,12 +89,12 @@ class ConicSet(ConvexSet):
         return solver.minimum(np.asarray(linear, float), np.zeros(self.dimension))
 
     @override
-    def project(self, x: Float[Array, "*S"]) -> Float[Array, "*S"]:
+    def project(self, x: Model) -> Model:
         """Return argmin_{p in C} |p - x|_2; see `project_in`."""
         return self._project_in(x, jnp.ones_like(x))
 
     @override
-    def _project_in(self, x: Float[Array, "*S"], metric: Float[Array, "*S"]) -> Float[Array, "*S"]:
+    def _project_in(self, x: Model, metric: Model) -> Model:
         """Return the projection, found by an interior point and refined by Newton's method.
 
         It is the exact projection of a point x', onto the set with a bound b' in place of b,
@@ -109,9 +109,7 @@ class ConicSet(ConvexSet):
         return flat.reshape(x.shape)
 
     @override
-    def prox_l1(
-        self, v: Float[Array, "*S"], threshold: float | Float[Array, ""]
-    ) -> Float[Array, "*S"]:
+    def prox_l1(self, v: Model, threshold: Scalar) -> Model:
         """Raise `InputError`: there is no such proximal map here."""
         raise InputError(
             "a conic set has no proximal map of the l1 norm; take another regulariser, or write "
@@ -119,7 +117,7 @@ class ConicSet(ConvexSet):
         )
 
     @override
-    def contains(self, x: Float[Array, "*S"], tol: float) -> Bool[Array, ""]:
+    def contains(self, x: Model, tol: float) -> Bool[Array, ""]:
         """Return whether b - A x, divided as `offset` is, breaks no rule of K beyond `tol`."""
         self._check_size(x)
         host = partial(contains_rows, self.solver)

@@ -185,8 +185,8 @@ class Quadratic:
 
     def slope(self, x: Float[HostArray, "D"]) -> Float[HostArray, "D"]:
         """Return the gradient."""
-        own = 0.0 if self.hessian is None else self.hessian @ x
-        return own + self.metric * x - self.linear
+        product = 0.0 if self.hessian is None else self.hessian @ x
+        return product + self.metric * x - self.linear
 
     @property
     def weight(self) -> HostArray:
@@ -195,11 +195,11 @@ class Quadratic:
 
     def padded(self, rows: int) -> sp.csc_array:
         """Return its Hessian, with `rows` rows and columns of zeros at the end."""
-        own = sp.diags_array(self.metric)
+        hessian = sp.diags_array(self.metric)
         if self.hessian is not None:
-            own = own + self.hessian
+            hessian = hessian + self.hessian
         zeros = sp.csc_array((rows, rows))
-        padded: sp.csc_array = sp.block_diag([own, zeros], format="csc")
+        padded: sp.csc_array = sp.block_diag([hessian, zeros], format="csc")
         return padded
 
 
@@ -214,8 +214,8 @@ class Optimality:
 
     def __init__(self, constraint: Constraint, objective: Quadratic) -> None:
         self.constraint, self.objective = constraint, objective
-        drawn = np.abs(objective.linear / objective.weight).max()
-        self.unit = max(1.0, drawn, np.abs(constraint.b).max(initial=0.0))
+        largest = np.abs(objective.linear / objective.weight).max()
+        self.unit = max(1.0, largest, np.abs(constraint.b).max(initial=0.0))
 
     def refine(self, point: Pair) -> tuple[Pair, float]:
         """Return the best pair of some Newton steps, and its relative residual.
@@ -307,9 +307,9 @@ def _upper(hessian: sp.csc_array | None, size: int) -> sp.csc_array:
     columns = np.arange(size)
     if hessian is None:
         return sp.csc_array((np.zeros(size), (columns, columns)), shape=(size, size))
-    own = sp.coo_array(sp.triu(hessian))
-    values = np.concatenate([own.data, np.zeros(size)])
-    places = [np.concatenate([part, columns]) for part in own.coords]
+    upper_part = sp.coo_array(sp.triu(hessian))
+    values = np.concatenate([upper_part.data, np.zeros(size)])
+    places = [np.concatenate([part, columns]) for part in upper_part.coords]
     # duplicates are added up and zeros are kept, sorted by row within a column
     upper = sp.csc_array((values, (places[0], places[1])), shape=(size, size))
     upper.sort_indices()

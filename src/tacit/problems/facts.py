@@ -1,4 +1,4 @@
-"""The public facts of a problem on packed shards: what planning may know."""
+"""The public facts of a problem on packed shards, for planning."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All agents' records in one table: how references are computed, never how agents compute."""
+"""All agents' records in one table, for references alone; agents never compute so."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from jaxtyping import Float, Shaped
 
 from tacit.problems.problem import Problem
 from tacit.problems.shards import Shards
-from tacit.typing import Array
+from tacit.typing import Array, Scalar
 
 
 class Flat(eqx.Module):
@@ -52,7 +52,7 @@ def objective(problem: Problem, flat: Flat, w: Float[Array, "D *K"]) -> Float[Ar
 
 @jax.jit
 def prox_gradient_residual(
-    problem: Problem, flat: Flat, w: Float[Array, "D *K"], curvature: float | Float[Array, ""]
+    problem: Problem, flat: Flat, w: Float[Array, "D *K"], curvature: Scalar
 ) -> tuple[Float[Array, "D *K"], Float[Array, ""]]:
     """Return x+ = prox(w - grad / L, 1 / L) and |G| = L |w - x+|."""
     step = 1 / curvature

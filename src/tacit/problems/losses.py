@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import abc
 import math
-from typing import final
+from typing import TypeAlias, final
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -18,6 +18,10 @@ from jaxtyping import Float, Shaped
 from tacit import checks
 from tacit.errors import InputError
 from tacit.typing import Array, HostArray
+
+Margins: TypeAlias = Float[Array, "M *K"]
+PerRecord: TypeAlias = Float[Array, "M"]
+Targets: TypeAlias = Shaped[Array, "M"]
 
 
 class Loss(eqx.Module):
@@ -50,28 +54,22 @@ class Loss(eqx.Module):
         """|coefficient|_2 at margins 0; None where it depends on the target."""
 
     @abc.abstractmethod
-    def value(
-        self, margins: Float[Array, "M *K"], targets: Shaped[Array, "M"]
-    ) -> Float[Array, "M"]:
+    def value(self, margins: Margins, targets: Targets) -> PerRecord:
         """Return l(z, y) of every record."""
 
     @abc.abstractmethod
-    def coefficient(
-        self, margins: Float[Array, "M *K"], targets: Shaped[Array, "M"]
-    ) -> Float[Array, "M *K"]:
+    def coefficient(self, margins: Margins, targets: Targets) -> Margins:
         """Return dl/dz of every record, in the shape of the margins."""
 
     @abc.abstractmethod
-    def predict(self, margins: Float[Array, "M *K"]) -> Shaped[Array, "M"]:
+    def predict(self, margins: Margins) -> Targets:
         """Return the predicted target of every record."""
 
     @abc.abstractmethod
-    def error(
-        self, margins: Float[Array, "M *K"], targets: Shaped[Array, "M"]
-    ) -> Float[Array, "M"]:
+    def error(self, margins: Margins, targets: Targets) -> PerRecord:
         """Return the error of every record: 0 or 1, or the squared error for a regression."""
 
-    def within_domain(self, targets: Shaped[Array, "M"]) -> Shaped[Array, "M"]:
+    def within_domain(self, targets: Targets) -> Targets:
         """Return targets for which `smoothness` is a true bound: those that it is one for stay."""
         return targets
 
@@ -110,21 +108,19 @@ class Squared(Loss):
         """|y|, hence not a public constant."""
         return
 
-    def value(self, margins: Float[Array, "M"], targets: Shaped[Array, "M"]) -> Float[Array, "M"]:
+    def value(self, margins: PerRecord, targets: Targets) -> PerRecord:
         """Return (z - y)^2 / 2."""
         return 0.5 * (margins - targets) ** 2
 
-    def coefficient(
-        self, margins: Float[Array, "M"], targets: Shaped[Array, "M"]
-    ) -> Float[Array, "M"]:
+    def coefficient(self, margins: PerRecord, targets: Targets) -> PerRecord:
         """Return z - y."""
         return margins - targets
 
-    def predict(self, margins: Float[Array, "M"]) -> Float[Array, "M"]:
+    def predict(self, margins: PerRecord) -> PerRecord:
         """Return z."""
         return margins
 
-    def error(self, margins: Float[Array, "M"], targets: Shaped[Array, "M"]) -> Float[Array, "M"]:
+    def error(self, margins: PerRecord, targets: Targets) -> PerRecord:
         """Return (z - y)^2."""
         return (margins - targets) ** 2
 
@@ -134,18 +130,8 @@ class Squared(Loss):
             raise InputError("a target is NaN or infinite; the squared loss needs finite numbers")
 
 
-@final
-class Logistic(Loss):
-    """l(z, y) = log(1 + exp(-y z)) for y in {-1, 1}, with coefficient -y / (1 + exp(y z)).
-
-    The coefficient lies in (-1, 1); the second derivative s(1 - s), s = 1 / (1 + exp(z)), is at
-    most 1/4. The exponential may overflow: -y / inf is the right limit, 0.
-
-    Examples
-    --------
-    >>> Logistic().coefficient(jnp.array([0.0, 1e4]), jnp.array([1.0, -1.0]))
-    Array([-0.5,  1. ], dtype=float64)
-    """
+class MarginLoss(Loss):
+    """A loss of y z for y in {-1, 1}, 1-Lipschitz in z; it predicts the sign of z."""
 
     @property
     def outputs(self) -> None:
@@ -154,8 +140,40 @@ class Logistic(Loss):
 
     @property
     def lipschitz(self) -> float:
-        """1, approached as y z goes to minus infinity."""
+        """1."""
         return 1.0
+
+    def predict(self, margins: PerRecord) -> PerRecord:
+        """Return the sign of z, 1 at z = 0."""
+        return jnp.where(margins >= 0, 1, -1).astype(margins.dtype)
+
+    def error(self, margins: PerRecord, targets: Targets) -> PerRecord:
+        """Return 1 where the sign is wrong, else 0."""
+        return (self.predict(margins) != targets).astype(margins.dtype)
+
+    def within_domain(self, targets: Targets) -> Targets:
+        """Return the targets clipped to [-1, 1]: the second derivative grows with their square."""
+        return jnp.clip(targets, -1, 1)
+
+    def check_targets(self, targets: HostArray) -> None:
+        """Accept -1 and 1 only: a target of size s would multiply the Lipschitz constant by s."""
+        if not np.all(np.abs(targets) == 1):
+            raise InputError("a target is neither -1 nor 1; map the two classes to -1 and 1 first")
+
+
+@final
+class Logistic(MarginLoss):
+    """l(z, y) = log(1 + exp(-y z)) for y in {-1, 1}, with coefficient -y / (1 + exp(y z)).
+
+    The coefficient lies in (-1, 1) and approaches -y as y z goes to minus infinity. The second
+    derivative s(1 - s), s = 1 / (1 + exp(z)), is at most 1/4. The exponential may overflow:
+    -y / inf is the right limit, 0.
+
+    Examples
+    --------
+    >>> Logistic().coefficient(jnp.array([0.0, 1e4]), jnp.array([1.0, -1.0]))
+    Array([-0.5,  1. ], dtype=float64)
+    """
 
     @property
     def smoothness(self) -> float:
@@ -167,35 +185,17 @@ class Logistic(Loss):
         """1/2."""
         return 0.5
 
-    def value(self, margins: Float[Array, "M"], targets: Shaped[Array, "M"]) -> Float[Array, "M"]:
+    def value(self, margins: PerRecord, targets: Targets) -> PerRecord:
         """Return log(1 + exp(-y z))."""
         return jnp.logaddexp(0.0, -targets * margins)
 
-    def coefficient(
-        self, margins: Float[Array, "M"], targets: Shaped[Array, "M"]
-    ) -> Float[Array, "M"]:
+    def coefficient(self, margins: PerRecord, targets: Targets) -> PerRecord:
         """Return -y / (1 + exp(y z))."""
         return -targets / (1 + jnp.exp(targets * margins))
 
-    def predict(self, margins: Float[Array, "M"]) -> Float[Array, "M"]:
-        """Return the sign of z, 1 at z = 0."""
-        return _sign(margins)
-
-    def error(self, margins: Float[Array, "M"], targets: Shaped[Array, "M"]) -> Float[Array, "M"]:
-        """Return 1 where the sign is wrong, else 0."""
-        return (_sign(margins) != targets).astype(margins.dtype)
-
-    def within_domain(self, targets: Shaped[Array, "M"]) -> Shaped[Array, "M"]:
-        """Return the targets clipped to [-1, 1]: the second derivative grows with their square."""
-        return jnp.clip(targets, -1, 1)
-
-    def check_targets(self, targets: HostArray) -> None:
-        """Accept -1 and 1 only: a target of size s would multiply the Lipschitz constant by s."""
-        _check_signs(targets)
-
 
 @final
-class HuberHinge(Loss):
+class HuberHinge(MarginLoss):
     """The hinge max(0, 1 - y z) with its kink replaced by a parabola of half-width h = `smoothing`.
 
     l = 0 if y z > 1 + h; (1 + h - y z)^2 / (4 h) if |1 - y z| <= h; 1 - y z otherwise.
@@ -211,16 +211,6 @@ class HuberHinge(Loss):
     smoothing: float = eqx.field(static=True, converter=lambda h: checks.positive("smoothing", h))
 
     @property
-    def outputs(self) -> None:
-        """One scalar margin."""
-        return
-
-    @property
-    def lipschitz(self) -> float:
-        """1, attained wherever y z <= 1 - h."""
-        return 1.0
-
-    @property
     def smoothness(self) -> float:
         """1 / (2 h), attained in the parabola."""
         return 0.5 / self.smoothing
@@ -230,41 +220,14 @@ class HuberHinge(Loss):
         """1, or (1 + h) / (2 h) when h > 1 puts the margin 0 inside the parabola."""
         return min(1.0, (1 + self.smoothing) / (2 * self.smoothing))
 
-    def value(self, margins: Float[Array, "M"], targets: Shaped[Array, "M"]) -> Float[Array, "M"]:
+    def value(self, margins: PerRecord, targets: Targets) -> PerRecord:
         """Return t^2 / (4 h) + max(0, 1 - h - y z) with t = 1 + h - y z clipped to [0, 2 h]."""
         smoothing = jnp.asarray(self.smoothing, margins.dtype)
         products = targets * margins
         bent = jnp.clip(1 + smoothing - products, 0, 2 * smoothing)
         return bent**2 / (4 * smoothing) + jnp.maximum(0, 1 - smoothing - products)
 
-    def coefficient(
-        self, margins: Float[Array, "M"], targets: Shaped[Array, "M"]
-    ) -> Float[Array, "M"]:
+    def coefficient(self, margins: PerRecord, targets: Targets) -> PerRecord:
         """Return -y min(1, max(0, (1 + h - y z) / (2 h)))."""
         smoothing = jnp.asarray(self.smoothing, margins.dtype)
         return -targets * jnp.clip((1 + smoothing - targets * margins) / (2 * smoothing), 0, 1)
-
-    def predict(self, margins: Float[Array, "M"]) -> Float[Array, "M"]:
-        """Return the sign of z, 1 at z = 0."""
-        return _sign(margins)
-
-    def error(self, margins: Float[Array, "M"], targets: Shaped[Array, "M"]) -> Float[Array, "M"]:
-        """Return 1 where the sign is wrong, else 0."""
-        return (_sign(margins) != targets).astype(margins.dtype)
-
-    def within_domain(self, targets: Shaped[Array, "M"]) -> Shaped[Array, "M"]:
-        """Return the targets clipped to [-1, 1]: the second derivative grows with their square."""
-        return jnp.clip(targets, -1, 1)
-
-    def check_targets(self, targets: HostArray) -> None:
-        """Accept -1 and 1 only: a target of size s would multiply the Lipschitz constant by s."""
-        _check_signs(targets)
-
-
-def _sign(margins: Array) -> Array:
-    return jnp.where(margins >= 0, 1, -1).astype(margins.dtype)
-
-
-def _check_signs(targets: HostArray) -> None:
-    if not np.all(np.abs(targets) == 1):
-        raise InputError("a target is neither -1 nor 1; map the two classes to -1 and 1 first")

@@ -13,7 +13,7 @@ from jaxtyping import Float, Int
 
 from tacit import checks
 from tacit.errors import InputError
-from tacit.problems.losses import Loss
+from tacit.problems.losses import Loss, PerRecord
 from tacit.typing import Array, HostArray
 
 
@@ -53,7 +53,7 @@ class MultinomialLogistic(Loss):
         """sqrt((K - 1) / K), the distance of the uniform distribution from e_y."""
         return math.sqrt((self.classes - 1) / self.classes)
 
-    def value(self, margins: Float[Array, "M K"], targets: Int[Array, "M"]) -> Float[Array, "M"]:
+    def value(self, margins: Float[Array, "M K"], targets: Int[Array, "M"]) -> PerRecord:
         """Return log sum_k exp(z_k) - z_y."""
         chosen = jnp.take_along_axis(margins, targets[..., None], axis=-1)[..., 0]
         return jax.nn.logsumexp(margins, axis=-1) - chosen
@@ -69,7 +69,7 @@ class MultinomialLogistic(Loss):
         """Return the class of the largest margin, the first one if several are equal."""
         return jnp.argmax(margins, axis=-1)
 
-    def error(self, margins: Float[Array, "M K"], targets: Int[Array, "M"]) -> Float[Array, "M"]:
+    def error(self, margins: Float[Array, "M K"], targets: Int[Array, "M"]) -> PerRecord:
         """Return 1 where the class is wrong, else 0."""
         return (self.predict(margins) != targets).astype(margins.dtype)
 

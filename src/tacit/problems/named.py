@@ -1,6 +1,6 @@
-"""Losses, regularisers and constraint sets by name: the tables that every list of names is made of.
+"""Losses, regularisers and constraint sets by name.
 
-An entry says what numbers stand after the name, as in `elastic:W1,W2`, and makes the object of
+An entry states the numbers that follow the name, as in `elastic:W1,W2`, and builds the object from
 them. A new loss, regulariser or set is its own file and an entry here.
 """
 
@@ -25,14 +25,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Entry(Generic[T]):
-    """What a name stands for.
+    """A named object.
 
     Attributes
     ----------
     make
         From the numbers to the object.
     numbers
-        What the numbers are called, as help texts show them.
+        The names of the numbers in help texts.
     """
 
     make: Callable[..., T]
@@ -41,7 +41,7 @@ class Entry(Generic[T]):
 
 @dataclass(frozen=True)
 class LossEntry(Entry[Loss]):
-    """A loss, the kind of target that it is for, and whether it is made from their number too."""
+    """A loss, its task, and whether it takes the number of classes besides its numbers."""
 
     task: Task = "regression"
     by_classes: bool = False
@@ -106,7 +106,7 @@ def loss_named(name: str, numbers: Sequence[float], task: Task, classes: int | N
     suited = {name: entry for name, entry in LOSSES.items() if entry.task == task}
     choices = f"{usage(suited)} for a {task} target"
     entry = _entry("loss", name, numbers, suited, choices)
-    return _made_of("loss", name, (*numbers, *((classes,) if entry.by_classes else ())), entry)
+    return _built("loss", name, (*numbers, *((classes,) if entry.by_classes else ())), entry)
 
 
 def regulariser_named(name: str, numbers: Sequence[float]) -> Regulariser:
@@ -118,7 +118,7 @@ def regulariser_named(name: str, numbers: Sequence[float]) -> Regulariser:
         If there is none of that name, or a weight is negative, above 1e30 or not a number.
     """
     entry = _entry("regulariser", name, numbers, REGULARISERS, usage(REGULARISERS))
-    return _made_of("regulariser", name, numbers, entry)
+    return _built("regulariser", name, numbers, entry)
 
 
 def constraint_named(name: str, numbers: Sequence[float]) -> ConvexSet:
@@ -130,7 +130,7 @@ def constraint_named(name: str, numbers: Sequence[float]) -> ConvexSet:
         If there is none of that name, or a number is not above 0, or above 1e30.
     """
     entry = _entry("constraint", name, numbers, CONSTRAINTS, usage(CONSTRAINTS))
-    return _made_of("constraint", name, numbers, entry)
+    return _built("constraint", name, numbers, entry)
 
 
 def usage(entries: Mapping[str, Entry[Any]]) -> str:
@@ -164,7 +164,7 @@ def _entry(
     return entry
 
 
-def _made_of(what: str, name: str, numbers: Sequence[Any], entry: Entry[T]) -> T:
+def _built(what: str, name: str, numbers: Sequence[Any], entry: Entry[T]) -> T:
     try:
         return entry.make(*numbers)
     except InputError as error:

@@ -9,10 +9,11 @@ from typing import final
 import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Float
+from typing_extensions import override
 
 from tacit import checks
 from tacit.problems.sets import ConvexSet, WholeSpace
-from tacit.typing import Array
+from tacit.typing import Array, Model, Scalar
 
 
 def _weight(value: float) -> float:
@@ -26,17 +27,15 @@ class Regulariser(eqx.Module):
     """
 
     @abc.abstractmethod
-    def value(self, x: Float[Array, "*S"]) -> Float[Array, ""]:
+    def value(self, x: Model) -> Float[Array, ""]:
         """Return r(x)."""
 
     @abc.abstractmethod
-    def subgradient(self, x: Float[Array, "*S"]) -> Float[Array, "*S"]:
+    def subgradient(self, x: Model) -> Model:
         """Return one element of the subdifferential of r at x, the smallest one."""
 
     @abc.abstractmethod
-    def prox_within(
-        self, constraint: ConvexSet, v: Float[Array, "*S"], step: float | Float[Array, ""]
-    ) -> Float[Array, "*S"]:
+    def prox_within(self, constraint: ConvexSet, v: Model, step: Scalar) -> Model:
         """Return argmin_{x in C} r(x) + |x - v|_2^2 / (2 step), exactly."""
 
     @abc.abstractmethod
@@ -45,15 +44,15 @@ class Regulariser(eqx.Module):
 
     @property
     @abc.abstractmethod
-    def smoothness(self) -> float | Float[Array, ""]:
+    def smoothness(self) -> Scalar:
         """c_4: Lipschitz constant of the gradient; infinite where r has a kink."""
 
     @property
     @abc.abstractmethod
-    def strong_convexity(self) -> float | Float[Array, ""]:
+    def strong_convexity(self) -> Scalar:
         """Largest m for which r - m |x|^2 / 2 is convex."""
 
-    def prox(self, v: Float[Array, "*S"], step: float | Float[Array, ""]) -> Float[Array, "*S"]:
+    def prox(self, v: Model, step: Scalar) -> Model:
         """Return argmin_x r(x) + |x - v|_2^2 / (2 step)."""
         return self.prox_within(WholeSpace(), v, step)
 
@@ -62,24 +61,21 @@ class Regulariser(eqx.Module):
 class NoRegulariser(Regulariser):
     """r(x) = 0."""
 
-    def value(self, x: Float[Array, "*S"]) -> Float[Array, ""]:
+    def value(self, x: Model) -> Float[Array, ""]:
         """Return 0."""
         return jnp.zeros((), x.dtype)
 
-    def subgradient(self, x: Float[Array, "*S"]) -> Float[Array, "*S"]:
+    def subgradient(self, x: Model) -> Model:
         """Return 0."""
         return jnp.zeros_like(x)
 
-    def prox_within(
-        self,
-        constraint: ConvexSet,
-        v: Float[Array, "*S"],
-        step: float | Float[Array, ""],  # noqa: ARG002
-    ) -> Float[Array, "*S"]:
+    @override
+    def prox_within(self, constraint: ConvexSet, v: Model, step: Scalar) -> Model:
         """Return the projection of v."""
         return constraint.project(v)
 
-    def gradient_bound(self, dimension: int) -> float:  # noqa: ARG002
+    @override
+    def gradient_bound(self, dimension: int) -> float:
         """Return 0."""
         return 0.0
 
@@ -106,17 +102,15 @@ class L1(Regulariser):
 
     weight: float = eqx.field(converter=_weight)
 
-    def value(self, x: Float[Array, "*S"]) -> Float[Array, ""]:
+    def value(self, x: Model) -> Float[Array, ""]:
         """Return weight |x|_1."""
         return jnp.asarray(self.weight, x.dtype) * jnp.sum(jnp.abs(x))
 
-    def subgradient(self, x: Float[Array, "*S"]) -> Float[Array, "*S"]:
+    def subgradient(self, x: Model) -> Model:
         """Return weight sign(x), 0 where x is 0."""
         return jnp.asarray(self.weight, x.dtype) * jnp.sign(x)
 
-    def prox_within(
-        self, constraint: ConvexSet, v: Float[Array, "*S"], step: float | Float[Array, ""]
-    ) -> Float[Array, "*S"]:
+    def prox_within(self, constraint: ConvexSet, v: Model, step: Scalar) -> Model:
         """Return the set's own proximal map of the l1 norm at threshold step weight."""
         return constraint.prox_l1(v, step * self.weight)
 
@@ -147,17 +141,15 @@ class L2(Regulariser):
 
     weight: float = eqx.field(converter=_weight)
 
-    def value(self, x: Float[Array, "*S"]) -> Float[Array, ""]:
+    def value(self, x: Model) -> Float[Array, ""]:
         """Return (weight / 2) |x|_2^2."""
         return 0.5 * jnp.asarray(self.weight, x.dtype) * jnp.sum(x**2)
 
-    def subgradient(self, x: Float[Array, "*S"]) -> Float[Array, "*S"]:
+    def subgradient(self, x: Model) -> Model:
         """Return weight x."""
         return jnp.asarray(self.weight, x.dtype) * x
 
-    def prox_within(
-        self, constraint: ConvexSet, v: Float[Array, "*S"], step: float | Float[Array, ""]
-    ) -> Float[Array, "*S"]:
+    def prox_within(self, constraint: ConvexSet, v: Model, step: Scalar) -> Model:
         """Return the projection of v / (1 + step weight).
 
         Completing the square: step weight |x|^2 / 2 + |x - v|^2 / 2 equals
@@ -166,17 +158,18 @@ class L2(Regulariser):
         """
         return constraint.project(v * _shrinkage(self.weight, v, step))
 
-    def gradient_bound(self, dimension: int) -> float:  # noqa: ARG002
+    @override
+    def gradient_bound(self, dimension: int) -> float:
         """Return infinity: the gradient grows with x."""
         return math.inf if self.weight else 0.0
 
     @property
-    def smoothness(self) -> float | Float[Array, ""]:
+    def smoothness(self) -> Scalar:
         """The weight."""
         return self.weight
 
     @property
-    def strong_convexity(self) -> float | Float[Array, ""]:
+    def strong_convexity(self) -> Scalar:
         """The weight."""
         return self.weight
 
@@ -194,19 +187,17 @@ class ElasticNet(Regulariser):
     l1: float = eqx.field(converter=_weight)
     l2: float = eqx.field(converter=_weight)
 
-    def value(self, x: Float[Array, "*S"]) -> Float[Array, ""]:
+    def value(self, x: Model) -> Float[Array, ""]:
         """Return l1 |x|_1 + (l2 / 2) |x|_2^2."""
         l1, l2 = jnp.asarray(self.l1, x.dtype), jnp.asarray(self.l2, x.dtype)
         return l1 * jnp.sum(jnp.abs(x)) + 0.5 * l2 * jnp.sum(x**2)
 
-    def subgradient(self, x: Float[Array, "*S"]) -> Float[Array, "*S"]:
+    def subgradient(self, x: Model) -> Model:
         """Return l1 sign(x) + l2 x."""
         l1, l2 = jnp.asarray(self.l1, x.dtype), jnp.asarray(self.l2, x.dtype)
         return l1 * jnp.sign(x) + l2 * x
 
-    def prox_within(
-        self, constraint: ConvexSet, v: Float[Array, "*S"], step: float | Float[Array, ""]
-    ) -> Float[Array, "*S"]:
+    def prox_within(self, constraint: ConvexSet, v: Model, step: Scalar) -> Model:
         """Return the l1 proximal map at v s with threshold step l1 s, s = 1 / (1 + step l2).
 
         The square is completed as for `L2`; dividing the objective by 1 + step l2 leaves the
@@ -220,17 +211,15 @@ class ElasticNet(Regulariser):
         return math.inf if self.l2 else math.sqrt(dimension) * self.l1
 
     @property
-    def smoothness(self) -> float | Float[Array, ""]:
+    def smoothness(self) -> Scalar:
         """Infinite, unless l1 is 0."""
         return math.inf if self.l1 else self.l2
 
     @property
-    def strong_convexity(self) -> float | Float[Array, ""]:
+    def strong_convexity(self) -> Scalar:
         """The weight l2."""
         return self.l2
 
 
-def _shrinkage(
-    weight: float | Float[Array, ""], v: Float[Array, "*S"], step: float | Float[Array, ""]
-) -> Array:
+def _shrinkage(weight: Scalar, v: Model, step: Scalar) -> Array:
     return jnp.asarray(1 / (1 + step * weight), v.dtype)

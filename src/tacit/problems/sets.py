@@ -12,23 +12,22 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Bool
+from typing_extensions import override
 
 from tacit import checks
 from tacit.errors import InputError
-from tacit.typing import Array, HostArray
+from tacit.typing import Array, HostArray, Model, Scalar
 
 
 class ConvexSet(eqx.Module):
     """A non-empty closed convex set C."""
 
     @abc.abstractmethod
-    def project(self, x: Float[Array, "*S"]) -> Float[Array, "*S"]:
+    def project(self, x: Model) -> Model:
         """Return argmin_{p in C} |p - x|_2."""
 
-    def project_in(
-        self, x: Float[Array, "*S"], metric: float | Float[Array, "*S"]
-    ) -> Float[Array, "*S"]:
+    def project_in(self, x: Model, metric: float | Model) -> Model:
         """Return argmin_{p in C} sum_k metric_k (p_k - x_k)^2 / 2, the metric above 0 and finite.
 
         Raises
@@ -44,23 +43,19 @@ class ConvexSet(eqx.Module):
         return jnp.where(good, self._project_in(x, weights), jnp.nan)
 
     @abc.abstractmethod
-    def _project_in(self, x: Float[Array, "*S"], metric: Float[Array, "*S"]) -> Float[Array, "*S"]:
+    def _project_in(self, x: Model, metric: Model) -> Model:
         """Return the projection in a metric that is above 0 and finite."""
 
     @abc.abstractmethod
-    def prox_l1(
-        self, v: Float[Array, "*S"], threshold: float | Float[Array, ""]
-    ) -> Float[Array, "*S"]:
+    def prox_l1(self, v: Model, threshold: Scalar) -> Model:
         """Return argmin_{x in C} threshold |x|_1 + |x - v|_2^2 / 2."""
 
     @abc.abstractmethod
-    def contains(self, x: Float[Array, "*S"], tol: float) -> Bool[Array, ""]:
+    def contains(self, x: Model, tol: float) -> Bool[Array, ""]:
         """Return whether x meets every defining inequality up to `tol`."""
 
 
-def soft_threshold(
-    v: Float[Array, "*S"], threshold: float | Float[Array, ""]
-) -> Float[Array, "*S"]:
+def soft_threshold(v: Model, threshold: Scalar) -> Model:
     """Return argmin_x threshold |x|_1 + |x - v|_2^2 / 2 = sign(v) max(|v| - threshold, 0).
 
     Examples
@@ -75,25 +70,21 @@ def soft_threshold(
 class WholeSpace(ConvexSet):
     """All vectors: no constraint."""
 
-    def project(self, x: Float[Array, "*S"]) -> Float[Array, "*S"]:
+    def project(self, x: Model) -> Model:
         """Return x."""
         return x
 
-    def _project_in(
-        self,
-        x: Float[Array, "*S"],
-        metric: Float[Array, "*S"],  # noqa: ARG002
-    ) -> Float[Array, "*S"]:
+    @override
+    def _project_in(self, x: Model, metric: Model) -> Model:
         """Return x."""
         return x
 
-    def prox_l1(
-        self, v: Float[Array, "*S"], threshold: float | Float[Array, ""]
-    ) -> Float[Array, "*S"]:
+    def prox_l1(self, v: Model, threshold: Scalar) -> Model:
         """Return the soft threshold of v."""
         return soft_threshold(v, threshold)
 
-    def contains(self, x: Float[Array, "*S"], tol: float) -> Bool[Array, ""]:  # noqa: ARG002
+    @override
+    def contains(self, x: Model, tol: float) -> Bool[Array, ""]:
         """Return True for every x without a NaN."""
         return jnp.all(~jnp.isnan(x))
 
@@ -117,28 +108,23 @@ class Box(ConvexSet):
     Array([-1. ,  0.5], dtype=float64)
     """
 
-    lower: float | Float[Array, "*S"] = eqx.field(converter=_bound)
-    upper: float | Float[Array, "*S"] = eqx.field(converter=_bound)
+    lower: float | Model = eqx.field(converter=_bound)
+    upper: float | Model = eqx.field(converter=_bound)
 
     def __check_init__(self) -> None:
         if not np.all(np.asarray(self.lower) <= np.asarray(self.upper)):
             raise InputError("a lower bound of the box is NaN or above its upper bound; swap them")
 
-    def project(self, x: Float[Array, "*S"]) -> Float[Array, "*S"]:
+    def project(self, x: Model) -> Model:
         """Return x clipped coordinate by coordinate."""
         return jnp.clip(x, jnp.asarray(self.lower, x.dtype), jnp.asarray(self.upper, x.dtype))
 
-    def _project_in(
-        self,
-        x: Float[Array, "*S"],
-        metric: Float[Array, "*S"],  # noqa: ARG002
-    ) -> Float[Array, "*S"]:
+    @override
+    def _project_in(self, x: Model, metric: Model) -> Model:
         """Return x clipped: the problem separates, so no weight plays a part."""
         return self.project(x)
 
-    def prox_l1(
-        self, v: Float[Array, "*S"], threshold: float | Float[Array, ""]
-    ) -> Float[Array, "*S"]:
+    def prox_l1(self, v: Model, threshold: Scalar) -> Model:
         """Return the clipped soft threshold of v.
 
         The problem separates, and a convex function of one variable is minimised over an
@@ -146,7 +132,7 @@ class Box(ConvexSet):
         """
         return self.project(soft_threshold(v, threshold))
 
-    def contains(self, x: Float[Array, "*S"], tol: float) -> Bool[Array, ""]:
+    def contains(self, x: Model, tol: float) -> Bool[Array, ""]:
         """Return whether lower - tol <= x <= upper + tol."""
         return jnp.all((x >= self.lower - tol) & (x <= self.upper + tol))
 
@@ -163,13 +149,13 @@ class Ball(ConvexSet):
 
     radius: float = eqx.field(converter=lambda radius: checks.positive("radius", radius))
 
-    def project(self, x: Float[Array, "*S"]) -> Float[Array, "*S"]:
+    def project(self, x: Model) -> Model:
         """Return x min(1, radius / |x|_2)."""
         norm = jnp.linalg.norm(x.ravel())
         radius = jnp.asarray(self.radius, x.dtype)
         return x * jnp.where(norm > radius, radius / norm, 1)
 
-    def _project_in(self, x: Float[Array, "*S"], metric: Float[Array, "*S"]) -> Float[Array, "*S"]:
+    def _project_in(self, x: Model, metric: Model) -> Model:
         """Return x / (1 + m / metric), with the multiplier m >= 0 of |p|^2 <= radius^2.
 
         m = 0 inside. Outside, m is the root of 1/|p(m)| - 1/radius, which is increasing and
@@ -193,9 +179,7 @@ class Ball(ConvexSet):
         m = jax.lax.while_loop(grows, lambda pair: (pair[1], newton(pair[1])), (start, first))[1]
         return x / (1 + m / weights)
 
-    def prox_l1(
-        self, v: Float[Array, "*S"], threshold: float | Float[Array, ""]
-    ) -> Float[Array, "*S"]:
+    def prox_l1(self, v: Model, threshold: Scalar) -> Model:
         """Return the projection of the soft threshold of v.
 
         With multiplier m >= 0 of (|x|^2 - radius^2) / 2 <= 0 the optimum minimises
@@ -205,7 +189,7 @@ class Ball(ConvexSet):
         """
         return self.project(soft_threshold(v, threshold))
 
-    def contains(self, x: Float[Array, "*S"], tol: float) -> Bool[Array, ""]:
+    def contains(self, x: Model, tol: float) -> Bool[Array, ""]:
         """Return whether |x|_2 <= radius + tol."""
         inside: Array = jnp.linalg.norm(x.ravel()) <= self.radius + tol
         return inside
@@ -223,7 +207,7 @@ class Simplex(ConvexSet):
 
     total: float = eqx.field(converter=lambda total: checks.positive("total", total))
 
-    def project(self, x: Float[Array, "*S"]) -> Float[Array, "*S"]:
+    def project(self, x: Model) -> Model:
         """Return max(x - theta, 0) with theta such that the sum is `total`.
 
         theta = max_k (x_(1) + ... + x_(k) - total) / k over the sorted coordinates
@@ -236,7 +220,7 @@ class Simplex(ConvexSet):
         sums = jnp.cumsum(jnp.sort(shifted)[::-1]) - jnp.asarray(self.total, x.dtype)
         return jnp.maximum(shifted - jnp.max(sums / sizes), 0).reshape(x.shape)
 
-    def _project_in(self, x: Float[Array, "*S"], metric: Float[Array, "*S"]) -> Float[Array, "*S"]:
+    def _project_in(self, x: Model, metric: Model) -> Model:
         """Return max(x - theta / metric, 0) with theta such that the sum is `total`.
 
         For every set S of coordinates the sum is at least that of x_k - theta / metric_k over S,
@@ -253,14 +237,11 @@ class Simplex(ConvexSet):
         theta = jnp.max(sums / jnp.cumsum(1 / weights[order]))
         return jnp.maximum(shifted - theta / weights, 0).reshape(x.shape)
 
-    def prox_l1(
-        self,
-        v: Float[Array, "*S"],
-        threshold: float | Float[Array, ""],  # noqa: ARG002
-    ) -> Float[Array, "*S"]:
+    @override
+    def prox_l1(self, v: Model, threshold: Scalar) -> Model:
         """Return the projection of v: on this set |x|_1 = `total` is a constant."""
         return self.project(v)
 
-    def contains(self, x: Float[Array, "*S"], tol: float) -> Bool[Array, ""]:
+    def contains(self, x: Model, tol: float) -> Bool[Array, ""]:
         """Return whether x >= -tol and |sum x - total| <= tol."""
         return jnp.all(x >= -tol) & (jnp.abs(jnp.sum(x) - self.total) <= tol)

@@ -99,10 +99,10 @@ def _value_and_gradient(
     problem: Problem, turned: Flat, basis: Array | None, u: Array
 ) -> tuple[Array, Array]:
     w = _turned(basis, u)
-    pull = problem.regulariser.subgradient(w)
-    back = pull if basis is None else basis.T @ pull
+    slope = problem.regulariser.subgradient(w)
+    slope = slope if basis is None else basis.T @ slope
     value = data_value(problem, turned, u) + problem.regulariser.value(w)
-    return value, data_gradient(problem, turned, u) + back
+    return value, data_gradient(problem, turned, u) + slope
 
 
 def _gradient(problem: Problem, flat: Flat, w: Array) -> Array:

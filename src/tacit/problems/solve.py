@@ -1,4 +1,4 @@
-"""The non-private optimum, to a certified tolerance: the reference of every comparison."""
+"""The non-private optimum to a certified tolerance, for reference."""
 
 from __future__ import annotations
 

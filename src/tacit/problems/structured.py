@@ -18,7 +18,7 @@ from tacit.problems.operators import Identity, Operator, Stack, differences
 from tacit.problems.problem import Problem
 from tacit.problems.regularisers import L1, Regulariser
 from tacit.problems.sets import ConvexSet, WholeSpace
-from tacit.typing import Array, HostArray
+from tacit.typing import Array, HostArray, Scalar, Vector
 
 
 @final
@@ -65,7 +65,7 @@ class Structured(eqx.Module):
                 f"structured learning is for losses with one margin, not {type(self.loss).__name__}"
             )
 
-    def residual(self, x: Float[Array, "D"], y: Float[Array, "k"]) -> Float[Array, "m"]:
+    def residual(self, x: Vector, y: Float[Array, "k"]) -> Float[Array, "m"]:
         """Return A x + B y - c."""
         return self.forward.apply(x) + self.coupling.apply(y) - self.target
 
@@ -82,14 +82,14 @@ class Structured(eqx.Module):
             raise InputError("only with B = -I does y follow from x; use the constrained form")
         if not isinstance(self.regulariser, L1):
             raise InputError("only the l1 norm of A x - c is known as a regulariser of x")
-        pulled = ComposedL1(
+        composed = ComposedL1(
             self.regulariser.weight,
             self.forward,
             self.target,
             self.forward.norm_squared(),
             self.ridge,
         )
-        return Problem(self.loss, pulled, WholeSpace())
+        return Problem(self.loss, composed, WholeSpace())
 
 
 @final
@@ -117,20 +117,18 @@ class ComposedL1(Regulariser):
     steps: int = eqx.field(static=True, default=200)
 
     @override
-    def value(self, x: Float[Array, "D"]) -> Float[Array, ""]:
+    def value(self, x: Vector) -> Float[Array, ""]:
         l1 = jnp.sum(jnp.abs(self.forward.apply(x) - self.target))
         return jnp.asarray(self.weight * l1 + 0.5 * self.ridge * jnp.sum(x**2), x.dtype)
 
     @override
-    def subgradient(self, x: Float[Array, "D"]) -> Float[Array, "D"]:
+    def subgradient(self, x: Vector) -> Vector:
         """Return A' sign(A x - c) weight + ridge x: a subgradient, not always the smallest."""
         signs = jnp.sign(self.forward.apply(x) - self.target)
         return self.weight * self.forward.adjoint(signs) + self.ridge * x
 
     @override
-    def prox_within(
-        self, constraint: ConvexSet, v: Float[Array, "D"], step: float | Float[Array, ""]
-    ) -> Float[Array, "D"]:
+    def prox_within(self, constraint: ConvexSet, v: Vector, step: Scalar) -> Vector:
         if not isinstance(constraint, WholeSpace):
             raise InputError("a structure comes without a constraint on the model; leave it out")
         shrink = jnp.asarray(1 / (1 + step * self.ridge), v.dtype)

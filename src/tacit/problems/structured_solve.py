@@ -31,7 +31,7 @@ class Split(NamedTuple):
 def proximal_newton(
     problem: Problem, structure: ComposedL1, flat: Flat, *, tol: float, most: int = 60
 ) -> tuple[Split, float, int]:
-    """Return the best point found, its duality gap, and the number of Newton steps.
+    """Return the last point, its duality gap, and the number of Newton steps.
 
     Each step minimises the quadratic model of the data part plus the structure by 2,000 steps of
     ADMM with a fixed inverse, then halves the step until the objective falls. Ends at a gap of
@@ -49,8 +49,10 @@ def proximal_newton(
         floor = 1e-12 * float(jnp.trace(hessian)) * np.eye(len(start))
         inverse = scipy.linalg.inv(np.asarray(hessian + rho * size) + floor)
         linear = hessian @ at.x - slope
-        found = _quadratic(structure, matrix, jnp.asarray(inverse), linear, jnp.asarray(rho), at)
-        at, falls = _shortened(problem, flat, at, found)
+        candidate = _quadratic(
+            structure, matrix, jnp.asarray(inverse), linear, jnp.asarray(rho), at
+        )
+        at, falls = _shortened(problem, flat, at, candidate)
         gap = float(duality_gap(problem, structure, flat, at.x, at.u))
         stalled = 0 if falls else stalled + 1
         if stalled == 5 or gap <= tol * float(_objective(problem, flat, at.x)):
@@ -130,13 +132,13 @@ def _quadratic(
     return last._replace(u=last.u * rho)
 
 
-def _shortened(problem: Problem, flat: Flat, at: Split, found: Split) -> tuple[Split, bool]:
-    """Return the point on the way to `found` where the objective falls, and whether it does."""
+def _shortened(problem: Problem, flat: Flat, at: Split, candidate: Split) -> tuple[Split, bool]:
+    """Return the first halving of the step to `candidate` that lowers F, and whether one does."""
     value, share = float(_objective(problem, flat, at.x)), 1.0
     for _ in range(_HALVINGS):
-        x = at.x + share * (found.x - at.x)
+        x = at.x + share * (candidate.x - at.x)
         reached = float(_objective(problem, flat, x))
         if reached <= value + 1e-14 * abs(value):  # at the optimum rounding decides
-            return found._replace(x=x), reached < value
+            return candidate._replace(x=x), reached < value
         share /= 2
-    return found._replace(x=at.x), False
+    return candidate._replace(x=at.x), False

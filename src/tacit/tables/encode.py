@@ -87,14 +87,14 @@ def encoded_norm(bounds: Bounds) -> float:
 
 
 def _check_columns(frame: pd.DataFrame, bounds: Bounds, *, with_target: bool) -> None:
-    found = set(frame.columns)
+    present = set(frame.columns)
     needed = [*bounds.columns, *([bounds.target_name] if with_target else [])]
-    missing = [name for name in needed if name not in found]
+    missing = [name for name in needed if name not in present]
     if missing:
         raise InputError(
             f"the table has no column {missing[0]!r}; it needs {', '.join(map(repr, needed))}"
         )
-    unknown = sorted(map(str, found - {bounds.target_name, *needed, *bounds.ignored}))
+    unknown = sorted(map(str, present - {bounds.target_name, *needed, *bounds.ignored}))
     if unknown:
         raise InputError(
             f"nothing is known of the column {unknown[0]!r}; describe it in the bounds file as "

@@ -21,7 +21,7 @@ from tacit.typing import HostArray, Task
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """Where a table and what is public about it are to be found.
+    """The files of a table and of its public facts.
 
     Attributes
     ----------
@@ -53,9 +53,9 @@ class Table:
     features, targets
         (N, D) and (N,): the training rows, then the test rows.
     train_rows
-        How many rows are for training; the rest, which may be none, are public test rows.
+        The number of training rows; the rest, which may be none, are public test rows.
     owners
-        The rows of each agent; None if they are to be dealt out.
+        The rows of each agent; None if they are still to be partitioned.
     clipped
         How many cells of training rows lay outside the bounds: private.
     record_norm

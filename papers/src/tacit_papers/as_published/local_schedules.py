@@ -68,7 +68,7 @@ class PublishedSettings(Settings):
 
     @property
     @override
-    def averages_asked(self) -> bool:
+    def averages_queries(self) -> bool:
         return self.averaged and self.step_rule != "smooth"
 
     @override

@@ -178,8 +178,8 @@ def notes(scale: Scale) -> tuple[str, ...]:
         "For DP-EXTRA and DP-NIDS the paper prints no sensitivity. Here their messages are charged "
         "for one step's change, by the rule of its Lemma 5; tacit claims wang2024/dp-nids shows "
         "that messages move by more. They are drawn without an epsilon.",
-        "RWADMM is a reconstruction from its description (tacit.algorithms.RWADMM), linearised, "
-        "and not the program of its authors.",
+        "RWADMM is a reconstruction from its description (tacit_papers.methods.RWADMM), "
+        "linearised, and not the program of its authors.",
         "At small budgets the step sizes shrink with the noise, so methods stay near 0, where they "
         "started: relative errors near 1 then mean that little was learned. Two classes of unequal "
         "size (ijcnn1) give such a model the share of the smaller class as test error.",

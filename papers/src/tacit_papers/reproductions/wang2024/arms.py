@@ -16,7 +16,6 @@ from tacit.algorithms import (
     EXTRA,
     NIDS,
     RECAL,
-    RWADMM,
     Algorithm,
     LinearisedGossipADMM,
     NoisyGradient,
@@ -39,6 +38,7 @@ from tacit.problems import (
     random_partition,
 )
 from tacit.typing import Array, HostArray
+from tacit_papers.methods import RWADMM
 from tacit_papers.reproductions.arms import packed, packed_test
 from tacit_papers.reproductions.figure import Budget, Measured
 from tacit_papers.reproductions.wang2024.settings import AGENTS, OURS, PUBLISHED, Scale

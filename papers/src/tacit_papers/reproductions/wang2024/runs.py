@@ -10,7 +10,7 @@ from types import MappingProxyType
 import numpy as np
 from jaxtyping import Float
 
-from tacit.algorithms import Algorithm, GossipADMM, RecycledADMM
+from tacit.algorithms import Algorithm
 from tacit.engine import plan, run
 from tacit.network import Graph, complete, erdos_renyi, metropolis, ring, uniform_walk
 from tacit.oracles import Gradient, ProximalStep
@@ -27,6 +27,7 @@ from tacit.problems import (
     public_facts,
 )
 from tacit.typing import HostArray
+from tacit_papers.methods import GossipADMM, RecycledADMM
 from tacit_papers.reproductions.figure import Budget, Measured
 from tacit_papers.reproductions.reproduction import Report
 from tacit_papers.reproductions.wang2024.arms import (

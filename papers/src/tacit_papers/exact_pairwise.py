@@ -11,14 +11,11 @@ import numpy as np
 from jaxtyping import Float, Int
 from typing_extensions import override
 
-from tacit.algorithms import EXTRA, NIDS, RECAL, DIGing, LinearisedGossipADMM, Turn, Walkman
-from tacit.audit.pairwise import Pairwise, pairwise_mu, required_network
-from tacit.engine import simulate
-from tacit.engine.door import Door
-from tacit.engine.plan import Plan
-from tacit.engine.program import Program, cast
+from tacit.algorithms import EXTRA, NIDS, RECAL, LinearisedGossipADMM, Turn, Walkman
+from tacit.audit import Pairwise, pairwise_mu
+from tacit.engine import Door, Plan, Program, cast, simulate
 from tacit.errors import InputError
-from tacit.network import Mixing, Walk
+from tacit.network import Mixing, Network, Walk
 from tacit.oracles import Point, TargetGradient
 from tacit.privacy import BoundedChange, Gaussian
 from tacit.problems import L2, NoRegulariser, Problem, WholeSpace
@@ -29,22 +26,22 @@ AFFINE = (
     "questions are affine with public slopes, so what an agent hears is a linear map, known to "
     "all, of private constants and noise"
 )
-_METHODS = (NIDS, EXTRA, DIGing, LinearisedGossipADMM, RECAL, Walkman)
+_METHODS = (NIDS, EXTRA, LinearisedGossipADMM, RECAL, Walkman)
 
 
 class Behind(eqx.Module):
-    """One agent's public slope, and what its answers have besides, `(T, E, D)`."""
+    """The agents' public slopes, and the noise of their answers."""
 
     slope: Float[Array, "*A D D"]
-    rest: Float[Array, "*A T E D"]
+    noise: Float[Array, "*A T E D"]
 
 
 class Affine(Door):
-    """Answers slope x + rest: rest is the noise, if a run's private constants are taken as 0."""
+    """Answers slope x + noise: the private constants of a run are taken as 0."""
 
     @override
     def __call__(self, private: Behind, query: Point, turn: Turn) -> tuple[Array, None]:
-        answer = private.slope @ query.x + private.rest[turn.round, turn.local]
+        answer = private.slope @ query.x + private.noise[turn.round, turn.local]
         return jnp.where(turn.question >= 0, answer, jnp.zeros_like(answer)), None
 
 
@@ -91,15 +88,14 @@ def pairwise_mu_affine(
     """
     beta = _checked_beta(plan)
     features = _checked_features(plan, features)
-    network = required_network(plan.network)
+    bounds = pairwise_mu(plan, released=released)
     slopes = np.einsum("amd,ame->ade", features, features)
     answers = unit_answers(plan.program, plan.ledger.asked, slopes)
     scale = np.repeat(plan.ledger.scale[tuple(answers.slots.T)], features.shape[-1])
     owner = np.repeat(answers.slots[:, 0], features.shape[-1])
-    bounds = pairwise_mu(plan, released=released)
     mu = np.full_like(bounds.mu, np.inf)
     for j in range(plan.spec.agents):
-        heard = answers.heard_by(network, j, released=released)
+        heard = answers.heard_by(plan.network, j, released=released)
         seen = row_space(heard * np.where(owner == j, 0.0, scale)) / scale
         for i in set(range(plan.spec.agents)) - {j}:
             of_sums = seen[:, owner == i].reshape(len(seen), -1, features.shape[-1]).sum(axis=1)
@@ -125,28 +121,40 @@ class UnitAnswers(NamedTuple):
     messages: Float[HostArray, "ND T S L"]
     model: Float[HostArray, "ND D"]
 
-    def heard_by(
-        self, network: Mixing | Walk, agent: int, *, released: bool
-    ) -> Float[HostArray, "R ND"]:
+    def heard_by(self, network: Network, agent: int, *, released: bool) -> Float[HostArray, "R ND"]:
         """Return the rows of the linear map from answers to what an agent hears."""
-        heard = network.heard_by(agent, self.messages)
+        heard = heard_by(network, agent, self.messages)
         flat = heard.reshape(len(heard), -1)
         return (np.concatenate([flat, self.model], axis=1) if released else flat).T
 
 
+def heard_by(
+    network: Network, agent: int, messages: Float[HostArray, "N T S L"]
+) -> Float[HostArray, "N H K L"]:
+    """Return what an agent hears of the messages of N runs.
+
+    In gossip that is what its neighbours send. On a relay it is the tokens handed to it: the token
+    of hop t - 1 is handed to the holder of hop t.
+    """
+    if isinstance(network, Mixing):
+        return messages[:, :, network.graph.neighbours()[agent]]
+    assert isinstance(network, Walk)
+    return messages[:, :-1][:, network.holders[1:] == agent]
+
+
 def unit_answers(
-    program: Program, asked: HostArray, slopes: Float[HostArray, "A D D"]
+    program: Program, answered: HostArray, slopes: Float[HostArray, "A D D"]
 ) -> UnitAnswers:
     """Return the run of every single number of every answer, in closed loop with the slopes."""
-    slots = np.argwhere(asked)
+    slots = np.argwhere(answered)
     program = cast(program, jnp.float64)
-    dimension, (agents, rounds, questions) = slopes.shape[-1], asked.shape
+    dimension, (agents, rounds, questions) = slopes.shape[-1], answered.shape
     given = jnp.asarray(slopes, jnp.float64)
 
     def one(place: Array) -> tuple[Array, Any]:
-        rest = jnp.zeros((agents, rounds, questions, dimension)).at[tuple(place)].set(1.0)
+        noise = jnp.zeros((agents, rounds, questions, dimension)).at[tuple(place)].set(1.0)
         model, trace = simulate(
-            program, Affine(), Behind(given, rest), keep=frozenset({"messages"})
+            program, Affine(), Behind(given, noise), keep=frozenset({"messages"})
         )
         return model, trace.messages
 
@@ -180,7 +188,7 @@ def _checked_beta(plan: Plan) -> float:
     problem = algorithm.problem if isinstance(algorithm, _METHODS) else None
     if type(algorithm) not in _METHODS or not _affine_prox(problem):
         raise InputError(
-            "only NIDS, EXTRA, DIGing, LinearisedGossipADMM, RECAL and Walkman with no or an l2 "
+            "only NIDS, EXTRA, LinearisedGossipADMM, RECAL and Walkman with no or an l2 "
             "regulariser and no constraint are known to be affine; use pairwise_mu"
         )
     if np.sum(plan.ledger.asked) * plan.spec.dimension > MOST_NUMBERS:

@@ -11,14 +11,12 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from typing_extensions import override
 
-from tacit.algorithms.algorithm import Turn
-from tacit.algorithms.noised_relay import NoisedRelay
-from tacit.algorithms.steps import smoothness_of
+from tacit.algorithms import NoisedRelay, Turn, smoothness_of
 from tacit.errors import InputError
 from tacit.network import Graph, Walk
 from tacit.oracles import Point
 from tacit.spec import Spec
-from tacit.typing import Array
+from tacit.typing import Array, Model
 
 
 class Incidence(eqx.Module):
@@ -46,7 +44,7 @@ class RWToken(NamedTuple):
 
     models: Float[Array, "A *shape"]
     duals: Float[Array, "E1 2 *shape"]
-    average: Float[Array, "*shape"]
+    average: Model
 
 
 class RWADMM(NoisedRelay):
@@ -97,11 +95,11 @@ class RWADMM(NoisedRelay):
         return dataclasses.replace(planned, incidence=incidence_of(network.graph))
 
     @override
-    def start(self, template: Float[Array, "*shape"]) -> RWToken:
+    def start(self, template: Model) -> RWToken:
         return self.first_token(template)
 
     @override
-    def first_token(self, template: Float[Array, "*shape"]) -> RWToken:
+    def first_token(self, template: Model) -> RWToken:
         at = self._at
         models = jnp.broadcast_to(template, (len(at.edges), *template.shape))
         duals = jnp.broadcast_to(template, (at.count + 1, 2, *template.shape))
@@ -118,16 +116,14 @@ class RWADMM(NoisedRelay):
         return Point(inbox.models[turn.agent])
 
     @override
-    def tell(
-        self, state: RWToken, inbox: RWToken, turn: Turn, answer: Float[Array, "*shape"]
-    ) -> RWToken:
+    def tell(self, state: RWToken, inbox: RWToken, turn: Turn, answer: Model) -> RWToken:
         at, i, step = self._at, turn.agent, turn.values["step_size"]
         edges, ends, x = at.edges[i], at.ends[i], inbox.models[i]
-        own = inbox.duals[edges, ends]
-        pull = (x - inbox.models[at.others[i]]) / (2 * at.edges.shape[1] * step)
+        duals = inbox.duals[edges, ends]
+        difference = (x - inbox.models[at.others[i]]) / (2 * at.edges.shape[1] * step)
         real = at.real[i].reshape(-1, *(1,) * x.ndim)
-        new = jnp.where(real, (own - inbox.duals[edges, 1 - ends] + pull) / 2, 0)
-        model = self.problem.prox(x - step * (answer + jnp.sum(2 * new - own, axis=0)), step)
+        new = jnp.where(real, (duals - inbox.duals[edges, 1 - ends] + difference) / 2, 0)
+        model = self.problem.prox(x - step * (answer + jnp.sum(2 * new - duals, axis=0)), step)
         models = inbox.models.at[i].set(model)
         mean = jnp.mean(models, axis=0)
         average = inbox.average + turn.values["averaging"] * (mean - inbox.average)
@@ -136,10 +132,6 @@ class RWADMM(NoisedRelay):
     @override
     def send(self, state: RWToken, inbox: RWToken, turn: Turn) -> tuple[RWToken, RWToken]:
         return state, state
-
-    @override
-    def model(self, token: RWToken) -> Float[Array, "*shape"]:
-        return token.average
 
 
 def incidence_of(graph: Graph) -> Incidence:

@@ -1,0 +1,10 @@
+"""Methods that papers compare with and that `tacit` does not offer by name.
+
+They are planned, certified and run as those of `tacit.algorithms`.
+"""
+
+from tacit_papers.methods.diging import DIGing
+from tacit_papers.methods.gossip_admm import GossipADMM, RecycledADMM
+from tacit_papers.methods.rwadmm import RWADMM
+
+__all__ = ["RWADMM", "DIGing", "GossipADMM", "RecycledADMM"]
