@@ -53,6 +53,7 @@ def test_every_method_of_the_table_passes(name):
     assert report.passes, report
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", [Squared(), Logistic(), HuberHinge(0.5)], ids=repr)
 def test_the_gradient_passes_and_the_search_comes_close_to_its_bound(loss):
     report = check_oracle(Gradient(loss, min(1.0, loss.lipschitz)))
@@ -60,6 +61,7 @@ def test_the_gradient_passes_and_the_search_comes_close_to_its_bound(loss):
     assert "reached 1.000" in str(report) or "reached 0.9" in str(report)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "oracle",
     [
@@ -73,6 +75,7 @@ def test_other_oracles_pass(oracle):
     assert report.passes, report
 
 
+@pytest.mark.slow
 def test_a_question_of_another_form_is_asked_with_its_query():
     problem = Problem(Squared(), NoRegulariser(), WholeSpace())
     report = check_oracle(ProximalStep(problem, 1.0, 0.5, 1.0), query=Centre, trials=200)
@@ -85,6 +88,7 @@ def test_a_broken_oracle_is_seen(oracle):
     assert set(report.violated) == {"sensitivity, replace_one", "sensitivity, zero_out"}
 
 
+@pytest.mark.slow
 def test_a_method_with_a_broken_question_is_seen_by_replay():
     def broken(problem):
         return Composition(NoisyGradient(problem), (Unclipped(problem.loss, 1.0),))

@@ -76,6 +76,7 @@ def test_in_single_precision_only_the_release_is_rounded():
     np.testing.assert_array_equal(short, long.astype("f"))
 
 
+@pytest.mark.slow
 def test_the_certificate_is_that_of_the_events_of_the_worst_agent():
     shards = make_shards()
     made = planned(shards)
@@ -96,6 +97,7 @@ def test_a_run_leaves_the_planned_ledger_and_both_runtimes_agree():
     np.testing.assert_allclose(*models, rtol=0, atol=1e-10)
 
 
+@pytest.mark.slow
 def test_summation_is_not_credited():
     made = planned(make_shards(), observer=Sum())
     assert not credits_summation(made.program)

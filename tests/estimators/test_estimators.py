@@ -149,6 +149,7 @@ def test_an_algorithm_that_samples_draws_batches_at_the_rate_that_is_given():
     np.testing.assert_array_equal(model.plan_.ledger.rates, 0.2)
 
 
+@pytest.mark.slow
 def test_batches_of_a_fixed_size_are_accounted_for_as_such():
     x, y = two_labels()
     model = PrivateLogisticRegression(**{**NOISY, "rounds": 5}, classes=["fit", "ill"])

@@ -79,6 +79,7 @@ def test_a_training_without_aggregator_learns_within_its_budget(algorithm):
     assert rows["answers of an agent"] == {"recal": "100", "extra": "600"}[algorithm]
 
 
+@pytest.mark.slow
 def test_what_an_agent_spends_follows_its_answers_up_to_the_cap():
     wanted = NetworkRequest(network="star", cap=12)
     done = trained_on(load("breast_cancer"), agents=6, seed=0, **ASKED, network=wanted)

@@ -79,7 +79,13 @@ def both_roads(tacit_, files, planned, trained, options):
     return direct, carried
 
 
-@pytest.mark.parametrize("road", ROADS)
+@pytest.mark.parametrize(
+    "road",
+    [
+        road if road in {"star", "relay"} else pytest.param(road, marks=pytest.mark.slow)
+        for road in ROADS
+    ],
+)
 def test_a_proposal_trains_as_its_options_do(road, tacit_, files):
     options, name = ROADS[road].format(edges=files / "edges.csv"), "breast_cancer"
     direct, carried = both_roads(tacit_, files, name, (name, name), options)
@@ -418,6 +424,7 @@ def test_planning_reads_no_record(name, tacit_, monkeypatch):
     assert json.loads(tacit_(command + counts).out)["records"] > 0
 
 
+@pytest.mark.slow
 def test_the_regulariser_of_a_plain_problem_is_any_of_the_table(tacit_):
     texts = ("none", "l2:0.1", "l1:0.001", "elastic:0.001,0.2")
     command = f"train breast_cancer {BUDGET} --rounds 2 --seed 1 --json --regulariser"

@@ -120,6 +120,7 @@ def test_impossible_requests_name_the_fix(changes, words):
         trained_on(load("breast_cancer"), **REQUEST | {"agents": 5} | changes)
 
 
+@pytest.mark.slow
 def test_dp_sgd_trains_on_batches_within_its_budget():
     dataset = load("breast_cancer")
     asked = REQUEST | {"agents": 2, "algorithm": "dp-sgd"}
