@@ -16,7 +16,7 @@ class Spec:
     Attributes
     ----------
     counts
-        Records of each agent, m_i. Public (docs/threat-model.md).
+        Records of each agent, m_i. Public (docs/explanation/threat-model.md).
     shape
         Shape of the model: `(D,)`, or `(D, K)` for K classes.
     record_norm

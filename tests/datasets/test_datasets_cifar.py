@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from conftest import published
-from tacit.datasets import FACTS, cifar, load
+from tacit.datasets import FACTS, cifar, load, registry
 from tacit.datasets.fetch import RemoteFile, digest
 from tacit.errors import DataError
 
@@ -52,7 +52,7 @@ def made(tmp_path, monkeypatch):
     monkeypatch.setattr(cifar, "RECORDS_SHA256", digest(wanted))
     monkeypatch.setattr(cifar, "TRAIN_ROWS", 4)
     small = dataclasses.replace(FACTS["cifar10"], train_rows=4)
-    monkeypatch.setattr("tacit.datasets.facts.FACTS", {"cifar10": small})
+    monkeypatch.setattr(registry, "_DATA_SETS", {"cifar10": (cifar.cifar10, small)})
     return tmp_path / "cifar10"
 
 

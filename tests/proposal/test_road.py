@@ -16,7 +16,6 @@ from tacit.cli.commands import BUILT_IN, commands
 from tacit.cli.main import main
 from tacit.cli.options import method_options
 from tacit.datasets import FACTS
-from tacit.datasets.facts import check_facts
 from tacit.estimators import (
     PrivateLinearRegression,
     PrivateLogisticRegression,
@@ -402,9 +401,9 @@ def test_what_is_no_method_of_ones_own_is_one_line(mine, name, words, command, t
 
 @pytest.mark.parametrize("name", FACTS)
 def test_the_facts_are_those_of_the_data_set(name):
-    dataset = published(name)
-    check_facts(dataset)
+    dataset = published(name)  # which refuses other facts
     assert FACTS[name].columns == len(dataset.feature_names)
+    assert FACTS[name].train_rows in {None, dataset.train_rows}
 
 
 @pytest.mark.parametrize("name", FACTS)

@@ -140,7 +140,7 @@ def test_the_page_says_what_was_promised_and_how_well_it_went(training):
         training.plan.digest,
         "1 % false",
         "Oracle metrics",
-        "docs/threat-model.md",
+        "docs/explanation/threat-model.md",
         f"{100 * training.metrics.test_error:.2f} %",
         f"{100 * training.nonprivate.test_error:.2f} %",
     ):

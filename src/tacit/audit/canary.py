@@ -100,7 +100,7 @@ def _saturating(oracle: Oracle, features: int) -> tuple[HostArray, HostArray]:
         return one, one
     raise InputError(
         f"no pair is known that saturates {oracle}; audit the gradient of the squared loss clipped "
-        "at 1, or statistics of targets clipped at 1"
+        "at 1 or statistics of targets clipped at 1, or search its sensitivity with check_oracle"
     )
 
 

@@ -139,6 +139,11 @@ def check_oracle(
     The search is a fault finder and no proof: the proof belongs in the oracle's **Guarantee**. The
     planted fault are records four times as long as promised, which the same search must catch.
     """
+    if not isinstance(oracle, Oracle):
+        raise InputError(
+            f"check_oracle was given {oracle!r}; it takes an oracle, for example "
+            "Gradient(Logistic(), clip=0.5)"
+        )
     laws = tuple(
         _sensitivity(oracle, Adjacency(relation, "record"), query, trials, seed)
         for relation in (ReplaceOne(), ZeroOut())
@@ -162,7 +167,7 @@ def _sensitivity(
         largest_change(oracle, adjacency, query=query, length=length, trials=trials, seed=seed)
         for length in (1.0, 4.0)
     )
-    seen = f"reached {honest:.3f} of the bound; with records too long {broken:.3f}"
+    seen = f"reached {honest:.3f} of the bound; planted: records too long, seen at {broken:.3f}"
     return _law(name, honest <= 1 + 1e-9 and broken > 1, seen)
 
 

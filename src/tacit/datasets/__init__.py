@@ -2,7 +2,7 @@
 
 from tacit.datasets.cifar import CAT, DOG
 from tacit.datasets.dataset import Dataset, Split, split
-from tacit.datasets.facts import FACTS, PublicFacts
-from tacit.datasets.registry import load, names
+from tacit.datasets.facts import PublicFacts
+from tacit.datasets.registry import FACTS, load, names
 
 __all__ = ["CAT", "DOG", "FACTS", "Dataset", "PublicFacts", "Split", "load", "names", "split"]

@@ -15,6 +15,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tacit import checks
+from tacit.algorithms import METHODS
 from tacit.engine import Plan, Run, run
 from tacit.errors import InputError, PrivacyWarning, PublicFactsWarning
 from tacit.estimators.owners import owned_rows
@@ -222,9 +223,13 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         )
 
     def _options(self) -> dict[str, Any]:
-        """Return the options of the method; None where not given."""
-        names = ("sampling_rate", "batches", "rho", "local_updates")
-        return {name: getattr(self, name) for name in names}
+        """Return the options of the method; None where not given.
+
+        They are the fields of this class that have the name of an option in `METHODS`.
+        """
+        fields = {field.name for field in dataclasses.fields(PrivateLinearModel)}
+        options = {one.name for method in METHODS.values() for one in method.options}
+        return {name: getattr(self, name) for name in sorted(fields & options)}
 
     def _structure(self, shards: Shards) -> Structure | None:
         """Return the structure of the weights; here there is none."""

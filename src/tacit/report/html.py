@@ -25,7 +25,7 @@ _UNPROTECTED = (
 
 
 _SETTINGS_NOTE = '<p class="small">All of it was fixed before any record was touched.</p>'
-_THREAT_NOTE = '<p class="small">In full: <code>docs/threat-model.md</code>.</p>'
+_THREAT_NOTE = '<p class="small">In full: <code>docs/explanation/threat-model.md</code>.</p>'
 
 
 def page(training: Training) -> str:
