@@ -325,6 +325,7 @@ def _records(case: Case) -> Shards:
     rows = draw.standard_normal((AGENTS * case.records, FEATURES))
     rows /= np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1)
     targets = rows @ np.linspace(-1, 1, FEATURES) + 0.1 * draw.standard_normal(len(rows))
+    targets = np.clip(targets, -1, 1)  # the bound on targets of methods that have one
     owners = np.split(np.arange(len(rows)), AGENTS)
     return pack(rows, targets, owners, record_norm=1.0, precision=case.precision, enforce="clip")
 
