@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple, TypeAlias
 import numpy as np
 from jaxtyping import Float
 
-from tacit import checks
+from tacit.checks import not_negative, positive
 from tacit.network import Walk
 from tacit.typing import HostArray
 
@@ -38,9 +38,9 @@ class NoisedStep:
     decay: float
 
     def __post_init__(self) -> None:
-        checks.positive("alpha", self.alpha)
-        checks.not_negative("first_scale", self.first_scale)
-        checks.positive("decay", self.decay)
+        positive("alpha", self.alpha)
+        not_negative("first_scale", self.first_scale)
+        positive("decay", self.decay)
 
 
 class AgentState(NamedTuple):

@@ -8,8 +8,8 @@ import equinox as eqx
 import numpy as np
 from typing_extensions import override
 
-from tacit import checks
 from tacit.algorithms import Noise, Settings
+from tacit.checks import at_least, not_negative, positive
 from tacit.errors import InputError
 from tacit.spec import Spec
 from tacit.typing import HostArray
@@ -59,12 +59,12 @@ class PublishedSettings(Settings):
     averaged: bool = eqx.field(static=True, default=True)
 
     def __check_init__(self) -> None:
-        checks.not_negative("first", self.first)
-        checks.not_negative("private", self.private)
-        checks.at_least("period", self.period, 1)
-        checks.positive("per_update", self.per_update, allow_infinity=True)
+        not_negative("first", self.first)
+        not_negative("private", self.private)
+        at_least("period", self.period, 1)
+        positive("per_update", self.per_update, allow_infinity=True)
         if self.step_rule == "strongly-convex":
-            checks.positive("strong_convexity", self.strong_convexity)
+            positive("strong_convexity", self.strong_convexity)
 
     @property
     @override

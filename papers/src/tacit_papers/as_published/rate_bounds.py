@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from tacit import checks
+from tacit.checks import at_least, not_negative, positive
 from tacit.errors import InputError
 from tacit.typing import HostArray
 
@@ -56,12 +56,12 @@ class RateFacts:
 
     def __post_init__(self) -> None:
         for name in ("agents", "dimension", "local_updates"):
-            checks.at_least(name, getattr(self, name), 1)
+            at_least(name, getattr(self, name), 1)
         for name in ("slope", "diameter", "variance", "gamma", "strong_convexity"):
-            checks.not_negative(name, getattr(self, name))
-        checks.positive("rho_first", self.rho_first)
-        checks.positive("rho_last", self.rho_last)
-        checks.positive("per_update", self.per_update, allow_infinity=True)
+            not_negative(name, getattr(self, name))
+        positive("rho_first", self.rho_first)
+        positive("rho_last", self.rho_last)
+        positive("per_update", self.per_update, allow_infinity=True)
         if self.variance > 0 and math.isinf(self.per_update):
             raise InputError("noise of a positive variance needs a finite per_update; see (A.19)")
 

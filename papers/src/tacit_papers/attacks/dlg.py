@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.optimize import minimize
 
-from tacit import checks
+from tacit.checks import at_least
 from tacit.typing import Array, HostArray, Key
 from tacit_papers.attacks.matching import Guess, Material, gradients, material_of
 from tacit_papers.attacks.seen import Seen
@@ -24,8 +24,8 @@ def dlg(seen: Seen, key: Key, *, restarts: int, steps: int) -> Guess:
     knows), and standard normal Z. Of `restarts` searches the one of the least objective is kept,
     which an eavesdropper can tell.
     """
-    checks.at_least("restarts", restarts, 1)
-    checks.at_least("steps", steps, 1)
+    at_least("restarts", restarts, 1)
+    at_least("steps", steps, 1)
     given = material_of(seen, np.zeros(seen.records, np.int64))
     guesses = [_once(given, one, steps) for one in jax.random.split(key, restarts)]
     return min(guesses, key=lambda guess: guess.objective)

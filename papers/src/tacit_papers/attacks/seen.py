@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from tacit import checks
+from tacit.checks import at_least, positive
 from tacit.errors import InputError
 from tacit.network import Walk
 from tacit.typing import HostArray
@@ -41,8 +41,8 @@ class Seen:
     record_norm: float
 
     def __post_init__(self) -> None:
-        checks.at_least("records", self.records, 1)
-        checks.positive("record_norm", self.record_norm)
+        at_least("records", self.records, 1)
+        positive("record_norm", self.record_norm)
         shape = np.shape(self.answers)
         if len(shape) != 3 or np.shape(self.points) != shape or not shape[0]:
             raise InputError(

@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 from typing_extensions import override
 
-from tacit import checks
 from tacit.algorithms import GossipAlgorithm, Noise, Turn, averaging
+from tacit.checks import positive
 from tacit.errors import InputError
 from tacit.oracles import Centre
 from tacit.problems import Problem, WholeSpace
@@ -57,7 +57,7 @@ class GossipADMM(GossipAlgorithm):
     rho: float
 
     def __check_init__(self) -> None:
-        checks.positive("rho", self.rho)
+        positive("rho", self.rho)
 
     @override
     def schedule(self, spec: Spec, rounds: int, noise: Noise) -> dict[str, HostArray]:

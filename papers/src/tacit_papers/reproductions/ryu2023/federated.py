@@ -12,8 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from tacit import checks
 from tacit.algorithms import LinearisedADMM
+from tacit.checks import positive
 from tacit.datasets import load
 from tacit.engine import Plan, plan
 from tacit.errors import InputError
@@ -158,7 +158,7 @@ class PublishedRun:
             raise InputError(
                 f"no constants of (E.1) for {self.constants!r}; choose from {', '.join(CONSTANTS)}"
             )
-        checks.positive("per_update", self.per_update, allow_infinity=True)
+        positive("per_update", self.per_update, allow_infinity=True)
 
     @property
     def multiplier(self) -> float:
