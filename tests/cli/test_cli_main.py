@@ -19,8 +19,8 @@ import pytest
 from scipy.stats import norm
 
 import tacit.audit
+from tacit.cli.console import bar, interruptible
 from tacit.cli.main import main
-from tacit.cli.progress import bar, interruptible
 from tacit.training import training
 
 PRIVATE = ["--epsilon", "1", "--delta", "1e-5"]

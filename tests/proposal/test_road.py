@@ -12,8 +12,7 @@ import tacit
 from conftest import published
 from tacit import datasets
 from tacit.algorithms import METHODS
-from tacit.cli.commands import BUILT_IN, commands
-from tacit.cli.main import main
+from tacit.cli.main import BUILT_IN, commands, main
 from tacit.cli.options import method_options
 from tacit.datasets import FACTS
 from tacit.estimators import (

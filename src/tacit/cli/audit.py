@@ -17,9 +17,8 @@ from tacit.audit import (
     fault_named,
 )
 from tacit.audit import audit as attacked
-from tacit.cli.console import emit, one_of, table
+from tacit.cli.console import emit, interruptible, one_of, table
 from tacit.cli.options import factory_named, method_options, takes_method_options
-from tacit.cli.progress import interruptible
 from tacit.errors import InputError
 from tacit.privacy import Adjacency, relation_named
 from tacit.proposal import check_seed

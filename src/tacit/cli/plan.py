@@ -11,10 +11,9 @@ import typer
 
 from tacit import checks
 from tacit.algorithms import METHODS, Method, rounds_by_default
-from tacit.cli.console import emit, path, table, write_text
+from tacit.cli.console import emit, interruptible, path, table, write_text
 from tacit.cli.data import PublicOptions, counts_of, data_facts, whole_numbers
 from tacit.cli.options import method_options, run_options, takes_run_options
-from tacit.cli.progress import interruptible
 from tacit.errors import InputError
 from tacit.proposal import NONE, DataFacts, Proposal, Request, propose
 from tacit.proposal.forecast import PREDICTED, Forecast, floor, forecast, recommended

@@ -11,10 +11,9 @@ from typing import Annotated, Any
 import typer
 
 from tacit.algorithms import Method
-from tacit.cli.console import emit, error_line, path, read_text
+from tacit.cli.console import bar, emit, error_line, interruptible, path, read_text
 from tacit.cli.data import TableOptions, check_oracle, load_data
 from tacit.cli.options import given_names, methods_with, run_options, takes_run_options
-from tacit.cli.progress import bar, interruptible
 from tacit.datasets import Dataset, names
 from tacit.errors import InputError
 from tacit.problems.graphs import DEFAULT_GRAPH_WEIGHT

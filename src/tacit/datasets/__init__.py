@@ -2,7 +2,6 @@
 
 from tacit.datasets.cifar import CAT, DOG
 from tacit.datasets.dataset import Dataset, Split, split
-from tacit.datasets.facts import PublicFacts
-from tacit.datasets.registry import FACTS, load, names
+from tacit.datasets.registry import FACTS, PublicFacts, load, names
 
 __all__ = ["CAT", "DOG", "FACTS", "Dataset", "PublicFacts", "Split", "load", "names", "split"]

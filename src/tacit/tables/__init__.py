@@ -3,8 +3,7 @@
 from tacit.tables.bounds import Bounds, Categories, Numeric, bounds_text, read_bounds
 from tacit.tables.encode import Encoded, encode, encoded_names, encoded_norm
 from tacit.tables.fill import bounds_from, range_of
-from tacit.tables.read import read_agents, read_table, read_tables
-from tacit.tables.table import Source, Table, load_table
+from tacit.tables.table import Source, Table, load_table, read_agents, read_table, read_tables
 
 __all__ = [
     "Bounds",

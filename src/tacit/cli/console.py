@@ -1,0 +1,181 @@
+"""The console: paths that are typed, lines that are printed, Ctrl-C and progress."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import typer
+
+from tacit.errors import InputError
+
+
+def emit(values: dict[str, Any]) -> None:
+    """Print one strictly valid JSON object."""
+    typer.echo(json.dumps(values, allow_nan=False))
+
+
+def error_line(text: str, *, kind: str = "error: ") -> None:
+    """Print one line on standard error, whatever line breaks the text has."""
+    typer.echo(f"tacit: {kind}{printable(' '.join(text.split()))}", err=True)
+
+
+def printable(text: str) -> str:
+    r"""Return one line of text with control characters escaped, so that no terminal obeys them.
+
+    Examples
+    --------
+    >>> printable("\x1b[2Jage")
+    '\\x1b[2Jage'
+    """
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def one_of(option: str, value: str, choices: Sequence[str]) -> str:
+    """Return `value` if it is one of the choices, else raise `InputError` with the list."""
+    if value not in choices:
+        raise InputError(f"{option} is {value!r}; choose from {', '.join(choices)}")
+    return value
+
+
+def table(rows: Sequence[Sequence[str]]) -> str:
+    """Return rows as text in aligned columns; the last column may be of any width.
+
+    Examples
+    --------
+    >>> print(table([["id", "verdict"], ["one", "holds"]]))
+    id   verdict
+    one  holds
+    """
+    widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
+    lines = ("  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)) for row in rows)
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def path(text: str) -> Path:
+    """Return the path that the user wrote.
+
+    Raises
+    ------
+    typer.BadParameter
+        If it is empty, which Python reads as the current folder, or cannot be printed.
+    """
+    if not text:
+        raise typer.BadParameter("it is empty; name a file or folder (. is the current folder)")
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise typer.BadParameter("its name is not text in UTF-8; rename it") from error
+    if "\0" in text:
+        raise typer.BadParameter("no name of a file holds a null byte; name another")
+    return Path(text)
+
+
+def write_text(text: str, out: Path) -> None:
+    """Write a file whole or not at all.
+
+    Raises
+    ------
+    InputError
+        If it cannot be written.
+    """
+    part = out.with_name(f".{out.name}.{os.getpid()}.part")
+    try:
+        part.write_text(text, encoding="utf-8")
+        part.replace(out)
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise InputError(f"{out} cannot be written ({reason}); name another file") from error
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def read_text(file: Path) -> str:
+    """Return the text of a file.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read, or is no text in UTF-8.
+    """
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(
+            f"{file} cannot be read ({type(error).__name__}); name a readable file"
+        ) from error
+
+
+_T = TypeVar("_T")
+_WORKER = "tacit computation"
+
+
+def interruptible(work: Callable[[], _T]) -> _T:
+    """Return `work()`, computed on another thread while this one waits for signals.
+
+    A compiled program handles no signal until it ends, and a signal that arrives in a callback of
+    the garbage collector is lost; a thread that waits receives them all. An exception of `work` is
+    raised here.
+    """
+    future: Future[_T] = Future()
+
+    def compute() -> None:
+        try:
+            future.set_result(work())
+        except BaseException as error:  # handed over, whatever it is
+            future.set_exception(error)
+
+    threading.Thread(target=compute, name=_WORKER, daemon=True).start()
+    return future.result()
+
+
+def leave_if_busy(code: int) -> None:
+    """End the process at once if an abandoned computation is still under way.
+
+    An orderly exit would wait for it, or crash in it.
+    """
+    if any(thread.name == _WORKER for thread in threading.enumerate()):
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+@contextmanager
+def bar(rounds: int, *, shown: bool) -> Iterator[Callable[[Any], None] | None]:
+    """Yield a function of the number of finished rounds; None if no bar is shown.
+
+    The calls may come in any order and from any thread, and after the bar is gone.
+    """
+    if not shown:
+        yield None
+        return
+    from rich import progress as rich_progress  # noqa: PLC0415 - start-up
+    from rich.console import Console  # noqa: PLC0415 - start-up
+
+    columns = (
+        rich_progress.TextColumn("{task.description}"),
+        rich_progress.BarColumn(),
+        rich_progress.MofNCompleteColumn(),
+        rich_progress.TextColumn("rounds"),
+        rich_progress.TimeElapsedColumn(),
+        rich_progress.TextColumn("elapsed,"),
+        rich_progress.TimeRemainingColumn(),
+        rich_progress.TextColumn("remaining"),
+    )
+    console = Console(stderr=True)
+    with rich_progress.Progress(*columns, console=console, redirect_stdout=False) as progress:
+        task = progress.add_task("preparing", total=rounds)
+
+        def report(finished: Any) -> None:
+            done = max(int(finished), int(progress.tasks[0].completed))
+            doing = "training" if done < rounds else "measuring"
+            progress.update(task, completed=done, description=doing)
+
+        yield report

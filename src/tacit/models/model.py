@@ -1,0 +1,246 @@
+"""A released model in the units of the user's columns, and its file."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, NoReturn, get_args
+
+import numpy as np
+from jaxtyping import Float
+
+from tacit.errors import InputError
+from tacit.tables import Bounds, Categories, Numeric, encoded_names
+from tacit.tables.bounds import bounds_from_dict, bounds_to_dict
+from tacit.typing import HostArray, Task
+
+
+class Term(NamedTuple):
+    """One addend of the score.
+
+    Attributes
+    ----------
+    column
+        The user's column; None for the intercept.
+    value
+        The category that the addend is for; None where the column is a number.
+    coefficient
+        (K,): per unit of the column, or for a row that has the category.
+    """
+
+    column: str | None
+    value: str | None
+    coefficient: tuple[float, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Model:
+    r"""A linear model with its preprocessing and its certificate.
+
+    With x clipped to its column's range, the score of a row is
+
+    .. math:: z = a + \sum_{j \text{ numeric}} b_j x_j + \sum_{c \text{ category}} b_{c, x_c},
+
+    K numbers for K > 2 classes, else one. A regression predicts z, two labels the second where
+    z >= 0, K classes the one with the largest z.
+
+    Attributes
+    ----------
+    data
+        Name of the data set, or of the table's file.
+    labels
+        The labels in the order of the scores; None for a regression.
+    bounds
+        The preprocessing; None for a bundled data set, whose columns are prepared by its loader.
+    terms
+        The addends: intercept first where there is one, then the columns in order.
+    certificate
+        `Certificate.to_dict()` of the run, or what was read from a file.
+    statement
+        The certificate in sentences.
+    tacit_version
+        The version that trained the model.
+
+    Raises
+    ------
+    InputError
+        If the coefficients do not fit bounds and labels, the labels not the task, or a coefficient
+        is not finite.
+    """
+
+    data: str
+    task: Task
+    loss: str
+    target: str
+    labels: tuple[str, ...] | None
+    bounds: Bounds | None
+    terms: tuple[Term, ...]
+    certificate: dict[str, Any]
+    statement: tuple[str, ...]
+    tacit_version: str
+
+    def __post_init__(self) -> None:
+        if (self.labels is None) != (self.task == "regression"):
+            raise InputError("a classifier needs labels and a regression none; train again")
+        if self.labels is not None and (self.task == "binary") != (len(self.labels) == 2):
+            raise InputError(f"a {self.task} model cannot have {len(self.labels)} labels")
+        if any(len(term.coefficient) != self.outputs for term in self.terms):
+            raise InputError(f"a term has another number of coefficients than {self.outputs}")
+        if not np.isfinite([term.coefficient for term in self.terms]).all():
+            raise InputError("a coefficient is not finite; train again with fewer rounds")
+        if self.bounds is not None:
+            _check_fit(self)
+
+    @property
+    def outputs(self) -> int:
+        """K, the number of scores of a row."""
+        return len(self.labels) if self.task == "multiclass" and self.labels else 1
+
+
+def table_terms(bounds: Bounds, weights: Float[HostArray, "D *K"]) -> tuple[Term, ...]:
+    r"""Return the terms of a model whose weights are per encoded column (see `encode`).
+
+    A column with range [a, b] and weight w gets :math:`s w / (b - a)` per unit and moves the
+    intercept by :math:`-s w a / (b - a)`; s is half the range of a numeric target, whose middle is
+    added to the intercept, and 1 for labels.
+    """
+    scaled = bounds.half_range * weights.reshape(len(weights), -1).astype(np.float64)
+    target = bounds.target
+    middle = target.minimum + target.width / 2 if isinstance(target, Numeric) else 0.0
+    intercept = scaled[-1] + middle
+    terms: list[Term] = []
+    start = 0
+    for name, fact in bounds.columns.items():
+        if isinstance(fact, Numeric):
+            slope = scaled[start] / fact.width
+            intercept = intercept - slope * fact.minimum
+            terms.append(Term(name, None, _floats(slope)))
+            start += 1
+        else:
+            rows = scaled[start : start + len(fact.values)]
+            terms += [Term(name, v, _floats(r)) for v, r in zip(fact.values, rows, strict=True)]
+            start += len(fact.values)
+    return (Term(None, None, _floats(intercept)), *terms)
+
+
+def _floats(values: HostArray) -> tuple[float, ...]:
+    return tuple(float(value) for value in values)
+
+
+def _check_fit(model: Model) -> None:
+    assert model.bounds is not None
+    blank = table_terms(model.bounds, np.zeros((len(encoded_names(model.bounds)), model.outputs)))
+    if [term[:2] for term in blank] != [term[:2] for term in model.terms]:
+        raise InputError("the coefficients do not belong to the columns of the preprocessing")
+    target = model.bounds.target
+    labels = target.values if isinstance(target, Categories) else None
+    if (labels, model.bounds.target_name) != (model.labels, model.target):
+        raise InputError("target and labels are not those of the preprocessing")
+
+
+FORMAT = 1
+
+
+def save_model(model: Model, path: Path) -> None:
+    """Write the model to `path`, whole or not at all.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be written.
+    """
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        part.write_text(model_text(model), encoding="utf-8")
+        part.replace(path)
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise InputError(f"{path} cannot be written ({reason}); name another file") from error
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def load_model(path: Path) -> Model:
+    """Return the model in the file `path`.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read or is not a whole, consistent model.
+    """
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse)
+        json.dumps(values, ensure_ascii=False).encode()  # half a character could not be printed
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise InputError(f"the model {path} cannot be read ({reason})") from error
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path} is not a model: not valid JSON; is it cut short?") from error
+    try:
+        return _model(values)
+    except InputError as error:
+        raise InputError(f"{path} is not a model that can be used: {error}") from error
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise InputError(
+            f"{path} is not a model: a part is missing or of the wrong kind; name the model.json "
+            "that tacit train --out DIR wrote"
+        ) from error
+
+
+def model_text(model: Model) -> str:
+    """Return the content of a model file: strictly valid JSON."""
+    return json.dumps(model_to_dict(model), indent=1, allow_nan=False) + "\n"
+
+
+def model_to_dict(model: Model) -> dict[str, Any]:
+    """Return the model as plain values that JSON can say."""
+    return {
+        "format": FORMAT,
+        "tacit_version": model.tacit_version,
+        "data": model.data,
+        "task": model.task,
+        "loss": model.loss,
+        "target": model.target,
+        "labels": None if model.labels is None else list(model.labels),
+        "terms": [
+            {**term._asdict(), "coefficient": list(term.coefficient)} for term in model.terms
+        ],
+        "preprocessing": None if model.bounds is None else bounds_to_dict(model.bounds),
+        "certificate": model.certificate,
+        "statement": list(model.statement),
+    }
+
+
+def _model(values: Any) -> Model:
+    if values["format"] != FORMAT or values["task"] not in get_args(Task):
+        raise InputError(f"it is not of format {FORMAT}; train again with this version of tacit")
+    labels, bounds, certificate = values["labels"], values["preprocessing"], values["certificate"]
+    if not isinstance(certificate, dict):
+        raise InputError("its certificate is missing; train again")
+    return Model(
+        data=str(values["data"]),
+        task=values["task"],
+        loss=str(values["loss"]),
+        target=str(values["target"]),
+        labels=None if labels is None else tuple(map(str, labels)),
+        bounds=None if bounds is None else bounds_from_dict(bounds),
+        terms=tuple(_term(term) for term in values["terms"]),
+        certificate=certificate,
+        statement=tuple(map(str, values["statement"])),
+        tacit_version=str(values["tacit_version"]),
+    )
+
+
+def _term(values: Mapping[str, Any]) -> Term:
+    coefficient = tuple(float(value) for value in values["coefficient"])
+    if not all(map(math.isfinite, coefficient)):
+        raise InputError("a coefficient is not finite; train again")
+    return Term(values["column"], values["value"], coefficient)
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(constant)

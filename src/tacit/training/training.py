@@ -1,0 +1,281 @@
+"""One private training run: its plan, its model, its certificate and its metrics."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import tacit
+from tacit.algorithms import METHODS, Method
+from tacit.datasets import Dataset
+from tacit.engine import Plan, run
+from tacit.models import Model, Term, table_terms
+from tacit.privacy import Certificate, delta_warning
+from tacit.problems import Problem, Shards, minimise
+from tacit.proposal import (
+    Proposal,
+    Request,
+    StructureRequest,
+    graph_conditions,
+    graph_warning,
+)
+from tacit.tables import Table
+from tacit.training.data import DividedData, check_data, divide, proposal_for
+from tacit.typing import Array, HostArray
+
+Values = TypeVar("Values", HostArray, np.float64)
+
+
+@dataclass(frozen=True)
+class Metrics:
+    """Errors and losses of one model; those on training records are oracle metrics.
+
+    Attributes
+    ----------
+    test_error, train_error
+        The fraction of wrong labels; for numbers the root of the mean squared error, in the units
+        of a table's target. The mean over the training records, whoever owns them.
+    test_loss, train_loss
+        Mean loss on the test records; objective on the training records.
+
+    Test metrics are NaN where there are no test records.
+    """
+
+    test_error: float
+    test_loss: float
+    train_loss: float
+    train_error: float
+
+
+@dataclass(frozen=True)
+class Training:
+    """A finished training run.
+
+    Attributes
+    ----------
+    curves
+        `test_error` and `test_loss` of the released model after every round, `(T,)` each; empty
+        where there are no test records.
+    nonprivate
+        The optimum of the same records without privacy; None if it was not computed.
+    seconds
+        Wall time of planning, running and measuring; the non-private optimum is not counted.
+    """
+
+    proposal: Proposal
+    dataset: Dataset | Table
+    plan: Plan
+    certificate: Certificate
+    model: HostArray
+    metrics: Metrics
+    curves: dict[str, HostArray]
+    nonprivate: Metrics | None
+    seconds: float
+    warnings: tuple[str, ...]
+
+    @property
+    def conditional(self) -> bool:
+        """Whether the certificate rests on ranges, lists or a graph taken from the records."""
+        return self.proposal.conditional
+
+    @property
+    def shows_test(self) -> bool:
+        """Whether test metrics may be shown: the test records are published or declared public."""
+        declared = self.dataset.public or isinstance(self.dataset, Table)
+        return declared and not math.isnan(self.metrics.test_error)
+
+
+def train(
+    data: DividedData,
+    proposal: Proposal,
+    *,
+    reference: bool,
+    seed: int | None = None,
+    report: Callable[[Any], None] | None = None,
+    methods: Mapping[str, Method] = METHODS,
+) -> Training:
+    """Return the training that a proposal describes, on the records it was written for.
+
+    Parameters
+    ----------
+    reference
+        Whether to compute the non-private optimum of the same records too.
+    seed
+        Of the noise; None for the operating system's entropy. With a seed the certificate says
+        "reproduction, not private".
+    report
+        Called with the number of finished rounds.
+    methods
+        The table that the method's name is looked up in.
+
+    Raises
+    ------
+    InputError
+        If the proposal was made for other records, or no such plan exists.
+    """
+    check_data(data, proposal)
+    began = time.perf_counter()
+    plan = proposal.plan(methods)
+    shards = data.shards(proposal.precision)
+    keep = frozenset({"models"})
+    finished = run(plan, shards, runtime="simulate", seed=seed, keep=keep, report=report)
+    problem = proposal.problem
+    metrics = measure(problem, data, shards, finished.model)
+    curves = curves_on_test(problem, data, np.asarray(finished.trace.models))
+    seconds = time.perf_counter() - began
+    nonprivate = optimum(problem, data) if reference else None
+    conditions = (*data.dataset.conditions, *graph_conditions(proposal.structure))
+    return Training(
+        proposal=proposal,
+        dataset=data.dataset,
+        plan=plan,
+        certificate=dataclasses.replace(finished.certificate, conditions=conditions),
+        model=finished.model,
+        metrics=metrics,
+        curves=curves,
+        nonprivate=nonprivate,
+        seconds=seconds,
+        warnings=warnings_of(proposal),
+    )
+
+
+def train_on(
+    dataset: Dataset | Table,
+    request: Request,
+    *,
+    agents: int | None = None,
+    reference: bool = False,
+    seed: int | None = None,
+) -> Training:
+    """Return the training that a request asks for, on a data set or a table.
+
+    Parameters
+    ----------
+    agents
+        The number of agents; None for 10, and for records that have owners.
+    reference, seed
+        As for `train`.
+    """
+    data = divide(dataset, agents, split_seed=request.split_seed)
+    proposal = proposal_for(data, request, StructureRequest())
+    return train(data, proposal, reference=reference, seed=seed, methods=request.methods)
+
+
+def warnings_of(proposal: Proposal) -> tuple[str, ...]:
+    """Return the warnings that a proposal deserves: about delta, bounds and graph."""
+    return (
+        *delta_warning(proposal.budget.delta, sum(proposal.counts)),
+        *_bounds_warning(proposal),
+        *graph_warning(proposal.structure),
+    )
+
+
+def _bounds_warning(proposal: Proposal) -> tuple[str, ...]:
+    """Return a warning if the bounds of a table were filled in from its records, else nothing."""
+    if proposal.data.table is None or proposal.data.table.source == "public":
+        return ()
+    return (
+        "the certificate is conditional: the bounds file was filled in from the records; put "
+        'public ranges and lists in their place and write source = "public"',
+    )
+
+
+def measure(problem: Problem, data: DividedData, shards: Shards, model: HostArray) -> Metrics:
+    """Return the metrics of one model; test rows are clipped like training rows."""
+    curves = curves_on_test(problem, data, model[None])
+    error, loss = (float(v[0]) for v in curves.values()) if curves else (math.nan, math.nan)
+    weights = jnp.asarray(model, shards.stacked.features.dtype)
+    objective = float(problem.objective(weights, shards))
+    return Metrics(error, loss, objective, _train_error(problem, data, shards, model))
+
+
+def curves_on_test(problem: Problem, data: DividedData, models: HostArray) -> dict[str, HostArray]:
+    """Return `test_error` and `test_loss` of each of T models, `(T,)` each; empty without tests."""
+    if not data.has_test:
+        return {}
+    rows = data.test.shard(0)
+    stacked = jnp.asarray(models, jnp.float64)
+
+    def one(model: Array) -> tuple[Array, Array]:
+        margins = rows.features @ model
+        error = jnp.mean(problem.loss.error(margins, rows.targets))
+        return error, jnp.mean(problem.loss.value(margins, rows.targets))
+
+    errors, losses = jax.jit(lambda all_models: jax.lax.map(one, all_models))(stacked)
+    return {"test_error": _in_units(data, np.asarray(errors)), "test_loss": np.asarray(losses)}
+
+
+def optimum(problem: Problem, data: DividedData) -> Metrics:
+    """Return the metrics of the non-private optimum of the same problem on the same shards."""
+    shards = data.shards("float64")
+    solution = minimise(problem, shards, tol=1e-6)
+    return measure(problem, data, shards, np.asarray(solution.w))
+
+
+def _train_error(problem: Problem, data: DividedData, shards: Shards, model: HostArray) -> float:
+    mask = np.asarray(shards.stacked.mask)
+    errors = _errors(problem, shards, model)
+    return float(_in_units(data, np.sum(mask * errors) / np.sum(mask)))
+
+
+def _errors(problem: Problem, shards: Shards, model: HostArray) -> HostArray:
+    weights = jnp.asarray(model, shards.stacked.features.dtype)
+    margins = shards.stacked.features @ weights
+    return np.asarray(jax.vmap(problem.loss.error)(margins, shards.stacked.targets), np.float64)
+
+
+def _in_units(data: DividedData, errors: Values) -> Values:
+    """Return squared errors as root mean squares in the target's units, others as they are."""
+    dataset = data.dataset
+    if dataset.task != "regression":
+        return errors
+    scale = dataset.bounds.half_range if isinstance(dataset, Table) else 1.0
+    roots: Values = scale * np.sqrt(errors)
+    return roots
+
+
+def released(training: Training) -> Model:
+    """Return the model of a training: of a table in its own units, of a data set as it is loaded.
+
+    Notes
+    -----
+    **Guarantee.** Post-processing of the released weights by public facts.
+    """
+    dataset = training.dataset
+    bounds = dataset.bounds if isinstance(dataset, Table) else None
+    return Model(
+        data=dataset.name,
+        task=dataset.task,
+        loss=str(training.proposal.loss),
+        target="label" if bounds is None else bounds.target_name,
+        labels=_labels(dataset),
+        bounds=bounds,
+        terms=_bare(training) if bounds is None else table_terms(bounds, training.model),
+        certificate=training.certificate.to_dict(),
+        statement=tuple(training.certificate.lines()),
+        tacit_version=tacit.__version__,
+    )
+
+
+def _labels(dataset: Dataset | Table) -> tuple[str, ...] | None:
+    if isinstance(dataset, Table):
+        return dataset.bounds.labels
+    if dataset.classes is None:
+        return None
+    if dataset.task == "binary":
+        return ("-1", "1")
+    return tuple(str(number) for number in range(dataset.classes))
+
+
+def _bare(training: Training) -> tuple[Term, ...]:
+    rows = training.model.reshape(len(training.model), -1).tolist()
+    names = training.dataset.feature_names
+    return tuple(Term(name, None, tuple(row)) for name, row in zip(names, rows, strict=True))
