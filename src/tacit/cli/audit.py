@@ -18,7 +18,7 @@ from tacit.audit import (
 )
 from tacit.audit import audit as attacked
 from tacit.cli.console import emit, interruptible, one_of, table
-from tacit.cli.options import factory_named, method_options, takes_method_options
+from tacit.cli.options import factory_named, method_options, takes
 from tacit.errors import InputError
 from tacit.privacy import Adjacency, relation_named
 from tacit.proposal import check_seed
@@ -28,10 +28,12 @@ _RELATIONS = ("replace_one", "zero_out")
 _BATCH_FAULT = "full-batch"
 _AUDITED = {name: method for name, method in METHODS.items() if method.structure != "required"}
 _SAMPLED = ", ".join(name for name, method in _AUDITED.items() if method.sampled)
+_WITH_OPTIONS = {name: method for name, method in _AUDITED.items() if not method.inside}
+_RATE = 0.2
 _INSIDE = ", ".join(name for name, method in _AUDITED.items() if method.inside)
 
 
-@takes_method_options
+@takes(method_options(_WITH_OPTIONS, sampling_rate=_RATE))
 def audit(  # noqa: PLR0913 - one parameter per option
     *,
     algorithm: Annotated[
@@ -45,7 +47,7 @@ def audit(  # noqa: PLR0913 - one parameter per option
         ),
     ] = None,
     mu: Annotated[
-        float | None, typer.Option(help="What the plan is made to spend; 1.5 if not given.")
+        float | None, typer.Option(help="What the plan spends; 1.5 if not given.")
     ] = None,
     epsilon: Annotated[
         float | None,
@@ -169,7 +171,7 @@ def _on_batches(options: _Options) -> EpsilonBound:
 
 
 def _rate(options: _Options) -> float:
-    return float(options.of_method.get("sampling_rate", 0.2))
+    return float(options.of_method.get("sampling_rate", _RATE))
 
 
 def _relation(options: _Options) -> str:

@@ -13,7 +13,7 @@ from tacit import checks
 from tacit.algorithms import METHODS, Method, rounds_by_default
 from tacit.cli.console import emit, interruptible, path, table, write_text
 from tacit.cli.data import PublicOptions, counts_of, data_facts, whole_numbers
-from tacit.cli.options import method_options, run_options, takes_run_options
+from tacit.cli.options import all_options, method_options, run_options, takes
 from tacit.errors import InputError
 from tacit.proposal import NONE, DataFacts, Proposal, Request, propose
 from tacit.proposal.forecast import PREDICTED, Forecast, floor, forecast, recommended
@@ -26,7 +26,7 @@ _MOST_PLANS = 20
 _COMPARED = (10, 50, 200, 1000)
 
 
-@takes_run_options
+@takes(all_options())
 def plan(  # noqa: PLR0913 - one parameter per option
     *,
     data: Annotated[

@@ -17,6 +17,24 @@ from tacit.datasets.sklearn_sets import breast_cancer, digits
 from tacit.errors import DataError, InputError
 from tacit.typing import Task
 
+
+@dataclass(frozen=True)
+class PublicFacts:
+    """The shape of a data set.
+
+    Attributes
+    ----------
+    train_rows
+        Records in the training part; None where only the files state them, and their owners.
+    """
+
+    task: Task
+    classes: int | None
+    columns: int
+    train_rows: int | None
+    record_norm: float = 1.0
+
+
 # a data set is its loader, and what is public of it without reading a record
 _DATA_SETS: Mapping[str, tuple[Callable[[], Dataset], PublicFacts]] = MappingProxyType(
     {
@@ -69,35 +87,13 @@ def load(name: str) -> Dataset:
         raise InputError(f"no data set is called {name!r}; {hint}there are: {', '.join(names())}")
     loader, facts = _DATA_SETS[name]
     dataset = loader()
-    check_facts(dataset, facts)
-    return dataset
-
-
-@dataclass(frozen=True)
-class PublicFacts:
-    """The shape of a data set.
-
-    Attributes
-    ----------
-    train_rows
-        Records in the training part; None where the files decide, and whose they are.
-    """
-
-    task: Task
-    classes: int | None
-    columns: int
-    train_rows: int | None
-    record_norm: float = 1.0
-
-
-def check_facts(dataset: Dataset, stated: PublicFacts) -> None:
-    """Raise `DataError` if a data set that was read is not as the table says."""
     seen = PublicFacts(
         dataset.task,
         dataset.classes,
         dataset.features.shape[1],
-        None if stated.train_rows is None else dataset.train_rows,
+        None if facts.train_rows is None else dataset.train_rows,
         dataset.record_norm,
     )
-    if seen != stated:
-        raise DataError(f"{dataset.name} was read as {seen}, and is stated as {stated}")
+    if seen != facts:
+        raise DataError(f"{name} was read as {seen}, and is stated as {facts}")
+    return dataset
