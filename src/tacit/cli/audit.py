@@ -79,8 +79,10 @@ def audit(  # noqa: PLR0913 - one parameter per option
     report = interruptible(lambda: _run(options))
     if json:
         emit(strict(_values(report, options)))
+    elif isinstance(report, AuditReport):
+        typer.echo(_sentences(report))
     else:
-        typer.echo(_text(report, options))
+        typer.echo(_bound_sentences(report, options))
 
 
 @dataclass(frozen=True)
@@ -187,29 +189,20 @@ def _values(report: AuditReport | EpsilonBound, options: _Options) -> dict[str, 
     return {"algorithm": options.algorithm, "fault": options.fault, **settings, **report.to_dict()}
 
 
-def _text(report: AuditReport | EpsilonBound, options: _Options) -> str:
-    if isinstance(report, AuditReport):
-        return _sentences(report)
-    return _bound_sentences(report, options)
-
-
 def _bound_sentences(bound: EpsilonBound, options: _Options) -> str:
     verdict = "consistent: the attack proved no more than the certificate allows"
     if not bound.consistent:
         verdict = "violated: the outputs tell more than was certified"
+    setting = f"relation {_relation(options)}"
+    if not METHODS[options.algorithm].inside:
+        setting = f"sampling rate {_rate(options):g}, {setting}"
     return (
-        f"Audit of {options.algorithm}, {_planted(options.fault)}, {_setting(options)}, "
+        f"Audit of {options.algorithm}, {_planted(options.fault)}, {setting}, "
         f"{bound.runs} runs on each of two neighbouring data sets\n\n"
         f"claimed      epsilon {bound.claimed:.4g} at delta {bound.delta:g}\n"
         f"lower bound  epsilon {bound.epsilon:.4g} (confidence {bound.confidence:.0%}), from the "
         f"outputs alone\n\nVerdict: {verdict}"
     )
-
-
-def _setting(options: _Options) -> str:
-    if METHODS[options.algorithm].inside:
-        return "relation replace_one"
-    return f"sampling rate {_rate(options):g}, relation {_relation(options)}"
 
 
 def _planted(fault: str | None) -> str:
@@ -221,22 +214,17 @@ def _sentences(report: AuditReport) -> str:
     verdict = "consistent: no layer saw more than the certificate allows"
     if violated:
         verdict = f"violated, as seen by: {', '.join(violated)}"
+    note, reachable = "", report.likelihood.reachable
+    if reachable <= report.claimed_mu:
+        note = (
+            f"Note: {report.likelihood.runs} runs can prove a mu of at most {reachable:.3g}, so "
+            "the likelihood layer could not have seen a violation; ask for more runs\n\n"
+        )
     return (
         f"Audit of {report.algorithm}, {_planted(report.fault)}, {report.likelihood.runs} runs on "
         f"each of two neighbouring data sets\nClaimed mu {report.claimed_mu:.4g}; realised by this "
-        f"pair {report.replay.realised_mu:.4g}\n\n{_layers(report)}\n\n{_power_note(report)}"
+        f"pair {report.replay.realised_mu:.4g}\n\n{_layers(report)}\n\n{note}"
         f"Verdict: {verdict}"
-    )
-
-
-def _power_note(report: AuditReport) -> str:
-    """Return a note if the number of runs is too small to detect any violation."""
-    reachable = report.likelihood.reachable
-    if reachable > report.claimed_mu:
-        return ""
-    return (
-        f"Note: {report.likelihood.runs} runs can prove a mu of at most {reachable:.3g}, so the "
-        "likelihood layer could not have seen a violation; ask for more runs\n\n"
     )
 
 

@@ -78,33 +78,8 @@ def path(text: str) -> Path:
     return Path(text)
 
 
-def write_text(text: str, out: Path) -> None:
-    """Write a file whole or not at all.
-
-    Raises
-    ------
-    InputError
-        If it cannot be written.
-    """
-    part = out.with_name(f".{out.name}.{os.getpid()}.part")
-    try:
-        part.write_text(text, encoding="utf-8")
-        part.replace(out)
-    except OSError as error:
-        reason = error.strerror or type(error).__name__
-        raise InputError(f"{out} cannot be written ({reason}); name another file") from error
-    finally:
-        part.unlink(missing_ok=True)
-
-
 def read_text(file: Path) -> str:
-    """Return the text of a file.
-
-    Raises
-    ------
-    InputError
-        If it cannot be read, or is no text in UTF-8.
-    """
+    """Return the text of a file in UTF-8."""
     try:
         return file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

@@ -10,13 +10,10 @@ from tacit.cli.train import is_table
 from tacit.datasets import FACTS
 from tacit.errors import InputError
 from tacit.problems import LOSSES, usage
-from tacit.proposal import DataFacts, Named, TableFacts
+from tacit.proposal import DataFacts, Named
 from tacit.tables import (
-    encoded_names,
-    encoded_norm,
     read_bounds,
 )
-from tacit.typing import Task
 
 
 @dataclass(frozen=True)
@@ -40,17 +37,12 @@ class PublicOptions:
 
 
 def data_facts(options: PublicOptions, loss: Named | None) -> DataFacts:
-    """Return the public facts about the records; no record is read.
-
-    Raises
-    ------
-    InputError
-        If a fact is missing, or contradicts another.
-    """
+    """Return the public facts about the records; no record is read."""
     if options.data is not None:
         return _of_data_set(options, options.data)
     if options.bounds is not None:
-        return _of_table(options, options.bounds)
+        options.refuse(("columns", "classes", "record_norm"), "follows from the bounds file")
+        return DataFacts.of(read_bounds(options.bounds))
     return _of_numbers(options, loss)
 
 
@@ -80,27 +72,15 @@ def _of_data_set(options: PublicOptions, name: str) -> DataFacts:
     )
 
 
-def _of_table(options: PublicOptions, file: Path) -> DataFacts:
-    options.refuse(("columns", "classes", "record_norm"), "follows from the bounds file")
-    bounds = read_bounds(file)
-    classes = None if bounds.labels is None else len(bounds.labels)
-    return DataFacts(
-        name=bounds.target_name,
-        task=bounds.task,
-        classes=classes,
-        columns=len(encoded_names(bounds)),
-        record_norm=encoded_norm(bounds),
-        table=TableFacts.of(bounds),
-    )
-
-
 def _of_numbers(options: PublicOptions, loss: Named | None) -> DataFacts:
     for name, value in (("columns", options.columns), ("loss", loss)):
         if value is None:
             raise InputError(
                 f"no {name} given; add --{name}, or --bounds FILE, or name a data set, which say it"
             )
-    task = _task(loss)
+    if loss is None or loss.name not in LOSSES:
+        raise InputError(f"loss is {str(loss)!r}; choose from {usage(LOSSES)}")
+    task = LOSSES[loss.name].task
     if (task == "multiclass") != (options.classes is not None):
         raise InputError(
             "--classes goes with --loss multinomial, which needs it, and with no other loss"
@@ -109,18 +89,10 @@ def _of_numbers(options: PublicOptions, loss: Named | None) -> DataFacts:
         name="numbers",
         task=task,
         classes=2 if task == "binary" else options.classes,
-        columns=checks.at_least("columns", options.columns or 0, 1),
-        record_norm=1.0
-        if options.record_norm is None
-        else checks.positive("record-norm", options.record_norm),
+        columns=options.columns or 0,
+        record_norm=1.0 if options.record_norm is None else options.record_norm,
         table=None,
     )
-
-
-def _task(loss: Named | None) -> Task:
-    if loss is None or loss.name not in LOSSES:
-        raise InputError(f"loss is {str(loss)!r}; choose from {usage(LOSSES)}")
-    return LOSSES[loss.name].task
 
 
 def counts_of(options: PublicOptions, agents: int | None, *, default: int) -> tuple[int, ...]:

@@ -1,7 +1,7 @@
 """The options of a run, declared once for the commands that take one.
 
-The options of methods, losses, regularisers and constraints come from their tables. A method of
-the user's own is `module:Class` in place of a name.
+The options of methods, losses, regularisers and constraints come from their tables. A method that
+the user wrote is `module:Class` in place of a name.
 """
 
 from __future__ import annotations
@@ -171,13 +171,7 @@ def takes(options: Mapping[str, tuple[Any, str]]) -> Callable[[F], F]:
 
 
 def run_options(given: Mapping[str, Any], *, rounds: int | None) -> RunOptions:
-    """Return the options of a run, checked as far as possible without facts about the data.
-
-    Raises
-    ------
-    InputError
-        If an option is missing, invalid, or contradicts another.
-    """
+    """Return the options of a run, checked as far as possible without facts about the data."""
     for name in ("epsilon", "delta"):
         if given[name] is None:
             raise InputError(f"no {name} is given; a budget has no default, so add --{name}")
@@ -217,21 +211,14 @@ def run_options(given: Mapping[str, Any], *, rounds: int | None) -> RunOptions:
 
 
 def methods_with(name: str) -> Mapping[str, Method]:
-    """Return the table of methods, with that of `name` added if it is a `module:Class`.
-
-    Raises
-    ------
-    InputError
-        If the module cannot be imported, or holds nothing of that name that can be called.
-    """
+    """Return the table of methods, with that of `name` added if it is a `module:Class`."""
     if ":" not in name:
         return METHODS
     target, factory = _attribute(name), factory_named(name)
-    base = target if isinstance(target, type) else object
     network: Literal["relay", "gossip"] | None = None
-    if issubclass(base, RelayAlgorithm):
+    if isinstance(target, type) and issubclass(target, RelayAlgorithm):
         network = "relay"
-    elif issubclass(base, GossipAlgorithm):
+    elif isinstance(target, type) and issubclass(target, GossipAlgorithm):
         network = "gossip"
     method = Method(
         build=lambda setting: _composition(factory, setting),
@@ -257,7 +244,7 @@ def factory_named(name: str) -> Callable[[Problem], Algorithm | Composition]:
     def factory(problem: Problem) -> Algorithm | Composition:
         try:
             result = target(problem)
-        except Exception as error:  # the user's own, whatever it is
+        except Exception as error:  # of the user's code, whatever it is
             raise InputError(
                 f"algorithm {name!r}: making it of a problem failed ({_in_a_line(error)}); it is "
                 "called with the problem alone"
@@ -294,7 +281,7 @@ def _imported(name: str, module: str) -> ModuleType:
         raise InputError(
             f"algorithm {name!r}: there is no module {error.name!r}; run where it can be imported"
         ) from error
-    except Exception as error:  # the module's own, whatever it is
+    except Exception as error:  # of the module, whatever it is
         raise InputError(
             f"algorithm {name!r}: importing {module} failed ({_in_a_line(error)}); mend the module"
         ) from error

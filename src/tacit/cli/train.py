@@ -210,19 +210,7 @@ def is_table(data: str) -> bool:
 def _loaded(
     data: str, options: dict[str, Any], output: Output, known: Bounds | None = None
 ) -> Dataset | Table:
-    """Return the data set of that name, or the user's table.
-
-    Parameters
-    ----------
-    known
-        The bounds that a proposal states, in place of a bounds file.
-
-    Raises
-    ------
-    InputError
-        If there is neither, options for tables are given with a data set, or metrics on private
-        records would not go to a file for their owner.
-    """
+    """Return the data set, or the user's table with the bounds that a proposal states, if any."""
     dataset = _read(data, options, known)
     oracle = output.oracle_metrics
     if oracle and dataset.public:

@@ -8,6 +8,7 @@ from tacit.models.model import (
     model_to_dict,
     save_model,
     table_terms,
+    write_text,
 )
 from tacit.models.predict import predict
 
@@ -20,4 +21,5 @@ __all__ = [
     "predict",
     "save_model",
     "table_terms",
+    "write_text",
 ]

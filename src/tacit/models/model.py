@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import math
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn, get_args
@@ -118,17 +116,13 @@ def table_terms(bounds: Bounds, weights: Float[HostArray, "D *K"]) -> tuple[Term
         if isinstance(fact, Numeric):
             slope = scaled[start] / fact.width
             intercept = intercept - slope * fact.minimum
-            terms.append(Term(name, None, _floats(slope)))
+            terms.append(Term(name, None, tuple(slope.tolist())))
             start += 1
         else:
-            rows = scaled[start : start + len(fact.values)]
-            terms += [Term(name, v, _floats(r)) for v, r in zip(fact.values, rows, strict=True)]
+            rows = scaled[start : start + len(fact.values)].tolist()
+            terms += [Term(name, v, tuple(r)) for v, r in zip(fact.values, rows, strict=True)]
             start += len(fact.values)
-    return (Term(None, None, _floats(intercept)), *terms)
-
-
-def _floats(values: HostArray) -> tuple[float, ...]:
-    return tuple(float(value) for value in values)
+    return (Term(None, None, tuple(intercept.tolist())), *terms)
 
 
 def _check_fit(model: Model) -> None:
@@ -153,13 +147,18 @@ def save_model(model: Model, path: Path) -> None:
     InputError
         If the file cannot be written.
     """
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    write_text(model_text(model), path)
+
+
+def write_text(text: str, out: Path) -> None:
+    """Write a file whole or not at all; raise `InputError` if it cannot be written."""
+    part = out.with_name(f".{out.name}.{os.getpid()}.part")
     try:
-        part.write_text(model_text(model), encoding="utf-8")
-        part.replace(path)
+        part.write_text(text, encoding="utf-8")
+        part.replace(out)
     except OSError as error:
         reason = error.strerror or type(error).__name__
-        raise InputError(f"{path} cannot be written ({reason}); name another file") from error
+        raise InputError(f"{out} cannot be written ({reason}); name another file") from error
     finally:
         part.unlink(missing_ok=True)
 
@@ -228,18 +227,14 @@ def _model(values: Any) -> Model:
         target=str(values["target"]),
         labels=None if labels is None else tuple(map(str, labels)),
         bounds=None if bounds is None else bounds_from_dict(bounds),
-        terms=tuple(_term(term) for term in values["terms"]),
+        terms=tuple(
+            Term(term["column"], term["value"], tuple(map(float, term["coefficient"])))
+            for term in values["terms"]
+        ),
         certificate=certificate,
         statement=tuple(map(str, values["statement"])),
         tacit_version=str(values["tacit_version"]),
     )
-
-
-def _term(values: Mapping[str, Any]) -> Term:
-    coefficient = tuple(float(value) for value in values["coefficient"])
-    if not all(map(math.isfinite, coefficient)):
-        raise InputError("a coefficient is not finite; train again")
-    return Term(values["column"], values["value"], coefficient)
 
 
 def _refuse(constant: str) -> NoReturn:

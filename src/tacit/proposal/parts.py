@@ -34,7 +34,7 @@ from tacit.problems import (
     sparse_rows,
 )
 from tacit.proposal.document import Extended, Part
-from tacit.tables import Bounds, Categories, Numeric
+from tacit.tables import Bounds, Categories, Numeric, encoded_names, encoded_norm
 from tacit.typing import Task
 
 # what single precision can compute with: a weight, and a number whose square is needed
@@ -144,6 +144,18 @@ class DataFacts(Part):
     record_norm: float
     table: TableFacts | None
 
+    @classmethod
+    def of(cls, bounds: Bounds) -> DataFacts:
+        """Return the facts about a table that its bounds file states."""
+        return cls(
+            name=bounds.target_name,
+            task=bounds.task,
+            classes=None if bounds.labels is None else len(bounds.labels),
+            columns=len(encoded_names(bounds)),
+            record_norm=encoded_norm(bounds),
+            table=TableFacts.of(bounds),
+        )
+
     @model_validator(mode="after")
     def _in_range(self) -> DataFacts:
         checks.at_least("columns", self.columns, 1)
@@ -216,7 +228,7 @@ class Structure(Part):
 
 
 class MethodChoice(Part):
-    """A method by name, with the value of each of its own options."""
+    """A method by name, with the value of each of its options."""
 
     name: Name
     options: dict[str, Value]

@@ -11,7 +11,6 @@ from tacit import checks
 from tacit.algorithms import METHODS, Composition, Method, Setting, checked_options, method_named
 from tacit.engine.plan import Plan, check_size, plan
 from tacit.errors import InputError
-from tacit.privacy import Terms
 from tacit.problems import Problem, facts_from
 from tacit.proposal.document import Document, Extended
 from tacit.proposal.parts import (
@@ -47,7 +46,7 @@ class Proposal(Document):
     structure
         None, or the structure of the weights.
     method
-        The method with all of its own options.
+        The method with a value for each of its options.
     budget
         Epsilon, delta, relation, unit, observer.
     network
@@ -61,7 +60,7 @@ class Proposal(Document):
 
     Notes
     -----
-    **Guarantee.** A proposal holds no record and is made without one. Its certificate is that of
+    **Guarantee.** A proposal holds no record and is derived without one. Its certificate is that of
     `plan`, which derives sensitivity, scales and ledger from the same values that its digest
     covers.
     """
@@ -92,7 +91,7 @@ class Proposal(Document):
         self.facts  # noqa: B018 - checked
         if self.network is not None:
             self.network.network(len(self.counts))
-        if ":" not in self.method.name:  # else a method of one's own, which no table here knows
+        if ":" not in self.method.name:  # no table here knows a method of the user
             self.composition().algorithm.questions(self.rounds)
         return self
 
@@ -115,11 +114,6 @@ class Proposal(Document):
         relay = self.network is not None and self.network.holders is not None
         if relay != (method.network == "relay"):
             raise InputError(f"{name} and the network disagree on whether there is a walk")
-
-    @property
-    def terms(self) -> Terms:
-        """The privacy terms."""
-        return self.budget.terms
 
     @property
     def problem(self) -> Problem:
@@ -146,8 +140,8 @@ class Proposal(Document):
         Parameters
         ----------
         methods
-            The table that names are looked up in: that of the library, or one with methods of your
-            own beside them. A proposal never brings code along.
+            The table that names are looked up in: that of the library, or one with further methods
+            of the caller. A proposal never brings code along.
 
         Raises
         ------
@@ -161,7 +155,7 @@ class Proposal(Document):
                 problem=self.problem,
                 facts=self.facts,
                 clip=self.clip,
-                terms=self.terms,
+                terms=self.budget.terms,
                 rounds=self.rounds,
                 options=dict(self.method.options),
             )
@@ -186,7 +180,7 @@ class Proposal(Document):
             self.facts,
             algorithm,
             oracles,
-            self.terms,
+            self.budget.terms,
             rounds=self.rounds,
             precision=self.precision,
             network=network,

@@ -101,7 +101,7 @@ class Request:
     rounds
         None for the method's default.
     options
-        Values of the method's own options; defaults stand for the rest.
+        Values of options of the method; defaults stand for the rest.
     network
         For methods without aggregator.
     methods
@@ -229,12 +229,9 @@ def coefficient_clip(loss: Loss, request: Request) -> float:
     minimisers of a loss of several margins. For one-question the bound is on the targets.
     """
     if request.clip is not None:
-        return checks.positive("clip", request.clip)
-    if math.isinf(request.epsilon):
-        return math.inf
-    if request.method.minimises and loss.outputs is not None:
-        return math.inf
-    return default_clip(loss)
+        return float(request.clip)
+    unclipped = request.method.minimises and loss.outputs is not None
+    return math.inf if math.isinf(request.epsilon) or unclipped else default_clip(loss)
 
 
 def connection_for(
@@ -262,7 +259,7 @@ def connection_for(
         cyclic = walk == "cyclic"
         route = cyclic_walk(graph, rounds) if cyclic else uniform_walk(graph, rounds, seed=seed)
         holders = tuple(route.holders.tolist())
-    edges = tuple((int(one), int(other)) for one, other in graph.edges.tolist())
+    edges = tuple(map(tuple, graph.edges.tolist()))
     return Connection(name=name, edges=edges, walk=walk, holders=holders, cap=request.cap)
 
 

@@ -14,7 +14,7 @@ from tacit import checks
 from tacit.algorithms import METHODS, Method
 from tacit.errors import InputError
 from tacit.problems.graphs import DEFAULT_GRAPH_WEIGHT, learned_edges
-from tacit.proposal.parts import GraphSource, Named, Structure, StructureName
+from tacit.proposal.parts import Named, Structure, StructureName
 from tacit.typing import HostArray
 
 DEFAULT_WEIGHT = Named(name="l1", numbers=(1e-4,))
@@ -112,26 +112,23 @@ class StructureRequest:
         if self.name is None:
             return None
         weight, ridge = self._weights()
-        edges: tuple[tuple[int, int], ...] = ()
-        matrix: tuple[tuple[float, ...], ...] = ()
+        edges, matrix = np.empty((0, 2), int), np.empty((0, len(columns)))
         if self.name == "fused-lasso":
-            pairs = self._edges(columns, rows).tolist()
-            edges = tuple((int(one), int(other)) for one, other in pairs)
-        if self.name == "generalized-lasso":
-            matrix = self._matrix(len(columns))
+            edges = self._edges(columns, rows)
+        elif self.name == "generalized-lasso":
+            if self.graph is None:
+                raise InputError(
+                    "generalized-lasso needs a file with the rows of A; give --graph FILE"
+                )
+            matrix = read_matrix(self.graph, len(columns))
         return Structure(
             name=self.name,
             weight=weight,
             ridge=ridge,
-            edges=edges,
-            rows=matrix,
-            source=self._source(),
+            edges=tuple(map(tuple, edges.tolist())),
+            rows=tuple(map(tuple, matrix.tolist())),
+            source=(self.graph_from or "chain") if self.graph is None else "given",
         )
-
-    def _source(self) -> GraphSource:
-        if self.graph is not None:
-            return "given"
-        return self.graph_from or "chain"  # type: ignore[return-value]
 
     def _edges(
         self, columns: tuple[str, ...], rows: Float[HostArray, "M D"] | None
@@ -143,11 +140,6 @@ class StructureRequest:
         if rows is None or len(rows) < 2:
             raise InputError("there are no test records to learn a graph from; give --test FILE")
         return learned_edges(rows, weight=self.graph_weight)
-
-    def _matrix(self, columns: int) -> tuple[tuple[float, ...], ...]:
-        if self.graph is None:
-            raise InputError("generalized-lasso needs a file with the rows of A; give --graph FILE")
-        return tuple(map(tuple, read_matrix(self.graph, columns).tolist()))
 
 
 def chain_of(columns: int) -> Int[HostArray, "e 2"]:

@@ -1,4 +1,4 @@
-"""A user's own table: what is public about its columns, and its cells as numbers."""
+"""A user's table: what is public about its columns, and its cells as numbers."""
 
 from tacit.tables.bounds import Bounds, Categories, Numeric, bounds_text, read_bounds
 from tacit.tables.encode import Encoded, encode, encoded_names, encoded_norm

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
@@ -15,7 +16,7 @@ from jaxtyping import Float, Int, Num
 
 from tacit.errors import InputError
 from tacit.problems import partition_by
-from tacit.tables.bounds import Bounds, Categories, read_bounds, repeated
+from tacit.tables.bounds import Bounds, read_bounds, repeated
 from tacit.tables.encode import Encoded, encode, encoded_names, encoded_norm
 from tacit.typing import HostArray, Task
 
@@ -75,16 +76,9 @@ class Table:
     owners: tuple[Int[HostArray, "_m"], ...] | None
     clipped: int
     conditions: tuple[str, ...]
-
-    @property
-    def public(self) -> bool:
-        """False: un-noised metrics on the training records may not be shown."""
-        return False
-
-    @property
-    def licence(self) -> str:
-        """Nothing is known of it."""
-        return "not stated"
+    # un-noised metrics on the training records may not be shown
+    public: ClassVar[bool] = False
+    licence: ClassVar[str] = "not stated"
 
     @property
     def record_norm(self) -> float:
@@ -100,11 +94,6 @@ class Table:
     def task(self) -> Task:
         """The kind of the target."""
         return self.bounds.task
-
-    @property
-    def classes(self) -> int | None:
-        """How many labels the public list has; None for a regression."""
-        return None if self.bounds.labels is None else len(self.bounds.labels)
 
 
 def load_table(source: Source, known: Bounds | None = None) -> Table:
@@ -122,16 +111,33 @@ def load_table(source: Source, known: Bounds | None = None) -> Table:
         test file is one that is trained on.
     """
     bounds = known or _bounds(source)
-    _check_columns(source, bounds)
+    if bounds.target_name != source.target:
+        raise InputError(
+            f"the target is {source.target!r} and the bounds file {source.bounds} is for "
+            f"{bounds.target_name!r}; use one name in both"
+        )
+    if source.agent_column in {source.target, *bounds.columns}:
+        raise InputError(
+            f"the agent column {source.agent_column!r} is described in the bounds file as a "
+            "column to learn from; take it out there"
+        )
     frames = read_tables(source.path)
     owners = _owners(source, list(frames.values()))
     coded = [_encoded(file, frame, source, bounds) for file, frame in frames.items()]
     train_rows = sum(len(part.features) for part in coded)
     clipped = sum(part.clipped for part in coded)
-    _check_classes(_stacked([part.targets for part in coded]), bounds)
+    if bounds.labels and len(np.unique(_stacked([part.targets for part in coded]))) == 1:
+        raise InputError(
+            f"every row of the target {bounds.target_name!r} has the same label; training needs at "
+            "least two classes"
+        )
     if source.test is not None:
         tests = read_table(source.test)
-        _check_apart(source.test, list(frames))
+        if any(os.path.samefile(source.test, file) for file in frames):
+            raise InputError(
+                f"{source.test} is trained on, and metrics on test records are shown without "
+                "noise; name a file of other records, or use --oracle-metrics"
+            )
         coded.append(_encoded(source.test, tests, source, bounds))
     return Table(
         name=str(source.path),
@@ -156,19 +162,6 @@ def _bounds(source: Source) -> Bounds:
             "bounds.toml"
         )
     return read_bounds(source.bounds)
-
-
-def _check_columns(source: Source, bounds: Bounds) -> None:
-    if bounds.target_name != source.target:
-        raise InputError(
-            f"the target is {source.target!r} and the bounds file {source.bounds} is for "
-            f"{bounds.target_name!r}; use one name in both"
-        )
-    if source.agent_column in {source.target, *bounds.columns}:
-        raise InputError(
-            f"the agent column {source.agent_column!r} is described in the bounds file as a "
-            "column to learn from; take it out there"
-        )
 
 
 def _encoded(file: Path, frame: pd.DataFrame, source: Source, bounds: Bounds) -> Encoded:
@@ -207,33 +200,16 @@ def _owners(source: Source, frames: list[pd.DataFrame]) -> tuple[HostArray, ...]
     return tuple(partition_by(names))
 
 
-def _check_classes(targets: HostArray, bounds: Bounds) -> None:
-    if isinstance(bounds.target, Categories) and len(np.unique(targets)) == 1:
-        raise InputError(
-            f"every row of the target {bounds.target_name!r} has the same label; training needs at "
-            "least two classes"
-        )
-
-
-def _check_apart(test: Path, files: list[Path]) -> None:
-    if any(os.path.samefile(test, file) for file in files):
-        raise InputError(
-            f"{test} is trained on, and metrics on test records are shown without noise; name a "
-            "file of other records, or use --oracle-metrics"
-        )
-
-
 def _conditions(source: Source, bounds: Bounds) -> tuple[str, ...]:
+    ranges = (
+        "ranges, category lists and labels of the bounds file are public, as its author declares "
+        '(source = "public")'
+    )
     if bounds.origin == "data":
         ranges = (
             "ranges, category lists and labels were filled in from the records themselves (source "
             '= "data" in the bounds file): the certificate holds only if they would be the same '
             "whatever one record says"
-        )
-    else:
-        ranges = (
-            "ranges, category lists and labels of the bounds file are public, as its author "
-            'declares (source = "public")'
         )
     conditions = (ranges, "the number of records of each agent is public")
     if source.test is None:

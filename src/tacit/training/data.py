@@ -16,7 +16,6 @@ from tacit.proposal import (
     Proposal,
     Request,
     StructureRequest,
-    TableFacts,
     propose,
 )
 from tacit.tables import Table
@@ -138,14 +137,15 @@ def proposal_for(data: DividedData, request: Request, structure: StructureReques
 
 def data_facts(dataset: Dataset | Table) -> DataFacts:
     """Return the public facts about a data set or a table, except its counts."""
-    table = TableFacts.of(dataset.bounds) if isinstance(dataset, Table) else None
+    if isinstance(dataset, Table):
+        return DataFacts.of(dataset.bounds)
     return DataFacts(
-        name=dataset.name if table is None else table.target.name,
+        name=dataset.name,
         task=dataset.task,
         classes=dataset.classes,
         columns=len(dataset.feature_names),
         record_norm=dataset.record_norm,
-        table=table,
+        table=None,
     )
 
 

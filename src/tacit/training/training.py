@@ -171,21 +171,18 @@ def train_on(
 
 def warnings_of(proposal: Proposal) -> tuple[str, ...]:
     """Return the warnings that a proposal deserves: about delta, bounds and graph."""
+    table = proposal.data.table
     return (
         *delta_warning(proposal.budget.delta, sum(proposal.counts)),
-        *_bounds_warning(proposal),
+        *((_FILLED_IN,) if table is not None and table.source == "data" else ()),
         *graph_warning(proposal.structure),
     )
 
 
-def _bounds_warning(proposal: Proposal) -> tuple[str, ...]:
-    """Return a warning if the bounds of a table were filled in from its records, else nothing."""
-    if proposal.data.table is None or proposal.data.table.source == "public":
-        return ()
-    return (
-        "the certificate is conditional: the bounds file was filled in from the records; put "
-        'public ranges and lists in their place and write source = "public"',
-    )
+_FILLED_IN = (
+    "the certificate is conditional: the bounds file was filled in from the records; put "
+    'public ranges and lists in their place and write source = "public"'
+)
 
 
 def measure(problem: Problem, data: DividedData, shards: Shards, model: HostArray) -> Metrics:
@@ -221,15 +218,10 @@ def optimum(problem: Problem, data: DividedData) -> Metrics:
 
 
 def _train_error(problem: Problem, data: DividedData, shards: Shards, model: HostArray) -> float:
-    mask = np.asarray(shards.stacked.mask)
-    errors = _errors(problem, shards, model)
+    stacked, mask = shards.stacked, np.asarray(shards.stacked.mask)
+    margins = stacked.features @ jnp.asarray(model, stacked.features.dtype)
+    errors = np.asarray(jax.vmap(problem.loss.error)(margins, stacked.targets), np.float64)
     return float(_in_units(data, np.sum(mask * errors) / np.sum(mask)))
-
-
-def _errors(problem: Problem, shards: Shards, model: HostArray) -> HostArray:
-    weights = jnp.asarray(model, shards.stacked.features.dtype)
-    margins = shards.stacked.features @ weights
-    return np.asarray(jax.vmap(problem.loss.error)(margins, shards.stacked.targets), np.float64)
 
 
 def _in_units(data: DividedData, errors: Values) -> Values:
@@ -243,39 +235,33 @@ def _in_units(data: DividedData, errors: Values) -> Values:
 
 
 def released(training: Training) -> Model:
-    """Return the model of a training: of a table in its own units, of a data set as it is loaded.
+    """Return the model of a training: of a table in its units, of a data set as it is loaded.
 
     Notes
     -----
     **Guarantee.** Post-processing of the released weights by public facts.
     """
     dataset = training.dataset
-    bounds = dataset.bounds if isinstance(dataset, Table) else None
+    bounds, target, labels = None, "label", None
+    if isinstance(dataset, Table):
+        bounds, target, labels = dataset.bounds, dataset.bounds.target_name, dataset.bounds.labels
+        terms = table_terms(bounds, training.model)
+    else:
+        rows = training.model.reshape(len(training.model), -1).tolist()
+        columns = zip(dataset.feature_names, rows, strict=True)
+        terms = tuple(Term(name, None, tuple(row)) for name, row in columns)
+        if dataset.classes is not None:
+            binary = dataset.task == "binary"
+            labels = ("-1", "1") if binary else tuple(map(str, range(dataset.classes)))
     return Model(
         data=dataset.name,
         task=dataset.task,
         loss=str(training.proposal.loss),
-        target="label" if bounds is None else bounds.target_name,
-        labels=_labels(dataset),
+        target=target,
+        labels=labels,
         bounds=bounds,
-        terms=_bare(training) if bounds is None else table_terms(bounds, training.model),
+        terms=terms,
         certificate=training.certificate.to_dict(),
         statement=tuple(training.certificate.lines()),
         tacit_version=tacit.__version__,
     )
-
-
-def _labels(dataset: Dataset | Table) -> tuple[str, ...] | None:
-    if isinstance(dataset, Table):
-        return dataset.bounds.labels
-    if dataset.classes is None:
-        return None
-    if dataset.task == "binary":
-        return ("-1", "1")
-    return tuple(str(number) for number in range(dataset.classes))
-
-
-def _bare(training: Training) -> tuple[Term, ...]:
-    rows = training.model.reshape(len(training.model), -1).tolist()
-    names = training.dataset.feature_names
-    return tuple(Term(name, None, tuple(row)) for name, row in zip(names, rows, strict=True))
