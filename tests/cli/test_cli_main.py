@@ -19,6 +19,7 @@ import pytest
 from scipy.stats import norm
 
 import tacit.audit
+from tacit.algorithms import METHODS
 from tacit.cli.console import bar, interruptible
 from tacit.cli.main import main
 from tacit.training import training
@@ -423,6 +424,32 @@ def test_help_names_the_commands(tacit_, arguments):
     done = tacit_(*arguments)
     assert done.code == 0
     assert all(name in done.out for name in ("train", "account", "audit", "plan"))
+
+
+def test_the_command_line_runs_as_a_module():
+    command = [sys.executable, "-m", "tacit.cli", "--version"]
+    done = subprocess.run(command, capture_output=True, check=True, text=True)
+    assert done.stdout == f"tacit {tacit.__version__}\n"
+
+
+def test_the_help_of_audit_names_only_methods_that_it_audits(tacit_, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    words = set(re.findall(r"[a-z-]+", tacit_("audit", "--help").out))
+    assert not words & {name for name, one in METHODS.items() if one.structure == "required"}
+    assert "Of dp-sgd (if not given: 0.2)" in tacit_("audit", "--help").out
+
+
+@pytest.mark.parametrize("command", ["train", "plan"])
+def test_help_prints_the_defaults_of_the_table_of_methods(command, tacit_, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "400")
+    text = tacit_(command, "--help").out
+    for method in METHODS.values():
+        for option in method.options:
+            default = "derived from public facts"
+            if not callable(option.default):
+                default = option.default if option.kind is str else f"{option.default:g}"
+            (line,) = re.findall(f"--{option.title} .*", text)
+            assert f"(if not given: {default})" in line
 
 
 def test_version_is_printed(tacit_):

@@ -22,7 +22,7 @@ from tacit.estimators import (
     PrivateSVC,
 )
 from tacit.problems import CONSTRAINTS, LOSSES, REGULARISERS, graphs
-from tacit.proposal import structures
+from tacit.proposal import request as requests
 from tacit.training import data as training_data
 
 ROOT = Path(tacit.__file__).parent
@@ -313,7 +313,7 @@ def test_a_graph_from_test_records_is_learned_once_of_data_that_are_split_once(t
 
         return call
 
-    monkeypatch.setattr(structures, "learned_edges", counted("graph", graphs.learned_edges))
+    monkeypatch.setattr(requests, "learned_edges", counted("graph", graphs.learned_edges))
     monkeypatch.setattr(training_data, "split", counted("split", datasets.split))
     options = f"{BUDGET} --structure fused-lasso --graph-from test --rounds 2 --seed 1 --json"
     done = json.loads(tacit_(f"train breast_cancer {options}").out)

@@ -1,4 +1,4 @@
-"""The public facts that `tacit plan` goes by: a data set by name, a bounds file, or numbers."""
+"""The public facts that `tacit plan` uses: a data set by name, a bounds file, or numbers."""
 
 from __future__ import annotations
 
@@ -78,6 +78,9 @@ def _of_numbers(options: PublicOptions, loss: Named | None) -> DataFacts:
             raise InputError(
                 f"no {name} given; add --{name}, or --bounds FILE, or name a data set, which say it"
             )
+    norm = 1.0
+    if options.record_norm is not None:
+        norm = checks.positive("record-norm", options.record_norm)
     if loss is None or loss.name not in LOSSES:
         raise InputError(f"loss is {str(loss)!r}; choose from {usage(LOSSES)}")
     task = LOSSES[loss.name].task
@@ -90,7 +93,7 @@ def _of_numbers(options: PublicOptions, loss: Named | None) -> DataFacts:
         task=task,
         classes=2 if task == "binary" else options.classes,
         columns=options.columns or 0,
-        record_norm=1.0 if options.record_norm is None else options.record_norm,
+        record_norm=norm,
         table=None,
     )
 

@@ -1,4 +1,4 @@
-"""Data room: published data sets, verified against pinned digests, scaled by public constants."""
+"""Published data sets, verified against pinned digests, scaled by public constants."""
 
 from tacit.datasets.cifar import CAT, DOG
 from tacit.datasets.dataset import Dataset, Split, split

@@ -1,4 +1,4 @@
-"""Data sets by name, and what is public of each without reading a record."""
+"""Data sets by name, with public facts that are known without reading a record."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class PublicFacts:
     record_norm: float = 1.0
 
 
-# a data set is its loader, and what is public of it without reading a record
+# the loader of each data set, and its public facts
 _DATA_SETS: Mapping[str, tuple[Callable[[], Dataset], PublicFacts]] = MappingProxyType(
     {
         "adult": (adult, PublicFacts("binary", 2, 104, 40_000)),

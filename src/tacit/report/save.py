@@ -29,11 +29,6 @@ def save(training: Training, out: Path, *, force: bool, oracle: bool = False) ->
     ----------
     oracle
         Whether to write oracle_metrics.json too: metrics on private records, not for publication.
-
-    Raises
-    ------
-    InputError
-        As `check_out`, or if the files cannot be written.
     """
     shown = curves(training)
     # the certificate of the plan has neither the conditions nor whether a seed was given

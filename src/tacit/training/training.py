@@ -119,7 +119,7 @@ def train(
     Raises
     ------
     InputError
-        If the proposal was made for other records, or no such plan exists.
+        If the proposal is for other records, or no such plan exists.
     """
     check_data(data, proposal)
     began = time.perf_counter()
