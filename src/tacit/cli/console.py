@@ -131,21 +131,13 @@ def bar(rounds: int, *, shown: bool) -> Iterator[Callable[[Any], None] | None]:
     if not shown:
         yield None
         return
-    from rich import progress as rich_progress  # noqa: PLC0415 - start-up
+    from rich import progress as bars  # noqa: PLC0415 - start-up
     from rich.console import Console  # noqa: PLC0415 - start-up
 
-    columns = (
-        rich_progress.TextColumn("{task.description}"),
-        rich_progress.BarColumn(),
-        rich_progress.MofNCompleteColumn(),
-        rich_progress.TextColumn("rounds"),
-        rich_progress.TimeElapsedColumn(),
-        rich_progress.TextColumn("elapsed,"),
-        rich_progress.TimeRemainingColumn(),
-        rich_progress.TextColumn("remaining"),
-    )
+    counted = ("{task.description}", bars.BarColumn(), bars.MofNCompleteColumn(), "rounds")
+    timed = (bars.TimeElapsedColumn(), "elapsed,", bars.TimeRemainingColumn(), "remaining")
     console = Console(stderr=True)
-    with rich_progress.Progress(*columns, console=console, redirect_stdout=False) as progress:
+    with bars.Progress(*counted, *timed, console=console, redirect_stdout=False) as progress:
         task = progress.add_task("preparing", total=rounds)
 
         def report(finished: Any) -> None:

@@ -63,7 +63,7 @@ def results(training: Training, out: Path | None) -> dict[str, Any]:
             **{name: getattr(certificate, name) for name in CERTIFIED},
             "conditions": certificate.conditions,
             **({} if between is None else {"between_agents": between}),
-            "conditional": training.conditional,
+            "conditional": training.proposal.conditional,
             "error": error_name(training),
             **_metrics(training),
             "seconds": training.seconds,

@@ -45,11 +45,6 @@ class DividedData:
     split_seed: int
 
     @property
-    def has_test(self) -> bool:
-        """Whether there are test records."""
-        return len(self.parts.test_targets) > 0
-
-    @property
     def counts(self) -> tuple[int, ...]:
         """How many records each agent has."""
         return tuple(len(rows) for rows in self.owners)

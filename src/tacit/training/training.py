@@ -82,11 +82,6 @@ class Training:
     warnings: tuple[str, ...]
 
     @property
-    def conditional(self) -> bool:
-        """Whether the certificate rests on ranges, lists or a graph taken from the records."""
-        return self.proposal.conditional
-
-    @property
     def shows_test(self) -> bool:
         """Whether test metrics may be shown: the test records are published or declared public."""
         declared = self.dataset.public or isinstance(self.dataset, Table)
@@ -196,7 +191,7 @@ def measure(problem: Problem, data: DividedData, shards: Shards, model: HostArra
 
 def curves_on_test(problem: Problem, data: DividedData, models: HostArray) -> dict[str, HostArray]:
     """Return `test_error` and `test_loss` of each of T models, `(T,)` each; empty without tests."""
-    if not data.has_test:
+    if not len(data.parts.test_targets):
         return {}
     rows = data.test.shard(0)
     stacked = jnp.asarray(models, jnp.float64)
