@@ -432,24 +432,23 @@ def test_the_command_line_runs_as_a_module():
     assert done.stdout == f"tacit {tacit.__version__}\n"
 
 
-def test_the_help_of_audit_names_only_methods_that_it_audits(tacit_, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "200")
-    words = set(re.findall(r"[a-z-]+", tacit_("audit", "--help").out))
+def test_the_help_of_audit_names_only_methods_that_it_audits(tacit_):
+    text = " ".join(tacit_("audit", "--help").out.split())
+    words = set(re.findall(r"[a-z-]+", text))
     assert not words & {name for name, one in METHODS.items() if one.structure == "required"}
-    assert "Of dp-sgd (if not given: 0.2)" in tacit_("audit", "--help").out
+    assert "Of dp-sgd (if not given: 0.2)" in text
 
 
 @pytest.mark.parametrize("command", ["train", "plan"])
-def test_help_prints_the_defaults_of_the_table_of_methods(command, tacit_, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "400")
-    text = tacit_(command, "--help").out
+def test_help_prints_the_defaults_of_the_table_of_methods(command, tacit_):
+    text = " ".join(tacit_(command, "--help").out.split())
     for method in METHODS.values():
         for option in method.options:
             default = "derived from public facts"
             if not callable(option.default):
                 default = option.default if option.kind is str else f"{option.default:g}"
-            (line,) = re.findall(f"--{option.title} .*", text)
-            assert f"(if not given: {default})" in line
+            (words,) = re.findall(f"--{option.title} <.*? --", text)
+            assert f"(if not given: {default})" in words
 
 
 def test_version_is_printed(tacit_):
