@@ -8,8 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from tacit import checks, power
-from tacit.cli.console import emit, error_line, one_of, path, read_text
-from tacit.cli.progress import interruptible
+from tacit.cli.console import emit, error_line, interruptible, one_of, path, read_text
 from tacit.errors import InputError
 from tacit.power.flow import run_proposal
 from tacit.power.page import save_grid

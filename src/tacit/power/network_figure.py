@@ -12,7 +12,7 @@ from matplotlib.lines import Line2D
 
 from tacit.power import Network, Zones, ties
 from tacit.power.layout import layout
-from tacit.report.figures import STYLE, inline_svg
+from tacit.report import STYLE, inline_svg
 from tacit.typing import HostArray
 
 MOST_DRAWN = 2000  # buses; time and memory of the layout grow with their square

@@ -17,11 +17,20 @@ from tacit.power import Grid, ties
 from tacit.power.agents import proximal_weight
 from tacit.power.network_figure import caption, network_svg
 from tacit.power.results import GridStudy, grid_curves, grid_results
-from tacit.report.certificate_box import certificate_box, stamps
-from tacit.report.figures import STYLE, inline_svg
-from tacit.report.folder import write_folder
-from tacit.report.markup import document, list_of, section, spread, table_of
-from tacit.report.strict import json_text, strict
+from tacit.report import (
+    STYLE,
+    certificate_box,
+    document,
+    inline_svg,
+    json_text,
+    list_of,
+    section,
+    spread,
+    stamps,
+    strict,
+    table_of,
+    write_folder,
+)
 
 _QUESTIONS = {
     "demand": "its demand, once",

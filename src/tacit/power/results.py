@@ -11,8 +11,7 @@ import numpy as np
 
 import tacit
 from tacit.power import BUNDLED, Flow, Optimum, ties
-from tacit.report.results import CERTIFIED
-from tacit.report.strict import strict_object
+from tacit.report import CERTIFIED, strict
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,32 +59,34 @@ def grid_results(study: GridStudy, out: Path | None) -> dict[str, Any]:
     flow = study.flow
     relaxation, certificate = flow.grid.relaxation, flow.run.certificate
     shown = study.shows_objective
-    values = {
-        "case": relaxation.network.name,
-        "buses": relaxation.network.buses,
-        "lines": relaxation.network.lines,
-        "zones": flow.grid.zones.count,
-        "ties": len(ties(relaxation.network, flow.grid.zones)),
-        "shared_variables": int(np.sum(np.asarray(flow.grid.sharing.holders) > 1)),
-        "beta": flow.beta,
-        "question": flow.settings.question,
-        "rounds": flow.settings.rounds,
-        "local_updates": flow.settings.updates,
-        "objective": flow.objective[-1] if shown else None,
-        "central_objective": study.optimum.objective if shown else None,
-        "consensus_residual": flow.consensus_residual[-1],
-        "max_violation": flow.violation[-1],
-        "noise_scale": float(np.max(flow.run.ledger.scale)),
-        "noise_magnitude": float(np.sum(flow.noise)),
-        **{name: getattr(certificate, name) for name in CERTIFIED},
-        "seconds": flow.run.seconds,
-        "out": None if out is None else str(out),
-        "warnings": study.warnings,
-        "proposal": study.flow.proposal.digest,
-        "plan": flow.run.plan.digest,
-        "version": tacit.__version__,
-    }
-    return strict_object(values)
+    values: dict[str, Any] = strict(
+        {
+            "case": relaxation.network.name,
+            "buses": relaxation.network.buses,
+            "lines": relaxation.network.lines,
+            "zones": flow.grid.zones.count,
+            "ties": len(ties(relaxation.network, flow.grid.zones)),
+            "shared_variables": int(np.sum(np.asarray(flow.grid.sharing.holders) > 1)),
+            "beta": flow.beta,
+            "question": flow.settings.question,
+            "rounds": flow.settings.rounds,
+            "local_updates": flow.settings.updates,
+            "objective": flow.objective[-1] if shown else None,
+            "central_objective": study.optimum.objective if shown else None,
+            "consensus_residual": flow.consensus_residual[-1],
+            "max_violation": flow.violation[-1],
+            "noise_scale": float(np.max(flow.run.ledger.scale)),
+            "noise_magnitude": float(np.sum(flow.noise)),
+            **{name: getattr(certificate, name) for name in CERTIFIED},
+            "seconds": flow.run.seconds,
+            "out": None if out is None else str(out),
+            "warnings": study.warnings,
+            "proposal": study.flow.proposal.digest,
+            "plan": flow.run.plan.digest,
+            "version": tacit.__version__,
+        }
+    )
+    return values
 
 
 def grid_curves(study: GridStudy) -> dict[str, list[float]]:
@@ -94,4 +95,5 @@ def grid_curves(study: GridStudy) -> dict[str, list[float]]:
     values = {"consensus_residual": flow.consensus_residual, "max_violation": flow.violation}
     if study.shows_objective:
         values["objective"] = flow.objective
-    return strict_object(values)
+    curves: dict[str, list[float]] = strict(values)
+    return curves
