@@ -19,15 +19,16 @@ from tacit import checks
 from tacit.errors import InputError
 from tacit.typing import Array, HostArray
 
-Margins: TypeAlias = Float[Array, "M *K"]
-PerRecord: TypeAlias = Float[Array, "M"]
-Targets: TypeAlias = Shaped[Array, "M"]
+Margins: TypeAlias = Float[Array, "*K"]
+PerRecord: TypeAlias = Float[Array, "*B"]
+Targets: TypeAlias = Shaped[Array, "*#B"]
 
 
 class Loss(eqx.Module):
     """A convex function l(z, y) of the margins z of one record and its target y.
 
-    Shapes: margins `(M,)` when `outputs` is None, else `(M, K)` with K = `outputs`; targets `(M,)`.
+    Shapes: margins `(*B,)` when `outputs` is None, else `(*B, K)` with K = `outputs`; B is M, the
+    number of records, or has further axes, one for every model. Targets broadcast against B.
     Every method keeps the floating type of the margins and stays finite at extreme ones.
     A parameter that `lipschitz` or `smoothness` depends on must be a static field: oracles read
     those bounds while they are traced.

@@ -53,23 +53,23 @@ class MultinomialLogistic(Loss):
         """sqrt((K - 1) / K), the distance of the uniform distribution from e_y."""
         return math.sqrt((self.classes - 1) / self.classes)
 
-    def value(self, margins: Float[Array, "M K"], targets: Int[Array, "M"]) -> PerRecord:
+    def value(self, margins: Float[Array, "*B K"], targets: Int[Array, "*B"]) -> PerRecord:
         """Return log sum_k exp(z_k) - z_y."""
         chosen = jnp.take_along_axis(margins, targets[..., None], axis=-1)[..., 0]
         return jax.nn.logsumexp(margins, axis=-1) - chosen
 
     def coefficient(
-        self, margins: Float[Array, "M K"], targets: Int[Array, "M"]
-    ) -> Float[Array, "M K"]:
+        self, margins: Float[Array, "*B K"], targets: Int[Array, "*B"]
+    ) -> Float[Array, "*B K"]:
         """Return softmax(z) - e_y."""
         chosen = jax.nn.one_hot(targets, self.classes, dtype=margins.dtype)
         return jax.nn.softmax(margins, axis=-1) - chosen
 
-    def predict(self, margins: Float[Array, "M K"]) -> Int[Array, "M"]:
+    def predict(self, margins: Float[Array, "*B K"]) -> Int[Array, "*B"]:
         """Return the class of the largest margin, the first one if several are equal."""
         return jnp.argmax(margins, axis=-1)
 
-    def error(self, margins: Float[Array, "M K"], targets: Int[Array, "M"]) -> PerRecord:
+    def error(self, margins: Float[Array, "*B K"], targets: Int[Array, "*B"]) -> PerRecord:
         """Return 1 where the class is wrong, else 0."""
         return (self.predict(margins) != targets).astype(margins.dtype)
 
