@@ -20,7 +20,7 @@ from tacit.algorithms import (
     NoisyGradient,
     variance_reduction,
 )
-from tacit.engine.plan import Terms, plan
+from tacit.engine.planning import Terms, plan
 from tacit.errors import InputError
 from tacit.network import metropolis, ring
 from tacit.oracles import (

@@ -16,9 +16,9 @@ from tacit.algorithms import EXTRA, NIDS, RECAL, NoisyGradient, Walkman
 from tacit.engine import behind_the_door, run, simulate, sweep
 from tacit.engine.door import Live, Record
 from tacit.engine.gossip import Gossip, neighbours_of
-from tacit.engine.plan import plan
+from tacit.engine.planning import plan
 from tacit.engine.program import agent_turns, stack
-from tacit.engine.transcript import KEPT, observed_ledger
+from tacit.engine.protocol import KEPT, observed_ledger
 from tacit.errors import InputError, PrivacyError
 from tacit.network import (
     Walk,

@@ -9,7 +9,7 @@ import pytest
 from tacit.audit import replay
 from tacit.engine import behind_the_door, run
 from tacit.engine.door import Private
-from tacit.engine.plan import plan
+from tacit.engine.planning import plan
 from tacit.errors import InputError
 from tacit.oracles import TargetGradient
 from tacit.power import (

@@ -9,8 +9,8 @@ import numpy as np
 from typing_extensions import override
 
 from tacit import checks
+from tacit.algorithms.admm import ConsensusADMM, DualState
 from tacit.algorithms.algorithm import Noise, Turn
-from tacit.algorithms.consensus_admm import ConsensusADMM, DualState
 from tacit.errors import InputError
 from tacit.oracles import Point
 from tacit.spec import Spec

@@ -12,12 +12,10 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
-from tacit.algorithms.admm import ADMM
+from tacit.algorithms.admm import ADMM, at_agents
 from tacit.algorithms.algorithm import Algorithm
-from tacit.algorithms.consensus_admm import at_agents
 from tacit.algorithms.dp_admm import DPADMM
-from tacit.algorithms.gossip import EXTRA, NIDS
-from tacit.algorithms.gossip_admm import LinearisedGossipADMM
+from tacit.algorithms.gossip import EXTRA, NIDS, LinearisedGossipADMM
 from tacit.algorithms.linearised_admm import LinearisedADMM
 from tacit.algorithms.noisy_gradient import NoisyGradient
 from tacit.algorithms.one_question import OneQuestion
@@ -32,10 +30,9 @@ from tacit.algorithms.options import (
     Setting,
     Value,
 )
-from tacit.algorithms.recal import RECAL
-from tacit.algorithms.sadmm import SADMM, RenyiADMM
+from tacit.algorithms.relay import RECAL, Walkman
+from tacit.algorithms.splitting import SADMM, RenyiADMM
 from tacit.algorithms.vradmm import VRADMM, variance_reduction
-from tacit.algorithms.walkman import Walkman
 from tacit.errors import InputError
 from tacit.oracles import (
     Gradient,

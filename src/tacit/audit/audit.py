@@ -32,9 +32,9 @@ from tacit.audit.subject import (
 )
 from tacit.engine import simulate
 from tacit.engine.door import Live, Pair, Rival
-from tacit.engine.plan import Plan
+from tacit.engine.planning import Plan
 from tacit.engine.program import Program
-from tacit.engine.transcript import Trace
+from tacit.engine.protocol import Trace
 from tacit.errors import InputError
 from tacit.network import Network
 from tacit.oracles import Oracle

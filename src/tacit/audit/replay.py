@@ -11,8 +11,8 @@ import numpy as np
 
 from tacit.engine import simulate
 from tacit.engine.door import Private, Recorded, Replay
-from tacit.engine.plan import Plan
-from tacit.engine.transcript import Trace
+from tacit.engine.planning import Plan
+from tacit.engine.protocol import Trace
 from tacit.oracles import Oracle
 from tacit.typing import HostArray, Key, PyTree
 

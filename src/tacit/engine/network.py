@@ -17,8 +17,7 @@ import numpy as np
 from jaxtyping import Float, Int, Num
 from typing_extensions import override
 
-from tacit.algorithms import Algorithm, Turn
-from tacit.engine.describe import describe
+from tacit.algorithms import Algorithm, StarAlgorithm, Turn
 from tacit.engine.door import Door, Record
 from tacit.engine.protocol import agent_round
 from tacit.errors import InputError
@@ -62,10 +61,6 @@ class NetworkKind(eqx.Module):
         InputError
             If it does not suit the number of agents or of rounds.
         """
-
-    def described(self) -> dict[str, Any]:
-        """Return the network's part of a plan that is written down."""
-        return {"network": describe(self)}
 
     # planning: on the host
 
@@ -221,3 +216,36 @@ def check_agents(of_network: int, agents: int) -> None:
     """Raise `InputError` unless a network has as many agents as the data."""
     if of_network != agents:
         raise InputError(f"the network has {of_network} agents, the data {agents}; make them equal")
+
+
+class Star(Together):
+    """An aggregator and all agents, who hear its public value."""
+
+    algorithms: ClassVar[type] = StarAlgorithm
+    data: ClassVar[str] = "no network (an aggregator)"
+    aggregates: ClassVar[bool] = True
+    inbox_axis: ClassVar[int | None] = None
+
+    @classmethod
+    @override
+    def connect(cls, data: None, agents: int, rounds: int) -> Star:
+        return cls(agents)
+
+    @override
+    def first_inboxes(self, algorithm: StarAlgorithm, template: Array) -> PyTree:
+        return algorithm.first_public(template)
+
+    @override
+    def inbox(self, inboxes: PyTree, agent: int) -> PyTree:
+        return inboxes
+
+    @override
+    def deliver(
+        self, algorithm: StarAlgorithm, inboxes: PyTree, messages: PyTree, server: Turn
+    ) -> PyTree:
+        mean = jax.tree.map(lambda x: jnp.mean(x, axis=0), messages)
+        return algorithm.combine(inboxes, mean, server)
+
+    @override
+    def model(self, algorithm: StarAlgorithm, states: PyTree, inboxes: PyTree) -> Array:
+        return algorithm.model(inboxes)

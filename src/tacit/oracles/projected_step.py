@@ -10,8 +10,7 @@ from jaxtyping import Bool, Float
 from typing_extensions import override
 
 from tacit.oracles.gradient import Gradient
-from tacit.oracles.oracle import Assumptions, Oracle
-from tacit.oracles.queries import Point
+from tacit.oracles.oracle import Assumptions, Oracle, Point
 from tacit.privacy import Adjacency, Norm, SensitivityBound
 from tacit.problems import Problem, Shard
 from tacit.spec import Spec

@@ -11,7 +11,7 @@ from scipy.sparse import csc_array
 
 from tacit import checks
 from tacit.algorithms import GeneralConsensus, SharedCoordinates, lifts, shared_coordinates
-from tacit.engine.plan import Plan, plan
+from tacit.engine.planning import Plan, plan
 from tacit.errors import InputError
 from tacit.oracles import Oracle, Residual, TargetGradient, Targets
 from tacit.power.parts import Part, parts

@@ -11,7 +11,7 @@ from jaxtyping import Float
 
 from tacit import checks
 from tacit.errors import InputError
-from tacit.privacy.relations import Adjacency, ReplaceOne, ZeroOut
+from tacit.privacy.terms import Adjacency, ReplaceOne, ZeroOut
 from tacit.spec import Spec
 from tacit.typing import HostArray
 

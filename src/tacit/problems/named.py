@@ -13,8 +13,7 @@ from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 
 from tacit.errors import InputError
-from tacit.problems.losses import HuberHinge, Logistic, Loss, Squared
-from tacit.problems.multinomial import MultinomialLogistic
+from tacit.problems.losses import HuberHinge, Logistic, Loss, MultinomialLogistic, Squared
 from tacit.problems.regularisers import L1, L2, ElasticNet, NoRegulariser, Regulariser
 from tacit.problems.sets import Ball, Box, ConvexSet, Simplex, WholeSpace
 from tacit.typing import Task

@@ -9,7 +9,7 @@ from pydantic import model_validator
 
 from tacit import checks
 from tacit.algorithms import METHODS, Composition, Method, Setting, checked_options, method_named
-from tacit.engine.plan import Plan, check_size, plan
+from tacit.engine.planning import Plan, check_size, plan
 from tacit.errors import InputError
 from tacit.privacy import Terms
 from tacit.problems import Problem, facts_from

@@ -18,7 +18,7 @@ from tacit.algorithms import (
     rounds_by_default,
     settled,
 )
-from tacit.engine.plan import check_size
+from tacit.engine.planning import check_size
 from tacit.errors import InputError
 from tacit.network import (
     SUFFIXES,

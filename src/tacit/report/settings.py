@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tacit.algorithms import Algorithm
-from tacit.engine.describe import describe
+from tacit.engine.planning import describe
 from tacit.proposal import Named, Proposal
 from tacit.report.markup import spread
 from tacit.training import Training

@@ -14,10 +14,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from tacit.engine.door import Live, Private
-from tacit.engine.plan import Plan
-from tacit.engine.serial import serial
-from tacit.engine.simulate import simulate
-from tacit.engine.transcript import KEPT, Trace, observed_ledger
+from tacit.engine.planning import Plan
+from tacit.engine.protocol import KEPT, Trace, observed_ledger
+from tacit.engine.runtimes import serial, simulate
 from tacit.errors import InputError, PrivacyError
 from tacit.privacy import Certificate, Ledger
 from tacit.problems import Shards, check_norms
