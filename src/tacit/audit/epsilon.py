@@ -263,7 +263,7 @@ def audit_perturbed(
     """
     checks.at_least("runs", runs, 1)
     pair = canary(agents=1, records=4, features=3, seed=seed)
-    audited = _plan(pair, epsilon)
+    audited = _perturbed_plan(pair, epsilon)
     keys = jax.random.split(jax.random.key(seed), (2, runs))
     scores = [
         _scores(audited, pair, actual, key, fault)
@@ -276,7 +276,7 @@ def audit_perturbed(
     return EpsilonBound(bound, claimed, DELTA, CONFIDENCE, runs)
 
 
-def _plan(pair: Canary, epsilon: float) -> Plan:
+def _perturbed_plan(pair: Canary, epsilon: float) -> Plan:
     step = ProximalStep(pair.problem, 1.0, RHO, pair.spec.record_norm, 1e-12)
     return plan(
         pair.spec,

@@ -71,7 +71,7 @@ def run(
         noise can be drawn again by whoever knows it, so the run is stamped "reproduction, not
         private".
     keep
-        Parts of the trace to keep, of `transcript.KEPT`. Single answers and messages are for the
+        Parts of the trace to keep, of `KEPT`. Single answers and messages are for the
         data custodian's audit: a certificate for the observer `sum` does not cover them.
 
     Raises

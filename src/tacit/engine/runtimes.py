@@ -39,7 +39,7 @@ def simulate(
         What the door is opened with, agents on the first axis of every leaf; an argument, never a
         closure.
     keep
-        Any of `transcript.KEPT`. Answers and messages cost memory T x A x dimension.
+        Any of `KEPT`. Answers and messages cost memory T x A x dimension.
     report
         Called on the host with the number of finished rounds (and in no certain order).
     """
