@@ -134,13 +134,18 @@ class ADMM(ConsensusADMM):
     - `tacit.oracles.PerturbedStep`, noise inside the objective: dual variable perturbation (DVP),
       Zhang and Zhu 2017.
 
-    The oracle must have the same rho, and the regulariser if and only if `regulariser_at` is
-    "agents": build both with `tacit.algorithms.at_agents`.
+    The oracle must have the same rho, which a plan checks, and the regulariser if and only if
+    `regulariser_at` is "agents": build both with `tacit.algorithms.at_agents`.
 
     **Guarantee.** State, message and public value are functions of noised answers and public
     constants alone, so a run is post-processing of the adaptive composition of its answers. The
     question depends on the agent's dual, hence no credit is taken for summation.
     """
+
+    @property
+    @override
+    def step_rho(self) -> float:
+        return self.rho
 
     @override
     def schedule(self, spec: Spec, rounds: int, noise: Noise) -> dict[str, HostArray]:

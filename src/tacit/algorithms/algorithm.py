@@ -100,6 +100,11 @@ class Algorithm(eqx.Module):
         """The loss that is minimised, that of `problem`; None for a method without a problem."""
         return getattr(getattr(self, "problem", None), "loss", None)
 
+    @property
+    def step_rho(self) -> float | None:
+        """The curvature of the proximal steps that are asked for; None for other questions."""
+        return None
+
     def on_network(self: AlgorithmT, spec: Spec, network: Any) -> AlgorithmT:
         """Return this algorithm with the constants that it takes from the network; here unchanged.
 

@@ -23,8 +23,8 @@ from tacit.audit.subject import (
     AGENTS,
     FEATURES,
     RECORDS,
-    Case,
     Maker,
+    Setup,
     composition_of,
     method_of,
     name_of,
@@ -149,7 +149,7 @@ def audit(  # noqa: PLR0913 - who is attacked, by whom, with what
         raise InputError(f"mu is {mu:g}; it must be between {LEAST_MU:g} and {MOST_MU:g}")
     if checks.at_least("runs", runs, 1) > MOST_RUNS:
         raise InputError(f"{runs} runs are more than memory holds; ask for at most {MOST_RUNS:,}")
-    case = Case(
+    setup = Setup(
         epsilon=float(epsilon_of(DELTA, mu)),
         delta=DELTA,
         observer=observer or Messages(),
@@ -157,7 +157,7 @@ def audit(  # noqa: PLR0913 - who is attacked, by whom, with what
         options=options or {},
     )
     refuse_without_mu(algorithm)
-    pair, plan = prepared(algorithm, case, seed)
+    pair, plan = prepared(algorithm, setup, seed)
     if fault == "reused-noise" and plan.rounds == 1:
         raise InputError(
             f"{algorithm} draws noise once, so none can be reused; choose another fault"
@@ -174,9 +174,9 @@ def audit(  # noqa: PLR0913 - who is attacked, by whom, with what
     )
 
 
-def prepared(subject: str | Maker, case: Case, seed: int) -> tuple[Canary, Plan]:
+def prepared(subject: str | Maker, setup: Setup, seed: int) -> tuple[Canary, Plan]:
     """Return the pair that saturates the subject's question, and the plan that is attacked."""
-    return saturating(composition_of(subject).oracles, seed), planned(subject, case)
+    return saturating(composition_of(subject).oracles, seed), planned(subject, setup)
 
 
 def saturating(oracles: tuple[Oracle, ...], seed: int) -> Canary:

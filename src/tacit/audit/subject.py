@@ -34,7 +34,7 @@ _LASSO = Structure(name="lasso", weight=1e-3, ridge=0.0, edges=(), rows=(), sour
 
 
 @dataclass(frozen=True, kw_only=True)
-class Case:
+class Setup:
     """On what terms a subject is planned, for `AGENTS` agents with least squares to solve.
 
     Attributes
@@ -73,7 +73,7 @@ def method_of(subject: str | Maker) -> Method | None:
 def composition_of(subject: str | Maker, clip: float = 1.0) -> Composition:
     """Return the algorithm with its oracles: the library's gradient where none is named."""
     if isinstance(subject, str):
-        return proposal_of(subject, Case(epsilon=1.0, clip=clip)).composition()
+        return proposal_of(subject, Setup(epsilon=1.0, clip=clip)).composition()
     result = subject(PROBLEM)
     if isinstance(result, Composition):
         return result
@@ -90,13 +90,13 @@ def is_composition(subject: str | Maker) -> bool:
     return not isinstance(subject, str) and isinstance(subject(PROBLEM), Composition)
 
 
-def planned(subject: str | Maker, case: Case) -> Plan:
+def planned(subject: str | Maker, setup: Setup) -> Plan:
     """Return the plan of a subject."""
-    if isinstance(subject, str) and case.network is None:
-        return proposal_of(subject, case).plan()
-    algorithm, oracles = composition_of(subject, case.clip)
-    clip = 1.0 if is_composition(subject) else case.clip
-    rounds, network = case.rounds or ROUNDS, case.network
+    if isinstance(subject, str) and setup.network is None:
+        return proposal_of(subject, setup).plan()
+    algorithm, oracles = composition_of(subject, setup.clip)
+    clip = 1.0 if is_composition(subject) else setup.clip
+    rounds, network = setup.rounds or ROUNDS, setup.network
     if network is None and isinstance(algorithm, RelayAlgorithm):
         network = uniform_walk(ring(AGENTS), rounds * AGENTS, seed=0)
     elif network is None and isinstance(algorithm, GossipAlgorithm):
@@ -104,38 +104,38 @@ def planned(subject: str | Maker, case: Case) -> Plan:
     if network is not None:
         rounds = network.fixed_rounds or rounds
     facts = facts_from(
-        PROBLEM, [case.records] * AGENTS, features=FEATURES, record_norm=1.0, clip=clip
+        PROBLEM, [setup.records] * AGENTS, features=FEATURES, record_norm=1.0, clip=clip
     )
-    terms = Terms(case.epsilon, case.delta, Adjacency(ReplaceOne(), "record"), case.observer)
+    terms = Terms(setup.epsilon, setup.delta, Adjacency(ReplaceOne(), "record"), setup.observer)
     return plan(
-        facts, algorithm, oracles, terms, rounds=rounds, precision=case.precision, network=network
+        facts, algorithm, oracles, terms, rounds=rounds, precision=setup.precision, network=network
     )
 
 
-def proposal_of(name: str, case: Case) -> Proposal:
+def proposal_of(name: str, setup: Setup) -> Proposal:
     """Return the proposal of a named method; one for structures solves a lasso."""
     method = method_named(name)
     relay = method.network == "relay"
-    rounds = case.rounds or min(ROUNDS, method.rounds)
+    rounds = setup.rounds or min(ROUNDS, method.rounds)
     wanted = NetworkRequest()
     if method.network is not None:
         wanted = NetworkRequest(
             network="ring" if relay else "path", walk="random" if relay else None
         )
     request = Request(
-        epsilon=case.epsilon,
-        delta=case.delta,
-        observer=case.observer,
+        epsilon=setup.epsilon,
+        delta=setup.delta,
+        observer=setup.observer,
         algorithm=name,
         regulariser=NONE,
-        clip=None if math.isinf(case.clip) else case.clip,
-        rounds=_whole_epochs(method, rounds, case.options) * (AGENTS if relay else 1),
-        options=case.options,
+        clip=None if math.isinf(setup.clip) else setup.clip,
+        rounds=_whole_epochs(method, rounds, setup.options) * (AGENTS if relay else 1),
+        options=setup.options,
         network=wanted,
-        precision=case.precision,
+        precision=setup.precision,
     )
     structure = _LASSO if method.structure == "required" else None
-    return propose(_DATA, [case.records] * AGENTS, request, structure)
+    return propose(_DATA, [setup.records] * AGENTS, request, structure)
 
 
 def _whole_epochs(method: Method, rounds: int, options: Mapping[str, Value]) -> int:

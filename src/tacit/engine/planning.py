@@ -155,7 +155,8 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
     law = NoNoise() if np.isinf(terms.epsilon) else (mechanism or Gaussian())
     _check_shapes(oracles, spec)
     for oracle in oracles:
-        oracle.check(spec, terms.adjacency, norm=law.norm, loss=algorithm.loss)
+        loss, rho = algorithm.loss, algorithm.step_rho
+        oracle.check(spec, terms.adjacency, norm=law.norm, loss=loss, rho=rho)
     inside = _inside(oracles, spec, terms.adjacency)
     design = Design(spec, algorithm, oracles, terms.adjacency, law, inside, connected)
     preview = _preview(design)

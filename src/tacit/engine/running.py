@@ -152,8 +152,8 @@ def check_bounds(plan: Plan) -> None:
     oracles = plan.program.oracles
     same = len(oracles) == len(plan.bounds)
     for oracle, bound in zip(oracles, plan.bounds, strict=False):
-        loss = plan.program.algorithm.loss
-        oracle.check(plan.spec, bound.adjacency, norm=bound.norm, loss=loss)
+        loss, rho = plan.program.algorithm.loss, plan.program.algorithm.step_rho
+        oracle.check(plan.spec, bound.adjacency, norm=bound.norm, loss=loss, rho=rho)
         fresh = oracle.bound(plan.spec, bound.adjacency, norm=bound.norm)
         same = same and bool(np.all(fresh.value <= bound.value))
     questions = plan.program.network.asked(np.asarray(plan.program.questions))

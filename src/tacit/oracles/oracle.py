@@ -177,11 +177,14 @@ class Assumptions(NamedTuple):
         gradients and the smoothness that follow from it and from the loss.
     record_norm
         The bound on a record's norm that the question uses.
+    rho
+        If the question is a proximal step: its curvature, which is the method's ADMM parameter.
     """
 
     loss: Loss | None = None
     coefficient_bound: float | None = None
     record_norm: float | None = None
+    rho: float | None = None
 
 
 class Oracle(eqx.Module):
@@ -261,7 +264,13 @@ class Oracle(eqx.Module):
 
     @final
     def check(
-        self, spec: Spec, adjacency: Adjacency, *, norm: Norm, loss: Loss | None = None
+        self,
+        spec: Spec,
+        adjacency: Adjacency,
+        *,
+        norm: Norm,
+        loss: Loss | None = None,
+        rho: float | None = None,
     ) -> None:
         r"""Raise unless the question suits method, public facts and accountant.
 
@@ -269,11 +278,13 @@ class Oracle(eqx.Module):
         ----------
         loss
             What the method minimises; None if it does not say.
+        rho
+            The curvature of the proximal steps that the method asks for; None if it does not say.
 
         Raises
         ------
         InputError
-            If the loss is another one than the question's, or the public facts are not those it
+            If loss or rho is another one than the question's, or the public facts are not those it
             assumes; if its batches are drawn otherwise than by a law of `tacit.oracles.sampling`,
             no accountant is known for them under these terms, or a replaced record is bounded by
             less than twice a zeroed one on Poisson batches.
@@ -293,7 +304,7 @@ class Oracle(eqx.Module):
         0) leaks more than the pair (absent or 1/2, absent or -1/2) that would be accounted for.
         (Fixed sizes: any two answers at that distance are covered.)
         """
-        _check_assumptions(self, spec, loss)
+        _check_assumptions(self, spec, loss, rho)
         _check_law(self)
         self.sampling.check(spec, adjacency)
         poisson = isinstance(self.sampling, PoissonBatches) and self.sampling.rate < 1
@@ -326,8 +337,12 @@ def _check_terms_of_sum(oracle: Oracle, spec: Spec, norm: Norm) -> None:
         )
 
 
-def _check_assumptions(oracle: Oracle, spec: Spec, loss: Loss | None) -> None:
+def _check_assumptions(oracle: Oracle, spec: Spec, loss: Loss | None, rho: float | None) -> None:
     assumed, name = oracle.assumptions, type(oracle).__name__
+    if None not in (rho, assumed.rho) and rho != assumed.rho:
+        raise InputError(
+            f"{name} has rho {assumed.rho:g}, the algorithm {rho:g}; give both the same rho"
+        )
     if assumed.loss is not None:
         _check_loss(name, assumed.loss, spec, loss)
     if assumed.record_norm not in (None, spec.record_norm):

@@ -109,7 +109,7 @@ class ProximalStep(Oracle):
     @property
     @override
     def assumptions(self) -> Assumptions:
-        return self.gradient.assumptions._replace(record_norm=self.record_norm)
+        return self.gradient.assumptions._replace(record_norm=self.record_norm, rho=self.rho)
 
     @override
     def exact(self, shard: Shard, count: Float[Array, ""], query: Centre) -> Float[Array, "..."]:

@@ -3,7 +3,15 @@
 from tacit.problems.clipping import clip_coefficient, default_clip, row_norms, within_norm
 from tacit.problems.cones import Cone
 from tacit.problems.conic import AgentSets, ConicSet, polyhedron
-from tacit.problems.losses import HuberHinge, Logistic, Loss, MultinomialLogistic, Squared
+from tacit.problems.losses import (
+    HuberHinge,
+    Logistic,
+    Loss,
+    MarginLoss,
+    MultinomialLogistic,
+    RegressionLoss,
+    Squared,
+)
 from tacit.problems.named import (
     CONSTRAINTS,
     LOSSES,
@@ -67,11 +75,13 @@ __all__ = [
     "Identity",
     "Logistic",
     "Loss",
+    "MarginLoss",
     "MultinomialLogistic",
     "NoRegulariser",
     "Operator",
     "Problem",
     "PublicScale",
+    "RegressionLoss",
     "Regulariser",
     "Shard",
     "Shards",

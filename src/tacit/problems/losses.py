@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int, Shaped
+from typing_extensions import override
 
 from tacit import checks
 from tacit.errors import InputError
@@ -35,9 +36,9 @@ class Loss(eqx.Module):
     """
 
     @property
-    @abc.abstractmethod
     def outputs(self) -> int | None:
-        """Number of margins of a record, K; None for a single, scalar one."""
+        """Number of margins of a record, K; None, as here, for a single, scalar one."""
+        return None
 
     @property
     @abc.abstractmethod
@@ -50,9 +51,9 @@ class Loss(eqx.Module):
         """Supremum of the operator norm of the Hessian in the margins."""
 
     @property
-    @abc.abstractmethod
     def start_coefficient(self) -> float | None:
-        """|coefficient|_2 at margins 0; None where it depends on the target."""
+        """|coefficient|_2 at margins 0; None, as here, where it depends on the target."""
+        return None
 
     @abc.abstractmethod
     def value(self, margins: Margins, targets: Targets) -> PerRecord:
@@ -79,8 +80,27 @@ class Loss(eqx.Module):
         """Raise `InputError` unless `lipschitz` is a true bound for these targets."""
 
 
+class RegressionLoss(Loss):
+    """A loss of one margin that predicts a finite number, the margin itself."""
+
+    @override
+    def predict(self, margins: PerRecord) -> PerRecord:
+        return margins
+
+    @override
+    def error(self, margins: PerRecord, targets: Targets) -> PerRecord:
+        """Return (z - y)^2."""
+        return (margins - targets) ** 2
+
+    @override
+    def check_targets(self, targets: HostArray) -> None:
+        """Accept every finite target."""
+        if not np.all(np.isfinite(targets)):
+            raise InputError("a target is NaN or infinite; a regression needs finite numbers")
+
+
 @final
-class Squared(Loss):
+class Squared(RegressionLoss):
     """l(z, y) = (z - y)^2 / 2, with coefficient z - y; nothing bounds it until it is clipped.
 
     Examples
@@ -88,11 +108,6 @@ class Squared(Loss):
     >>> Squared().value(jnp.array([3.0]), jnp.array([1.0]))
     Array([2.], dtype=float64)
     """
-
-    @property
-    def outputs(self) -> None:
-        """One scalar margin."""
-        return
 
     @property
     def lipschitz(self) -> float:
@@ -104,11 +119,6 @@ class Squared(Loss):
         """1."""
         return 1.0
 
-    @property
-    def start_coefficient(self) -> None:
-        """|y|, hence not a public constant."""
-        return
-
     def value(self, margins: PerRecord, targets: Targets) -> PerRecord:
         """Return (z - y)^2 / 2."""
         return 0.5 * (margins - targets) ** 2
@@ -117,31 +127,17 @@ class Squared(Loss):
         """Return z - y."""
         return margins - targets
 
-    def predict(self, margins: PerRecord) -> PerRecord:
-        """Return z."""
-        return margins
-
-    def error(self, margins: PerRecord, targets: Targets) -> PerRecord:
-        """Return (z - y)^2."""
-        return (margins - targets) ** 2
-
-    def check_targets(self, targets: HostArray) -> None:
-        """Accept every finite target."""
-        if not np.all(np.isfinite(targets)):
-            raise InputError("a target is NaN or infinite; the squared loss needs finite numbers")
-
 
 class MarginLoss(Loss):
-    """A loss of y z for y in {-1, 1}, 1-Lipschitz in z; it predicts the sign of z."""
+    """A loss of y z for two classes y in {-1, 1}; it predicts the sign of z.
 
-    @property
-    def outputs(self) -> None:
-        """One scalar margin."""
-        return
+    A new one states `lipschitz` if it is not 1, `smoothness`, `value` and `coefficient`, and
+    `start_coefficient`, the slope at z = 0, which is the default clip.
+    """
 
     @property
     def lipschitz(self) -> float:
-        """1."""
+        """1, unless a subclass says otherwise."""
         return 1.0
 
     def predict(self, margins: PerRecord) -> PerRecord:
