@@ -16,7 +16,7 @@ from tacit.audit import (
     lower_bound,
     residual_report,
 )
-from tacit.audit.audit import DELTA, _ratios, prepared
+from tacit.audit.auditing import DELTA, _ratios, prepared
 from tacit.audit.subject import Setup
 from tacit.engine.door import RivalRecord
 from tacit.errors import InputError

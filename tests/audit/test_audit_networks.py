@@ -8,7 +8,7 @@ import pytest
 
 from tacit.algorithms import EXTRA, NIDS, RECAL, Composition, Walkman
 from tacit.audit import audit, canary, opened, replay
-from tacit.audit.audit import DELTA
+from tacit.audit.auditing import DELTA
 from tacit.audit.subject import AGENTS, Setup, planned
 from tacit.engine import simulate
 from tacit.engine.door import Live, exact_answer

@@ -23,8 +23,8 @@ from tacit.power import (
     relax,
     solve_privately,
 )
-from tacit.power.inference import infer_demand
 from tacit.privacy import Adjacency, BoundedChange, Messages, Terms
+from tacit_papers.attacks import infer_demand
 
 pytestmark = pytest.mark.slow
 

@@ -21,19 +21,20 @@ import jax.numpy as jnp
 import numpy as np
 
 from tacit.algorithms import StarAlgorithm, Value
-from tacit.audit.audit import audit, saturating
-from tacit.audit.canary import Canary, opened
-from tacit.audit.replay import replay
+from tacit.audit.auditing import audit, saturating
+from tacit.audit.recorded import replay
 from tacit.audit.search import largest_change
 from tacit.audit.subject import (
     AGENTS,
     FEATURES,
     PROBLEM,
+    Canary,
     Maker,
     Setup,
     composition_of,
     method_of,
     name_of,
+    opened,
     planned,
 )
 from tacit.engine import Live, run, simulate

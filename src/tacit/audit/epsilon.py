@@ -15,9 +15,9 @@ from typing_extensions import override
 
 from tacit import checks
 from tacit.algorithms import ADMM
-from tacit.audit.canary import FAR, Canary, canary, opened
 from tacit.audit.faults import HalvedNoise
 from tacit.audit.likelihood import log_likelihood_ratio, upper_rate
+from tacit.audit.subject import FAR, Canary, canary, opened
 from tacit.engine import simulate
 from tacit.engine.door import Live, Pair, Rival
 from tacit.engine.planning import Plan, plan

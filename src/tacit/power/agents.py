@@ -14,9 +14,8 @@ from tacit.algorithms import GeneralConsensus, SharedCoordinates, lifts, shared_
 from tacit.engine.planning import Plan, plan
 from tacit.errors import InputError
 from tacit.oracles import Oracle, Residual, TargetGradient, Targets
-from tacit.power.parts import Part, parts
 from tacit.power.relaxation import Relaxation
-from tacit.power.zones import Zones
+from tacit.power.zones import Part, Zones, parts
 from tacit.privacy import Adjacency, BoundedChange, Messages, Terms
 from tacit.problems import AgentSets, Shard, Shards
 from tacit.spec import Spec

@@ -14,20 +14,21 @@ from jaxtyping import Float
 
 from tacit import checks
 from tacit.algorithms import Value
-from tacit.audit.canary import Canary, canary, opened
 from tacit.audit.faults import BothAnswers, Fault, Subject, plant
 from tacit.audit.likelihood import LowerBound, log_likelihood_ratio, lower_bound
-from tacit.audit.replay import ReplayReport, replay
-from tacit.audit.residuals import ResidualReport, residual_report
+from tacit.audit.recorded import ReplayReport, ResidualReport, replay, residual_report
 from tacit.audit.subject import (
     AGENTS,
     FEATURES,
     RECORDS,
+    Canary,
     Maker,
     Setup,
+    canary,
     composition_of,
     method_of,
     name_of,
+    opened,
     planned,
 )
 from tacit.engine import simulate
