@@ -72,6 +72,10 @@ class NoisedRelay(RelayAlgorithm):
         return RelayState(template, template, self.first_token(template))
 
     @override
+    def ask(self, state: PyTree, inbox: PyTree, turn: Turn) -> Point:
+        return Point(state.copy)
+
+    @override
     def send(self, state: PyTree, inbox: PyTree, turn: Turn) -> tuple[PyTree, PyTree]:
         return state, state.token
 
@@ -155,10 +159,6 @@ class RECAL(NoisedRelay):
         return RecalToken(template, template, template)
 
     @override
-    def ask(self, state: RelayState, inbox: RecalToken, turn: Turn) -> Point:
-        return Point(state.copy)
-
-    @override
     def tell(self, state: RelayState, inbox: RecalToken, turn: Turn, answer: Model) -> RelayState:
         beta, x = 1 / (2 * (self.agents + 1)), inbox.model
         half = state.dual + beta * (x - state.copy)
@@ -208,10 +208,6 @@ class Walkman(NoisedRelay):
     @override
     def first_token(self, template: Model) -> WalkmanToken:
         return WalkmanToken(template, template, template)
-
-    @override
-    def ask(self, state: RelayState, inbox: WalkmanToken, turn: Turn) -> Point:
-        return Point(state.copy)
 
     @override
     def tell(self, state: RelayState, inbox: WalkmanToken, turn: Turn, answer: Model) -> RelayState:

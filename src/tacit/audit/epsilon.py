@@ -36,6 +36,7 @@ from tacit.typing import Array, HostArray, Key
 
 CONFIDENCE = 0.95
 ROUNDS, RECORDS, FEATURES = 10, 4, 2
+RHO, DELTA = 50.0, 0.05  # of noise inside an objective
 MOST_RUNS = 1_000_000
 
 
@@ -235,9 +236,6 @@ def _log_mixture(values: HostArray, mean: float, scale: float, rate: float) -> H
     if rate == 1:
         return np.asarray(present)
     return np.asarray(np.logaddexp(np.log1p(-rate) + absent, np.log(rate) + present))
-
-
-RHO, ROUNDS, DELTA = 50.0, 10, 0.05
 
 
 def audit_perturbed(

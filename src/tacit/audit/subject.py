@@ -226,11 +226,8 @@ def _saturating(oracle: Oracle, features: int) -> tuple[HostArray, HostArray]:
     one, two = np.eye(features)[:2]
     if isinstance(oracle, Statistics) and oracle.target_bound == 1:
         return one, one / 2 + math.sqrt(3) / 2 * two
-    if isinstance(oracle, Gradient) and oracle.coefficient_bound == 1:
-        return one, one
-    if isinstance(oracle, ProjectedStep) and oracle.gradient.coefficient_bound == 1:
-        return one, one
-    if isinstance(oracle, ProximalStep) and oracle.gradient.coefficient_bound == 1:
+    gradient = oracle.gradient if isinstance(oracle, ProjectedStep | ProximalStep) else oracle
+    if isinstance(gradient, Gradient) and gradient.coefficient_bound == 1:
         return one, one
     raise InputError(
         f"no pair is known that saturates {oracle}; audit the gradient of the squared loss clipped "

@@ -157,15 +157,16 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
     for oracle in oracles:
         loss, rho = algorithm.loss, algorithm.step_rho
         oracle.check(spec, terms.adjacency, norm=law.norm, loss=loss, rho=rho)
+    bounds = _bounds(oracles, spec, terms.adjacency, law)
     inside = _inside(oracles, spec, terms.adjacency)
-    design = Design(spec, algorithm, oracles, terms.adjacency, law, inside, connected)
-    preview = _preview(design)
+    design = Design(spec, algorithm, oracles, bounds, law, inside, connected)
+    preview = bounds[0].value[:, 0, 0] * oracles[0].noise.relative_multiplier
     if multiplier is None:
         multiplier = _multiplier(design, questions, terms)
     multiplier = checks.not_negative("multiplier", multiplier)
 
     def build(observer: Observer) -> Draft:
-        scales = scales_for(preview * oracles[0].noise.relative_multiplier, multiplier, observer)
+        scales = scales_for(preview, multiplier, observer)
         noise = Noise(multiplier, scales, oracles[0].sampling.rate < 1)
         return drafted(design, questions, noise, observer, precision)
 
@@ -190,7 +191,7 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
         precision=precision,
         multiplier=multiplier,
         schedules=draft.schedules,
-        bounds=draft.bounds,
+        bounds=bounds,
         ledger=draft.ledger,
         certificate=certificate,
         program=draft.program,
@@ -246,17 +247,17 @@ def _check_shapes(oracles: tuple[Oracle, ...], spec: Spec) -> None:
         )
 
 
-def _preview(design: Design) -> HostArray:
-    """Return how far each agent's answer to question 0 can move, `(A,)`; all must be bounded."""
-    adjacency, norm = design.adjacency, design.mechanism.norm
-    bounds = [oracle.bound(design.spec, adjacency, norm=norm) for oracle in design.oracles]
-    moves = [bound.value[:, 0, 0] for bound in bounds]
-    if not isinstance(design.mechanism, NoNoise) and bool(np.any(np.isinf(moves))):
+def _bounds(
+    oracles: tuple[Oracle, ...], spec: Spec, adjacency: Adjacency, law: Mechanism
+) -> tuple[SensitivityBound, ...]:
+    """Return the sensitivity bounds; they must be finite unless the run is without noise."""
+    bounds = tuple(oracle.bound(spec, adjacency, norm=law.norm) for oracle in oracles)
+    if not isinstance(law, NoNoise) and any(np.any(np.isinf(bound.value)) for bound in bounds):
         raise InputError(
             "nothing bounds one record's gradient under this loss; clip the coefficient (clip=...) "
             "or ask for epsilon infinity"
         )
-    return moves[0]
+    return bounds
 
 
 def _multiplier(design: Design, questions: HostArray, terms: Terms) -> float:

@@ -21,7 +21,7 @@ from tacit.engine.relay import Relay
 from tacit.errors import InputError
 from tacit.network import Mixing, Network, Walk
 from tacit.oracles import Oracle
-from tacit.privacy import Adjacency, Inside, Ledger, Mechanism, Observer, SensitivityBound, Sum
+from tacit.privacy import Inside, Ledger, Mechanism, Observer, SensitivityBound, Sum
 from tacit.spec import Spec
 from tacit.typing import Array, HostArray, Precision, PyTree
 
@@ -138,7 +138,7 @@ class Design:
     spec: Spec
     algorithm: Algorithm
     oracles: tuple[Oracle, ...]
-    adjacency: Adjacency
+    bounds: tuple[SensitivityBound, ...]
     mechanism: Mechanism
     inside: Inside | None
     network: NetworkKind
@@ -149,7 +149,6 @@ class Draft:
     """A plan at one multiplier, for one observer."""
 
     schedules: dict[str, HostArray]
-    bounds: tuple[SensitivityBound, ...]
     ledger: Ledger
     program: Program
 
@@ -157,12 +156,10 @@ class Draft:
 def drafted(
     design: Design, questions: HostArray, noise: Noise, observer: Observer, precision: Precision
 ) -> Draft:
-    """Return schedules, bounds, ledger and program under this noise."""
-    spec, oracles = design.spec, design.oracles
-    adjacency, norm = design.adjacency, design.mechanism.norm
-    schedule = functools.partial(design.algorithm.schedule, spec, noise=noise)
+    """Return schedules, ledger and program under this noise."""
+    oracles, bounds = design.oracles, design.bounds
+    schedule = functools.partial(design.algorithm.schedule, design.spec, noise=noise)
     schedules = design.network.all_rounds(len(questions), schedule)
-    bounds = tuple(oracle.bound(spec, adjacency, norm=norm) for oracle in oracles)
     numbers = design.network.asked(questions)
     sensitivity = _by_question([bound.value for bound in bounds], numbers)
     weighted = [b.value * o.noise.relative_multiplier for b, o in zip(bounds, oracles, strict=True)]
@@ -170,9 +167,18 @@ def drafted(
     rates = np.array([oracle.sampling.rate for oracle in oracles])[np.maximum(numbers, 0)]
     sizes = np.array([oracle.sampling.size or 0 for oracle in oracles])[np.maximum(numbers, 0)]
     ledger = Ledger(numbers, sensitivity, scale, design.mechanism, rates, design.inside, sizes)
-    return Draft(
-        schedules, bounds, ledger, _program(design, questions, schedules, scale, precision)
+    program = Program(
+        algorithm=design.algorithm,
+        oracles=oracles,
+        mechanism=design.mechanism,
+        questions=jnp.asarray(questions, jnp.int32),
+        shared={name: jnp.asarray(v) for name, v in schedules.items() if v.ndim == 1},
+        per_agent={name: jnp.asarray(v.T) for name, v in schedules.items() if v.ndim == 2},
+        scales=jnp.asarray(design.network.of_participants(_rounded_up(scale, precision))),
+        template=jnp.zeros(design.spec.shape),
+        network=design.network,
     )
+    return Draft(schedules, ledger, cast(program, jnp.dtype(precision)))
 
 
 def _by_question(of_oracles: list[HostArray], questions: HostArray) -> HostArray:
@@ -192,28 +198,6 @@ def scales_for(sensitivity: HostArray, multiplier: float, observer: Observer) ->
     honest = max(1, sensitivity.shape[0] - observer.colluders)
     largest = np.max(sensitivity, axis=0, keepdims=True) / np.sqrt(honest)
     return multiplier * np.broadcast_to(largest, sensitivity.shape).copy()
-
-
-def _program(
-    design: Design,
-    questions: HostArray,
-    schedules: dict[str, HostArray],
-    scale: HostArray,
-    precision: Precision,
-) -> Program:
-    program = Program(
-        algorithm=design.algorithm,
-        oracles=design.oracles,
-        mechanism=design.mechanism,
-        questions=jnp.asarray(questions, jnp.int32),
-        shared={name: jnp.asarray(v) for name, v in schedules.items() if v.ndim == 1},
-        per_agent={name: jnp.asarray(v.T) for name, v in schedules.items() if v.ndim == 2},
-        scales=jnp.asarray(design.network.of_participants(_rounded_up(scale, precision))),
-        template=jnp.zeros(design.spec.shape),
-        network=design.network,
-    )
-    narrowed: Program = cast(program, jnp.dtype(precision))
-    return narrowed
 
 
 def _rounded_up(scale: HostArray, precision: Precision) -> HostArray:

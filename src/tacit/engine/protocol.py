@@ -31,7 +31,7 @@ def agent_round(
     records
         The door's records, stacked over the E questions.
     """
-    first, last = _at(turns, 0), _at(turns, -1)
+    first, last = at(turns, 0), at(turns, -1)
     state = algorithm.receive(state, inbox, first)
 
     def question(state: PyTree, turn: Turn) -> tuple[PyTree, PyTree]:
@@ -48,8 +48,9 @@ def agent_round(
     return state, message, records
 
 
-def _at(turns: Turn, index: int) -> Turn:
-    return Turn(*jax.tree.map(lambda leaf: leaf[index], tuple(turns)))
+def at(tree: PyTree, index: int) -> PyTree:
+    """Return the part of a tree that stands at an index of the first axis."""
+    return jax.tree.map(lambda leaf: leaf[index], tree)
 
 
 class Trace(NamedTuple):

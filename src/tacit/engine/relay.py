@@ -15,7 +15,7 @@ from typing_extensions import override
 from tacit.algorithms import RelayAlgorithm, Turn
 from tacit.engine.door import Door
 from tacit.engine.network import NetworkKind, check_agents
-from tacit.engine.protocol import agent_round
+from tacit.engine.protocol import agent_round, at
 from tacit.errors import InputError
 from tacit.network import Walk
 from tacit.privacy import NO_QUESTION
@@ -113,7 +113,7 @@ class Relay(NetworkKind):
     def behind(self, door: Door, private: Any) -> tuple[Door, Any]:
         if self.agents > _MOST_BRANCHES:
             return SlicedDoor(door), private
-        return SwitchDoor(door), tuple(_at(private, agent) for agent in range(self.agents))
+        return SwitchDoor(door), tuple(at(private, agent) for agent in range(self.agents))
 
     @override
     def round(
@@ -138,7 +138,7 @@ class Relay(NetworkKind):
     def deliver(
         self, algorithm: RelayAlgorithm, inboxes: PyTree, messages: PyTree, server: Turn
     ) -> PyTree:
-        return _at(messages, 0)
+        return at(messages, 0)
 
     @override
     def model(self, algorithm: RelayAlgorithm, states: PyTree, inboxes: PyTree) -> Array:
@@ -174,7 +174,3 @@ class SlicedDoor(Door):
 def _slice(index: Array, leaf: Array) -> Array:
     one: Array = jax.lax.dynamic_index_in_dim(leaf, index, keepdims=False)
     return one
-
-
-def _at(tree: PyTree, index: int) -> PyTree:
-    return jax.tree.map(lambda leaf: leaf[index], tree)

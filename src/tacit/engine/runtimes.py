@@ -14,7 +14,7 @@ import numpy as np
 from tacit.algorithms import Turn
 from tacit.engine.door import AheadOf, Door, Live, Prepared
 from tacit.engine.program import Program, agent_turns, server_turns
-from tacit.engine.protocol import Keep, Trace, agent_round, kept_parts
+from tacit.engine.protocol import Keep, Trace, agent_round, at, kept_parts
 from tacit.typing import Array, PyTree
 
 
@@ -90,16 +90,13 @@ def _simulate(
     template = program.template
     first = (network.first_states(algorithm, template), network.first_inboxes(algorithm, template))
     if length:
-        draws = partial(_draws, program, door, private)
-        last, trace = in_blocks(body, first, turns, draws, length=length)
+        last, trace = in_blocks(
+            body, first, turns, lambda some: draw(program, door, private, some[0]), length=length
+        )
     else:
         last, trace = jax.lax.scan(body, first, (turns, None))
     records = network.spread_records(trace.records)
     return network.model(algorithm, *last), trace._replace(records=records)
-
-
-def _draws(program: Program, door: Door, private: Any, turns: Any) -> PyTree:
-    return draw(program, door, private, turns[0])
 
 
 _one_agent = jax.jit(agent_round)
@@ -124,7 +121,7 @@ def serial(
         network.first_states(algorithm, template),
         network.first_inboxes(algorithm, template),
     )
-    states = [_at(first, agent) for agent in range(program.agents)]
+    states = [at(first, agent) for agent in range(program.agents)]
     participants = np.asarray(turns.agent[:, 0, :])
     traces = []
     for t in range(program.rounds):
@@ -133,24 +130,20 @@ def serial(
             turn = jax.tree.map(lambda x, t=t, slot=slot: x[t, :, slot], turns)
             inbox = network.inbox(inboxes, agent)
             state, message, record = _one_agent(
-                algorithm, door, states[agent], inbox, turn, _at(private, agent)
+                algorithm, door, states[agent], inbox, turn, at(private, agent)
             )
             new, old = (state, message), (states[agent], inbox)
             states[agent], message = network.if_taking_part(t, new, old)
             records.append(record)
             messages.append(message)
         wire = _stack(messages, axis=0)
-        inboxes = network.deliver(algorithm, inboxes, wire, _at(server, t))
+        inboxes = network.deliver(algorithm, inboxes, wire, at(server, t))
         model = network.model(algorithm, _stack(states, axis=0), inboxes)
         traces.append(kept_parts(model, inboxes, _stack(records, axis=1), wire, keep))
         if report is not None:
             report(t + 1)
     trace = _stack(traces, axis=0)
     return model, trace._replace(records=network.spread_records(trace.records))
-
-
-def _at(tree: PyTree, index: int) -> PyTree:
-    return jax.tree.map(lambda leaf: leaf[index], tree)
 
 
 def _stack(trees: list[PyTree], *, axis: int) -> PyTree:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Literal, TypeAlias, final, get_args
+from typing import Any, ClassVar, Literal, TypeAlias, final, get_args
 
 from tacit import checks
 from tacit.errors import InputError
@@ -102,14 +102,9 @@ def relation_named(name: str) -> Relation:
     >>> relation_named("zero_out")
     ZeroOut()
     """
-    known: tuple[Relation, ...] = (ReplaceOne(), ZeroOut())
-    for relation in known:
-        if relation.name == name:
-            return relation
-    names = ", ".join(relation.name for relation in known)
-    raise InputError(
-        f"relation is {name!r}; it must be one of {names} (or construct BoundedChange(beta))"
-    )
+    more = " (or construct BoundedChange(beta))"
+    relation: Relation = _named("relation", name, (ReplaceOne(), ZeroOut()), more)
+    return relation
 
 
 @dataclass(frozen=True)
@@ -198,12 +193,17 @@ def observer_named(name: str) -> Observer:
     >>> observer_named("sum")
     Sum(colluders=1)
     """
-    known: tuple[Observer, ...] = (Messages(), Sum())
-    for observer in known:
-        if observer.name == name:
-            return observer
-    names = ", ".join(observer.name for observer in known)
-    raise InputError(f"observer is {name!r}; it must be one of {names}")
+    observer: Observer = _named("observer", name, (Messages(), Sum()))
+    return observer
+
+
+def _named(what: str, name: str, known: tuple[Any, ...], more: str = "") -> Any:
+    """Return the one of that name; an `InputError` lists the names."""
+    for one in known:
+        if one.name == name:
+            return one
+    names = ", ".join(one.name for one in known)
+    raise InputError(f"{what} is {name!r}; it must be one of {names}{more}")
 
 
 MOST_EPSILON = 1e6

@@ -48,9 +48,9 @@ class Regulariser(eqx.Module):
         """c_4: Lipschitz constant of the gradient; infinite where r has a kink."""
 
     @property
-    @abc.abstractmethod
     def strong_convexity(self) -> Scalar:
-        """Largest m for which r - m |x|^2 / 2 is convex."""
+        """Largest m for which r - m |x|^2 / 2 is convex; 0 unless a subclass says otherwise."""
+        return 0.0
 
     def prox(self, v: Model, step: Scalar) -> Model:
         """Return argmin_x r(x) + |x - v|_2^2 / (2 step)."""
@@ -81,11 +81,6 @@ class NoRegulariser(Regulariser):
 
     @property
     def smoothness(self) -> float:
-        """0."""
-        return 0.0
-
-    @property
-    def strong_convexity(self) -> float:
         """0."""
         return 0.0
 
@@ -122,11 +117,6 @@ class L1(Regulariser):
     def smoothness(self) -> float:
         """Infinite: the kink at 0."""
         return math.inf if self.weight else 0.0
-
-    @property
-    def strong_convexity(self) -> float:
-        """0."""
-        return 0.0
 
 
 @final
