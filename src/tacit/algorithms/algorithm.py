@@ -170,7 +170,7 @@ class StarAlgorithm(Algorithm):
 
 
 class AnswerMessages(StarAlgorithm):
-    """A star method whose agents keep no state of their own: each message is the noised answer."""
+    """A star method whose agents keep no state: each message is the noised answer."""
 
     @override
     def start(self, template: Model) -> Array:

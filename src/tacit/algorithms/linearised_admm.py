@@ -138,7 +138,7 @@ class LinearisedADMM(StarAlgorithm):
     At equal noise on g and away from the constraint the three are the same. `objective` is not
     `projected-output`: Proj(v + xi) and Proj(Proj(v) + xi) differ wherever v is outside W. As both
     oracles state their noise in units of the gradient, plans of equal budget have equal gradient
-    noise, and that is also what the paper's own calibrations, Delta_g and Delta_g / c, amount to.
+    noise, and that is also what the paper's calibrations, Delta_g and Delta_g / c, amount to.
 
     **Guarantee.** Solutions, duals, messages and the consensus are functions of noised answers and
     public constants: a run is post-processing of the adaptive composition of its T E answers, each

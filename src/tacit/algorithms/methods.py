@@ -324,7 +324,7 @@ def those_with(option: str, methods: Mapping[str, Method] = METHODS) -> tuple[st
 
 
 def checked_options(name: str, method: Method, given: Mapping[str, Any]) -> dict[str, Value]:
-    """Return the options in their own types; raise `InputError` for one the method has not."""
+    """Return the options in their declared types; `InputError` for one the method does not have."""
     values = {}
     for option, value in given.items():
         declared = next((entry for entry in method.options if entry.name == option), None)
@@ -337,7 +337,7 @@ def checked_options(name: str, method: Method, given: Mapping[str, Any]) -> dict
 
 
 def rounds_by_default(method: Method, agents: int, given: Mapping[str, Value]) -> int:
-    """Return the method's own number of rounds: whole epochs, and whole sweeps on a relay."""
+    """Return the default number of rounds: whole epochs, and whole sweeps on a relay."""
     rate = float(given.get("sampling_rate", SAMPLING_RATE.default)) if method.sampled else 1.0  # type: ignore[arg-type]
     epoch = method.epoch(rate)
     hops = agents if method.network == "relay" else 1

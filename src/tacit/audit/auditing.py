@@ -132,7 +132,7 @@ def audit(  # noqa: PLR0913 - who is attacked, by whom, with what
         Runs on each of the two data sets, for the likelihood ratio.
     fault
         A fault to plant; the report must then say `violated`. The question is one of
-        the library's own: what is audited is the algorithm, the door and the accounting.
+        the library's: what is audited is the algorithm, the door and the accounting.
     observer
         Who attacks; every message, if not given.
     network

@@ -81,7 +81,7 @@ def name_of(subject: str | Maker) -> str:
 
 
 def method_of(subject: str | Maker) -> Method | None:
-    """Return the method that is named; None for an algorithm of one's own."""
+    """Return the method that is named; None for an algorithm of the user's."""
     return method_named(subject) if isinstance(subject, str) else None
 
 
@@ -101,7 +101,7 @@ def composition_of(subject: str | Maker, clip: float = 1.0) -> Composition:
 
 
 def is_composition(subject: str | Maker) -> bool:
-    """Return whether the subject brings oracles of its own, whose clip must be 1."""
+    """Return whether the subject brings oracles, whose clip must be 1."""
     return not isinstance(subject, str) and isinstance(subject(PROBLEM), Composition)
 
 

@@ -16,7 +16,7 @@ from tacit.engine.network import Together, check_agents
 from tacit.network import Mixing
 from tacit.typing import Array, PyTree
 
-_FEW = 8  # neighbours: each is a gather of its own in the compiled program
+_FEW = 8  # neighbours: each is a separate gather in the compiled program
 
 
 class Neighbours(eqx.Module):

@@ -27,7 +27,7 @@ class Walk:
     graph
         The network.
     holders
-        `(T,)`: the agent of each hop; consecutive ones are neighbours.
+        `(T,)`: the agent of each hop; consecutive holders are neighbours.
     cap
         The most answers of an agent; beyond it the agent passes the token on unchanged. None for no
         limit.

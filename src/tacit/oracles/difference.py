@@ -30,7 +30,7 @@ class Pair(NamedTuple):
 
 
 class Snapshot(Gradient):
-    """The full-batch gradient with a noise multiplier of its own.
+    """The full-batch gradient with a separate noise multiplier.
 
     Attributes
     ----------

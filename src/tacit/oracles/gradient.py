@@ -89,7 +89,7 @@ class MinibatchGradient(Oracle):
         Delta_i = 2 c_1 / (q m_i)  (replace_one),      c_1 / (q m_i)  (zero_out),
 
     and under replace_one that is twice the bound of one term, as `Sampled` requires. The door draws
-    the batch with a key of its own, independent of the data and of the noise, and the batch leaves
+    the batch with a separate key, independent of the data and of the noise, and the batch leaves
     no trace but the noised answer. So an answer of scale s is the event
     `Sampled(GaussianAnswer(s / Delta_i), q)`: that is what ledger, certificate and calibration use.
     The probability of taking part is q, to within 2^-52; `poisson_draw` says how.

@@ -30,7 +30,7 @@ class Step(NamedTuple):
     point, slope
         Of the model's shape; `slope` is the gradient of everything public that is minimised too.
     curvature, step
-        Above 0; the proximal map has a step of its own.
+        Above 0; the step of the proximal map need not be 1 / curvature.
     """  # noqa: D400 - the sentence ends in its equation
 
     point: Float[Array, "..."]

@@ -97,7 +97,7 @@ def numerical_epsilon(counts: Mapping[Event, int], delta: float, relation: Relat
 
 
 def _with_output_noise(counts: Mapping[Event, int]) -> Counter[Event]:
-    """Return the events with the output noise of perturbed answers as answers of its own."""
+    """Return the events with the output noise of perturbed answers as separate answers."""
     total: Counter[Event] = Counter()
     for event, count in counts.items():
         match event:

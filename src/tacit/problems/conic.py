@@ -101,7 +101,7 @@ class ConicSet(ConvexSet):
         where no coordinate of x' - x or b' - b exceeds 1e-9 max(1, |x|_inf, |b|_inf), with b
         divided as in `offset`. This is computed from the returned point, whatever the solver said.
         If it fails, `SolverError` is raised; inside a compiled program JAX wraps it in an error of
-        its own.
+        another type.
         """
         self._check_size(x)
         host = partial(solve_rows, (self.solver,), project=True)
@@ -281,7 +281,7 @@ class AgentSets(eqx.Module):
             If a number is not finite or a weight of the metric below 0.
         SolverError
             If no point of that accuracy is found. Inside a compiled program JAX wraps both in an
-            error of its own.
+            error of another type.
         """
         return self._called(agent, linear, metric, project=False)
 

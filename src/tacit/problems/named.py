@@ -1,7 +1,7 @@
 """Losses, regularisers and constraint sets by name.
 
 An entry states the numbers that follow the name, as in `elastic:W1,W2`, and builds the object from
-them. A new loss, regulariser or set is its own file and an entry here.
+them. A new loss, regulariser or set is a class and an entry here.
 """
 
 from __future__ import annotations

@@ -106,7 +106,7 @@ class L1(Regulariser):
         return jnp.asarray(self.weight, x.dtype) * jnp.sign(x)
 
     def prox_within(self, constraint: ConvexSet, v: Model, step: Scalar) -> Model:
-        """Return the set's own proximal map of the l1 norm at threshold step weight."""
+        """Return the proximal map of the l1 norm within the set, at threshold step weight."""
         return constraint.prox_l1(v, step * self.weight)
 
     def gradient_bound(self, dimension: int) -> float:
