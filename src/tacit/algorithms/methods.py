@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
@@ -55,11 +56,6 @@ class Composition(NamedTuple):
     oracles: tuple[Oracle, ...]
 
 
-def _single(rate: float) -> int:
-    del rate
-    return 1
-
-
 @dataclass(frozen=True, kw_only=True)
 class Method:
     """A named method.
@@ -97,7 +93,7 @@ class Method:
     structure: Literal["required", "allowed"] | None = None
     minimises: bool = False
     inside: bool = False
-    epoch: Callable[[float], int] = _single
+    epoch: Callable[[float], int] = lambda _: 1
 
     def has(self, option: str) -> bool:
         """Whether the method has an option of that name."""
@@ -163,21 +159,13 @@ def _dp_admm(setting: Setting) -> Composition:
     return Composition(algorithm, (_gradient(setting),))
 
 
-def _exact_step(setting: Setting) -> tuple[ADMM, ProximalStep]:
+def _exact_step(setting: Setting, *, inside: bool) -> Composition:
+    """Return ADMM with exact steps, and noise on their answers or inside their objectives."""
     rho = float(setting.options["rho"])
     agents = at_agents(setting.problem, "server")
     step = ProximalStep(agents, setting.clip, rho, setting.facts.record_norm)
-    return ADMM(setting.problem, rho, regulariser_at="server"), step
-
-
-def _pvp(setting: Setting) -> Composition:
-    algorithm, step = _exact_step(setting)
-    return Composition(algorithm, (step,))
-
-
-def _dvp(setting: Setting) -> Composition:
-    algorithm, step = _exact_step(setting)
-    return Composition(algorithm, (PerturbedStep(step),))
+    algorithm = ADMM(setting.problem, rho, regulariser_at="server")
+    return Composition(algorithm, (PerturbedStep(step) if inside else step,))
 
 
 def _linearised_admm(setting: Setting) -> Composition:
@@ -233,13 +221,13 @@ METHODS: Mapping[str, Method] = MappingProxyType(
         ),
         "dp-admm": Method(build=_dp_admm, summary="DP-ADMM (Huang et al. 2019)", options=(RHO,)),
         "pvp": Method(
-            build=_pvp,
+            build=partial(_exact_step, inside=False),
             summary="ADMM with noise on exact local steps",
             options=(STEADY_RHO,),
             minimises=True,
         ),
         "dvp": Method(
-            build=_dvp,
+            build=partial(_exact_step, inside=True),
             summary="ADMM with noise inside the local objectives",
             options=(STEADY_RHO,),
             minimises=True,

@@ -199,27 +199,18 @@ class _Law(NamedTuple):
 
 
 def _law(mechanism: Mechanism) -> _Law:
+    """Return the law: sum u^2 is chi-squared, sum |u| gamma, of as many degrees as residuals."""
     if isinstance(mechanism, Gaussian):
-        return _Law(stats.norm.cdf, 1.0, _gaussian_size)
+        return _Law(stats.norm.cdf, 1.0, lambda u: _of_total(stats.chi2, u**2))
     if isinstance(mechanism, Laplace):
-        return _Law(stats.laplace.cdf, 2.0, _laplace_size)
+        return _Law(stats.laplace.cdf, 2.0, lambda u: _of_total(stats.gamma, np.abs(u)))
     raise InputError(f"{type(mechanism).__name__} has no law to test against")
 
 
-def _gaussian_size(u: HostArray) -> float:
-    """P-value of sum u^2, chi-squared with as many degrees of freedom as residuals."""
-    total = float(np.sum(u**2))
-    return _both_sides(stats.chi2.cdf(total, u.size), stats.chi2.sf(total, u.size))
-
-
-def _laplace_size(u: HostArray) -> float:
-    """P-value of sum |u|, gamma with as many degrees as residuals."""
-    total = float(np.sum(np.abs(u)))
-    return _both_sides(stats.gamma.cdf(total, u.size), stats.gamma.sf(total, u.size))
-
-
-def _both_sides(below: float, above: float) -> float:
-    return float(min(1.0, 2 * min(below, above)))
+def _of_total(law: Any, sizes: HostArray) -> float:
+    """Return the two-sided p-value of a sum under its law."""
+    total = float(np.sum(sizes))
+    return float(min(1.0, 2 * min(law.cdf(total, sizes.size), law.sf(total, sizes.size))))
 
 
 def _least(p_values: list[float]) -> float:

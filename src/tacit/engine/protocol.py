@@ -48,8 +48,8 @@ def agent_round(
     return state, message, records
 
 
-def at(tree: PyTree, index: int) -> PyTree:
-    """Return the part of a tree that stands at an index of the first axis."""
+def at(tree: PyTree, index: int | slice) -> PyTree:
+    """Return what a tree holds at an index, or a slice, of the first axis."""
     return jax.tree.map(lambda leaf: leaf[index], tree)
 
 

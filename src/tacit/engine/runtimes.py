@@ -133,7 +133,7 @@ def serial(
                 algorithm, door, states[agent], inbox, turn, at(private, agent)
             )
             new, old = (state, message), (states[agent], inbox)
-            states[agent], message = network.if_taking_part(t, new, old)
+            states[agent], message = network.if_takingat(t, new, old)
             records.append(record)
             messages.append(message)
         wire = _stack(messages, axis=0)
@@ -206,21 +206,13 @@ def in_blocks(
     rounds = jax.tree.leaves(turns)[0].shape[0]
     whole, left = divmod(rounds, length)
     if whole == 1:
-        last, trace = block(first, _part(turns, slice(0, length)))
+        last, trace = block(first, at(turns, slice(0, length)))
     else:
-        cut = _part(turns, slice(0, whole * length))
+        cut = at(turns, slice(0, whole * length))
         shaped = jax.tree.map(lambda x: x.reshape(whole, length, *x.shape[1:]), cut)
         last, trace = jax.lax.scan(block, first, shaped)
         trace = jax.tree.map(lambda x: x.reshape(whole * length, *x.shape[2:]), trace)
     if not left:
         return last, trace
-    last, rest = block(last, _part(turns, slice(whole * length, None)))
-    return last, jax.tree.map(_joined, trace, rest)
-
-
-def _part(tree: PyTree, rounds: slice) -> PyTree:
-    return jax.tree.map(lambda leaf: leaf[rounds], tree)
-
-
-def _joined(one: Array, other: Array) -> Array:
-    return jnp.concatenate([one, other])
+    last, rest = block(last, at(turns, slice(whole * length, None)))
+    return last, jax.tree.map(lambda *parts: jnp.concatenate(parts), trace, rest)

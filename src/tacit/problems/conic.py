@@ -239,7 +239,10 @@ class AgentSets(eqx.Module):
             raise InputError("there are no sets; give one for each agent")
         self.solvers = tuple(one.solver for one in self.sets)
         if hessians is not None:
-            self.solvers = tuple(map(_with_hessian, self.sets, _fitting(self.sets, hessians)))
+            self.solvers = tuple(
+                ConicSolver(one.matrix, one.offset, one.cones, hessian)
+                for one, hessian in zip(self.sets, _fitting(self.sets, hessians), strict=True)
+            )
         self.digests = tuple(one.digest for one in self.solvers)
 
     @property
@@ -302,7 +305,3 @@ def _fitting(sets: tuple[ConicSet, ...], hessians: Sequence[Any]) -> list[Any]:
     if [matrix.shape for matrix in matrices] != wanted:
         raise InputError("the Hessians are not those of the sets; give a square one for each set")
     return matrices
-
-
-def _with_hessian(one: ConicSet, hessian: Any) -> ConicSolver:
-    return ConicSolver(one.matrix, one.offset, one.cones, hessian)
