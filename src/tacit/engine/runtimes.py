@@ -133,7 +133,7 @@ def serial(
                 algorithm, door, states[agent], inbox, turn, at(private, agent)
             )
             new, old = (state, message), (states[agent], inbox)
-            states[agent], message = network.if_takingat(t, new, old)
+            states[agent], message = network.if_taking_part(t, new, old)
             records.append(record)
             messages.append(message)
         wire = _stack(messages, axis=0)
