@@ -128,7 +128,7 @@ class Algorithm(eqx.Module):
     def schedule(self, spec: Spec, rounds: int, noise: Noise) -> dict[str, HostArray]:
         """Return the named schedules, each `(T,)` or, where agents differ, `(A, T)`.
 
-        T counts the rounds in which somebody takes part; the plan fills in the others.
+        T counts the rounds that have a participant; the plan fills in the others.
         """
 
     @abstractmethod

@@ -163,7 +163,7 @@ class LinearisedGossipADMM(NoisedGossip):
         p_i <- p_i + c sum_j w_ij (x_i - x_j),
         x_i <- prox_{tau r}(x_i - tau (g_i + p_i + c sum_j w_ij (x_i - x_j))),
 
-    tau = 1/(beta + 2 c), the curvature made the same on every graph by the term
+    tau = 1/(beta + 2 c), the same curvature on every graph thanks to the term
     c (1 - sum_j w_ij) |x - x_i|^2. Here
     c tau = 1/4. Unlike PG-EXTRA its dual sums up the models themselves, so an agent sends x_i only.
     If all agents have one Hessian h, the mode of an eigenvalue l of W, s = (1 - l)/4, obeys

@@ -127,7 +127,7 @@ def audit(  # noqa: PLR0913 - who is attacked, by whom, with what
         whose bounds are then audited too. Their clip must be 1, which is what the problem
         saturates; it saturates the first oracle for which such a problem is known.
     mu
-        What the plan is made to spend; between 1 and 2 the attack is sharpest.
+        The total that is planned; between 1 and 2 the attack is sharpest.
     runs
         Runs on each of the two data sets, for the likelihood ratio.
     fault
@@ -255,7 +255,7 @@ def _ratios(plan: Plan, pair: Canary, actual: Shards, keys: Key, fault: Fault | 
     program = plan.program
     live = Live(program.oracles, program.mechanism, keys)
     subject = plant(fault, program.algorithm, live)
-    # the wire is the business of message replay: here the algorithm runs as planned
+    # message replay covers what is sent: here the algorithm runs as planned
     door = live if isinstance(subject.door, BothAnswers) else subject.door
     behind = Pair(opened(actual), opened(pair.first), opened(pair.second))
     observer = Messages() if plan.certificate.observer == "messages" else plan.terms.observer

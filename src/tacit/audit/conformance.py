@@ -214,11 +214,8 @@ def _attacked(subject: str | Maker, setup: Setup, runs: int, seed: int) -> list[
     if method is not None and method.inside:
         why = "noise inside an objective: see audit_perturbed"
         return [Law(name, "does not apply", why) for name in ("replay", "messages", "likelihood")]
-    composition = composition_of(subject)
-    if any(oracle.sampling.rate < 1 for oracle in composition.oracles):
-        return _replayed(subject, setup, seed)
-    structured = method is not None and method.structure == "required"
-    if structured:
+    sampled = any(oracle.sampling.rate < 1 for oracle in composition_of(subject).oracles)
+    if sampled or (method is not None and method.structure == "required"):
         return _replayed(subject, setup, seed)
     options = dict(setup.options)
     honest, faulty = (
@@ -304,7 +301,7 @@ def _convergence(subject: str | Maker, setup: Setup, rounds: int) -> Law:
 
 
 def _batches_that_matter(subject: str | Maker, options: Mapping[str, Value]) -> Mapping[str, Value]:
-    """Return the options with batches of half the records, which hold every record now and then."""
+    """Return the options, with batches of half the records unless a rate is given."""
     method = method_of(subject)
     if method is None or not method.sampled or "sampling_rate" in options:
         return options

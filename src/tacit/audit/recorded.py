@@ -154,7 +154,7 @@ def residual_report(
 
     Tests: mean; size (sum |u|^p against its exact law) of all residuals, of every agent's and of
     every round's; distribution (Kolmogorov-Smirnov); correlation at every lag of rounds and of
-    every pair of agents; repeated values, up to sign. Tests that are made many times count by their
+    every pair of agents; repeated values, up to sign. Tests that are repeated count by their
     least p-value times their number, so false alarms are at most `level` in all (Bonferroni; mean
     and correlations are normal approximations).
 

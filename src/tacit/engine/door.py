@@ -205,14 +205,14 @@ class Live(Door):
 
 
 class Prepared(NamedTuple):
-    """An agent's data with the draws of a round's E questions, made ahead."""
+    """An agent's data, and the random draws for the E questions of a round, computed in advance."""
 
     private: Private
     chances: Chance
 
 
 class AheadOf(Door):
-    """A live door that is opened with `Prepared`: the same answers, from the same keys."""
+    """A live door that takes `Prepared` data: the same answers, from the same keys."""
 
     live: Live
 

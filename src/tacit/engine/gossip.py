@@ -34,7 +34,7 @@ class Gossip(Together):
     first, second, weights
         Agent `first[e]` and agent `second[e]` weigh each other by w_e.
     neighbours
-        The same by agent, where nobody has many neighbours: quicker then.
+        The same by agent, which is quicker, unless an agent has more than eight neighbours.
     """
 
     algorithms: ClassVar[type] = GossipAlgorithm

@@ -71,7 +71,7 @@ class NetworkKind(eqx.Module):
     def all_rounds(
         self, rounds: int, schedule: Callable[[int], dict[str, HostArray]]
     ) -> dict[str, HostArray]:
-        """Return schedules `(..., T)` made for as many rounds as somebody takes part in."""
+        """Return schedules `(..., T)` for as many rounds as have a participant."""
         return schedule(rounds)
 
     def of_participants(self, values: Float[HostArray, "A T E"]) -> Float[HostArray, "T E S"]:
@@ -121,7 +121,7 @@ class NetworkKind(eqx.Module):
         Parameters
         ----------
         private
-            What the door is opened with, as `behind` returned it.
+            The data that the door takes, as `behind` returned them.
         turns, server
             This round's turns, leaves `(E, S)`, and the aggregator's.
         """
@@ -144,7 +144,7 @@ class NetworkKind(eqx.Module):
         return new
 
     def spread_records(self, records: PyTree) -> PyTree:
-        """Return records `(T, E, A, ...)`: question -1 and zeros where nobody was asked."""
+        """Return records `(T, E, A, ...)`: question -1 and zeros for agents that gave no answer."""
         spread = jax.tree.map(self.of_all_agents, records)
         if not isinstance(records, Record):
             return spread

@@ -218,7 +218,7 @@ def connect(network: Network, algorithm: Algorithm, agents: int, rounds: int) ->
     ------
     InputError
         If it is no network, has another number of agents, a walk has another number of hops than
-        there are rounds or leaves out an agent, or the algorithm is made for another kind.
+        there are rounds or leaves out an agent, or the algorithm needs another kind.
     """
     kind = KINDS.get(type(network))
     if kind is None:

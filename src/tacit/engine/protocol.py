@@ -24,7 +24,7 @@ def agent_round(
     turns
         The E turns of this round, every leaf with a leading axis E.
     private
-        What the door is opened with; nothing else here touches it.
+        The data that the door takes; nothing else here reads them.
 
     Returns
     -------

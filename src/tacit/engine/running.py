@@ -77,7 +77,7 @@ def run(
     Raises
     ------
     InputError
-        If the shards are not those the plan was made for (counts, dimension, record norm).
+        If the shards differ from those of the plan (counts, dimension, record norm).
     PrivacyError
         If a record breaks the norm that the shards promise, the program asks for more than was
         planned, or the observed ledger differs from the planned one. Nothing is returned then.

@@ -36,7 +36,7 @@ def simulate(
     door
         What stands between the algorithm and the data.
     private
-        What the door is opened with, agents on the first axis of every leaf; an argument, never a
+        The data that the door takes, agents on the first axis of every leaf; an argument, never a
         closure.
     keep
         Any of `KEPT`. Answers and messages cost memory T x A x dimension.
@@ -186,7 +186,7 @@ def draw(program: Program, door: Door, private: Any, turns: Turn) -> PyTree:
 
 
 def prepared(door: Door, private: Any, chances: PyTree) -> tuple[Door, Any]:
-    """Return the door and what it is opened with in a round whose draws are `chances`."""
+    """Return the door, and the data that it takes, in a round whose draws are `chances`."""
     return AheadOf(cast(Live, door)), Prepared(private, chances)
 
 

@@ -58,8 +58,8 @@ def poisson_draw(key: Key, rate: float, rows: int) -> Drawn:
 
     Notes
     -----
-    **Guarantee.** Places are found by drawing how many records are passed over before the next one
-    that takes part. The gap is found by comparing one uniform 63-bit integer with integers T_k,
+    **Guarantee.** Places follow from drawing how many records are passed over before the next one
+    that takes part. The gap follows from comparing one uniform 63-bit integer with integers T_k,
     T_0 = 2^63 and T_k+1 = ceil((1 - q) T_k): given that the records before it were passed over,
     record k takes part with probability (T_k - T_k+1) / T_k, which is q rounded down, by less than
     2^-59. After G records passed over the draw starts again, which does not change that. So every

@@ -152,7 +152,7 @@ class ObjectiveNoise(NoisePlacement):
     def answer(
         self, exact: Exact, shard: Shard, count: Array, query: Centre, noise: Array
     ) -> Array:
-        # in single precision rounding would exceed the residual that the output noise is made for
+        # in single precision rounding would exceed the residual that the output noise covers
         shard, count, query, wide = _in_double((shard, count, query, noise))
         inside, outside = wide / self.rho
         minimiser = exact(shard, count, Centre(query.v - inside))
@@ -201,7 +201,7 @@ class Oracle(eqx.Module):
         Parameters
         ----------
         shard
-            One agent's padded records, or those of a batch. Only a door may hand one over.
+            One agent's padded records, or those of a batch. Only a door may pass one.
         count
             The agent's public number of records m_i.
         query

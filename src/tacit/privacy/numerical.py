@@ -63,7 +63,7 @@ def numerical_epsilon(counts: Mapping[Event, int], delta: float, relation: Relat
     **Guarantee.** Each event is replaced by a pair of one-dimensional distributions that dominates
     it (its hockey-stick divergence is at least as large at every epsilon), the pairs compose, and
     discretisation rounds privacy up ("connect the dots", Doroshenko et al. 2022). What the
-    convolutions may lose to rounding is taken off delta beforehand. The pairs, with multiplier s:
+    convolutions may lose to rounding is subtracted from delta first. The pairs, with multiplier s:
 
     - Gaussian: N(0, s^2) and N(1, s^2). All plain Gaussian answers are first merged exactly.
     - Laplace: Lap(0, s) and Lap(1, s). A vector answer that moves by d, |d|_1 = D, is dominated by

@@ -67,7 +67,7 @@ class ConicSet(ConvexSet):
         _check_shapes(matrix, bound, self.cones)
         self.solver = ConicSolver(matrix, bound, self.cones)
         self.dimension, self.digest = self.solver.dimension, self.solver.digest
-        # an empty set is found out here, not in the middle of a run
+        # an empty set is detected here, not in the middle of a run
         self.solver.minimum(np.zeros(self.dimension), np.ones(self.dimension))
 
     @property
