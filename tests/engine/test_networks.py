@@ -363,5 +363,5 @@ def kind_tests(source):
 def test_only_one_place_asks_which_kind_a_network_is():
     root = Path(tacit.__file__).parent
     asking = {p.name for p in root.rglob("*.py") if kind_tests(p.read_text())}
-    assert asking == {"connect.py"}
+    assert asking == {"program.py"}
     assert kind_tests("if isinstance(plan.network, Mixing | Walk):")  # a planted one

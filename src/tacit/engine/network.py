@@ -40,6 +40,8 @@ class NetworkKind(eqx.Module):
         Whether an aggregator combines the messages, so that summation can hide them.
     draws_ahead
         Whether noise and batches of many rounds may be drawn at once.
+    written
+        Whether a plan that is written down has an entry for it; a star is what no entry means.
     agents
         A.
     """
@@ -48,6 +50,7 @@ class NetworkKind(eqx.Module):
     data: ClassVar[str]
     aggregates: ClassVar[bool] = False
     draws_ahead: ClassVar[bool] = True
+    written: ClassVar[bool] = True
 
     agents: int = eqx.field(static=True, repr=False)
 
@@ -224,6 +227,7 @@ class Star(Together):
     algorithms: ClassVar[type] = StarAlgorithm
     data: ClassVar[str] = "no network (an aggregator)"
     aggregates: ClassVar[bool] = True
+    written: ClassVar[bool] = False
     inbox_axis: ClassVar[int | None] = None
 
     @classmethod

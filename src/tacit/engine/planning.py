@@ -68,7 +68,8 @@ class Plan:
 
     def to_dict(self) -> dict[str, Any]:
         """Return all of the plan as JSON-safe values; arrays as nested lists."""
-        on_network = {} if self.network is None else {"network": describe(self.program.network)}
+        network = self.program.network
+        on_network = {"network": describe(network)} if network.written else {}
         return on_network | {
             "algorithm": describe(self.program.algorithm),
             "oracles": [describe(oracle) for oracle in self.program.oracles],
