@@ -32,7 +32,7 @@ class Setting:
     clip
         Bound on the norm of a record's coefficient; may be infinite.
     options
-        The values of the method's own options, by name.
+        The values of the method's options, by name.
     """
 
     problem: Problem

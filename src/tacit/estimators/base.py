@@ -83,7 +83,7 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
     certificate_
         The `tacit.privacy.Certificate` of this fit, with its conditions.
     plan_
-        The `tacit.engine.plan.Plan` that was carried out; it holds public facts only.
+        The `tacit.engine.Plan` that was carried out; it holds public facts only.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 

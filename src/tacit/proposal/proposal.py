@@ -19,7 +19,7 @@ from tacit.algorithms import (
     method_named,
     settled,
 )
-from tacit.engine.plan import Plan, check_size, plan
+from tacit.engine.planning import Plan, check_size, plan
 from tacit.errors import InputError
 from tacit.network import (
     SUFFIXES,

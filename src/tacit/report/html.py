@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 import tacit
-from tacit.engine.describe import describe
+from tacit.engine.planning import describe
 from tacit.privacy import Certificate
 from tacit.proposal import Named, Proposal
 from tacit.report.figures import curves_svg
