@@ -11,7 +11,7 @@ from tacit.algorithms import DPADMM
 from tacit.datasets import load, split
 from tacit.engine import behind_the_door
 from tacit.engine.door import Live, Private
-from tacit.engine.plan import Plan
+from tacit.engine.planning import Plan
 from tacit.problems import (
     L2,
     Logistic,

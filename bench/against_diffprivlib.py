@@ -38,7 +38,7 @@ from pathlib import Path
 import numpy as np
 
 from tacit.datasets import load, split
-from tacit.problems.norms import within_norm
+from tacit.problems.clipping import within_norm
 from tacit.proposal import Request
 from tacit.training import train_on
 

@@ -12,7 +12,7 @@ from bench.clock import alternating, matrix_rate, read_bandwidth
 from tacit.algorithms import LinearisedADMM
 from tacit.engine import behind_the_door, simulate, sweep
 from tacit.engine.door import Live
-from tacit.engine.plan import Plan, plan
+from tacit.engine.planning import Plan, plan
 from tacit.engine.program import stack
 from tacit.oracles import Gradient
 from tacit.privacy import Adjacency, Messages, ReplaceOne, Terms

@@ -12,7 +12,7 @@ from tacit.algorithms import NIDS, RECAL, Algorithm
 from tacit.datasets import load, split
 from tacit.engine import Network, behind_the_door, simulate
 from tacit.engine.door import Live
-from tacit.engine.plan import plan
+from tacit.engine.planning import plan
 from tacit.network import metropolis, random_regular, ring, uniform_walk
 from tacit.oracles import Gradient
 from tacit.privacy import Adjacency, Messages, ReplaceOne, Terms

@@ -17,7 +17,7 @@ from sklearn.datasets import load_diabetes
 
 from tacit.engine import behind_the_door, sweep
 from tacit.engine.door import Live
-from tacit.engine.plan import Plan
+from tacit.engine.planning import Plan
 from tacit.engine.program import stack
 from tacit.privacy import Messages, Observer, Sum
 from tacit.problems import L2, Problem, Shards, Squared, WholeSpace, minimise, pack

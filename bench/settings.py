@@ -12,7 +12,7 @@ import numpy as np
 
 from tacit.algorithms import NoisyGradient
 from tacit.engine import run
-from tacit.engine.plan import plan
+from tacit.engine.planning import plan
 from tacit.oracles import Gradient
 from tacit.privacy import Adjacency, Messages, Observer, ReplaceOne, Sum, Terms
 from tacit.problems import (

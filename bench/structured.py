@@ -17,7 +17,7 @@ from tacit.algorithms import SADMM
 from tacit.datasets import load, split
 from tacit.engine import behind_the_door, simulate, sweep
 from tacit.engine.door import Live, Private
-from tacit.engine.plan import Plan, plan
+from tacit.engine.planning import Plan, plan
 from tacit.engine.program import stack
 from tacit.oracles import MinibatchGradient
 from tacit.privacy import Adjacency, Messages, ReplaceOne, Terms

@@ -129,10 +129,13 @@ def file_of(figure: dict[str, Any], side: str) -> str:
 
 
 def outcome(orderings: Sequence[dict[str, Any]]) -> str:
-    """Return how many of the orderings that the paper states came out."""
-    theirs = [one for one in orderings if one["whose"] == "paper"]
-    kept = sum(one["verdict"] == "comes out" for one in theirs)
-    return f"**{kept} of the {len(theirs)} orderings that the paper states come out here.**"
+    """Return what came out of the orderings that the paper states."""
+    verdicts = [one["verdict"] for one in orderings if one["whose"] == "paper"]
+    kept, undecided = verdicts.count("comes out"), verdicts.count("undecided")
+    return (
+        f"**Of the {len(verdicts)} orderings that the paper states, {kept} come out here, "
+        f"{undecided} are undecided and {len(verdicts) - kept - undecided} do not come out.**"
+    )
 
 
 def _figure(figure: dict[str, Any], orderings: Sequence[dict[str, Any]], folder: Path) -> str:

@@ -11,7 +11,7 @@ import pytest
 
 from tacit.algorithms import DPADMM, NoisyGradient
 from tacit.datasets import load
-from tacit.engine.plan import plan
+from tacit.engine.planning import plan
 from tacit.errors import DataError
 from tacit.oracles import Gradient
 from tacit.privacy import Adjacency, Messages, ReplaceOne, Terms

@@ -36,7 +36,7 @@ def test_every_import_of_tacit_is_of_a_public_name(path):
 @pytest.mark.parametrize(
     "planted",
     [
-        "from tacit.engine.plan import plan",
+        "from tacit.engine.planning import plan",
         "import tacit.engine",
         "from tacit.engine import no_such_name",
         "def late():\n    from tacit.cli.console import emit",

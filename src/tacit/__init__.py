@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from tacit.algorithms import NoisyGradient as NoisyGradient
     from tacit.engine import Plan as Plan
     from tacit.engine import Run as Run
-    from tacit.engine import plan as plan  # type: ignore[no-redef]  # a module too
-    from tacit.engine import run as run  # type: ignore[no-redef]  # a module too
+    from tacit.engine import plan as plan
+    from tacit.engine import run as run
     from tacit.engine import sweep as sweep
     from tacit.oracles import Gradient as Gradient
     from tacit.oracles import MinibatchGradient as MinibatchGradient

@@ -55,6 +55,14 @@ def fraction(name: str, value: Any) -> float:
     return number
 
 
+def below_one(name: str, value: Any) -> float:
+    """Return `value` as a float if 0 <= value < 1, else raise `InputError`."""
+    number = _number(name, value)
+    if not 0 <= number < 1:
+        raise InputError(f"{name} is {number:g}; it must be 0 or more and below 1")
+    return number
+
+
 def at_least(name: str, value: Any, least: int) -> int:
     """Return `value` as an int if it is a whole number of at least `least`, else raise."""
     number = _number(name, value)

@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from tacit import checks
 from tacit.errors import InputError
 
+# a thousandth of the noise for such records is a normal number in single precision
+LEAST_BOUND = 2.0**-60
+
 
 @dataclass(frozen=True)
 class Spec:
@@ -49,6 +52,12 @@ class Spec:
         checks.positive("record_norm", self.record_norm)
         for name in ("gradient_bound", "smoothness"):
             checks.positive(name, getattr(self, name), allow_infinity=True)
+        for name in ("record_norm", "gradient_bound"):
+            if getattr(self, name) < LEAST_BOUND:
+                raise InputError(
+                    f"{name} is {getattr(self, name):g}; it must be at least 2^-60, since compiled "
+                    "programs may round much smaller noise to 0: give the records a larger unit"
+                )
         for name in ("regulariser_bound", "regulariser_smoothness"):
             checks.not_negative(name, getattr(self, name), allow_infinity=True)
 

@@ -16,8 +16,8 @@ from tacit.audit import (
     lower_bound,
     residual_report,
 )
-from tacit.audit.audit import DELTA, _ratios, prepared
-from tacit.audit.subject import Case
+from tacit.audit.auditing import DELTA, _ratios, prepared
+from tacit.audit.subject import Setup
 from tacit.engine.door import RivalRecord
 from tacit.errors import InputError
 from tacit.oracles import Point, Statistics
@@ -93,7 +93,7 @@ def test_impossible_audits_name_the_limit(mu, runs):
 def test_the_null_attack_raises_no_more_false_alarms_than_it_may():
     """Both sides drawn on D: a positive bound is a false alarm; at most 5 % of 200 attacks."""
     attacks, runs = 200, 100
-    pair, plan = prepared("noisy-gradient", Case(epsilon=float(epsilon_of(DELTA, 1.5))), 0)
+    pair, plan = prepared("noisy-gradient", Setup(epsilon=float(epsilon_of(DELTA, 1.5))), 0)
     keys = jax.random.split(jax.random.key(0), 2 * attacks * runs)
     ratios = _ratios(plan, pair, pair.first, keys, None).reshape(attacks, 2, runs)
     bounds = [lower_bound(first, second, confidence=0.95) for first, second in ratios]

@@ -12,7 +12,7 @@ from tacit.algorithms import GeneralConsensus, lifts, shared_coordinates
 from tacit.audit import log_likelihood_ratio, lower_bound, replay, residual_report
 from tacit.engine import simulate
 from tacit.engine.door import Live, Pair, Private, Rival
-from tacit.engine.plan import plan
+from tacit.engine.planning import plan
 from tacit.oracles import Residual, TargetGradient, Targets
 from tacit.privacy import Adjacency, BoundedChange, Messages, Terms, epsilon_of
 from tacit.problems import AgentSets, Shard, polyhedron

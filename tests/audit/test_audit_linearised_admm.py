@@ -9,7 +9,7 @@ from tacit.algorithms import Composition, LinearisedADMM
 from tacit.audit import audit, canary, opened, replay, residual_report
 from tacit.engine import simulate
 from tacit.engine.door import Live
-from tacit.engine.plan import plan
+from tacit.engine.planning import plan
 from tacit.oracles import Gradient, ProjectedStep
 from tacit.privacy import Laplace
 

@@ -8,8 +8,8 @@ import pytest
 
 from tacit.algorithms import EXTRA, NIDS, RECAL, Composition, Walkman
 from tacit.audit import audit, canary, opened, replay
-from tacit.audit.audit import DELTA
-from tacit.audit.subject import AGENTS, Case, planned
+from tacit.audit.auditing import DELTA
+from tacit.audit.subject import AGENTS, Setup, planned
 from tacit.engine import simulate
 from tacit.engine.door import Live, exact_answer
 from tacit.errors import InputError
@@ -36,7 +36,7 @@ SEES = {
 
 def case_on(network):
     """A plan of mu 1.5 on a network."""
-    return Case(epsilon=float(epsilon_of(DELTA, 1.5)), delta=DELTA, network=network)
+    return Setup(epsilon=float(epsilon_of(DELTA, 1.5)), delta=DELTA, network=network)
 
 
 @pytest.mark.slow

@@ -17,8 +17,8 @@ from tacit.audit import pairwise_mu
 from tacit.audit.pairwise import rounds_that_reach
 from tacit.engine import simulate
 from tacit.engine.door import Door, Live
-from tacit.engine.plan import plan
-from tacit.engine.run import behind_the_door
+from tacit.engine.planning import plan
+from tacit.engine.running import behind_the_door
 from tacit.errors import InputError
 from tacit.network import Graph, Walk, cyclic_walk, metropolis, path, ring
 from tacit.oracles import Gradient, TargetGradient

@@ -17,7 +17,6 @@ from tacit.tables import Bounds, Categories, Numeric, encode
 
 # the package hands on a function of that name
 saving = importlib.import_module("tacit.report.save")
-folder = importlib.import_module("tacit.report.folder")
 
 BOUNDS = """
 source = "data"
@@ -93,13 +92,13 @@ def test_a_place_that_cannot_be_written_to_is_noticed_before_training(
 
 def test_a_folder_that_exists_is_written_from_inside(trained, tacit_, tmp_path, monkeypatch):
     # its parent may belong to another file system, or to somebody else
-    places, move = [], folder._move
+    places, move = [], saving._move
 
     def spy(part, target, gone):
         places.append(part.parent)
         move(part, target, gone)
 
-    monkeypatch.setattr(folder, "_move", spy)
+    monkeypatch.setattr(saving, "_move", spy)
     assert tacit_(*command(trained, "--out", tmp_path))[0] == 0
     assert places == [tmp_path.resolve()]
     assert sorted(p.name for p in tmp_path.iterdir()) == sorted(saving.FILES)

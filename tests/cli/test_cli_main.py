@@ -19,8 +19,9 @@ import pytest
 from scipy.stats import norm
 
 import tacit.audit
+from tacit.algorithms import METHODS
+from tacit.cli.console import bar, interruptible
 from tacit.cli.main import main
-from tacit.cli.progress import bar, interruptible
 from tacit.training import training
 
 PRIVATE = ["--epsilon", "1", "--delta", "1e-5"]
@@ -423,6 +424,31 @@ def test_help_names_the_commands(tacit_, arguments):
     done = tacit_(*arguments)
     assert done.code == 0
     assert all(name in done.out for name in ("train", "account", "audit", "plan"))
+
+
+def test_the_command_line_runs_as_a_module():
+    command = [sys.executable, "-m", "tacit.cli", "--version"]
+    done = subprocess.run(command, capture_output=True, check=True, text=True)
+    assert done.stdout == f"tacit {tacit.__version__}\n"
+
+
+def test_the_help_of_audit_names_only_methods_that_it_audits(tacit_):
+    text = " ".join(tacit_("audit", "--help").out.split())
+    words = set(re.findall(r"[a-z-]+", text))
+    assert not words & {name for name, one in METHODS.items() if one.structure == "required"}
+    assert "Of dp-sgd (if not given: 0.2)" in text
+
+
+@pytest.mark.parametrize("command", ["train", "plan"])
+def test_help_prints_the_defaults_of_the_table_of_methods(command, tacit_):
+    text = " ".join(tacit_(command, "--help").out.split())
+    for method in METHODS.values():
+        for option in method.options:
+            default = "derived from public facts"
+            if not callable(option.default):
+                default = option.default if option.kind is str else f"{option.default:g}"
+            (words,) = re.findall(f"--{option.title} <.*? --", text)
+            assert f"(if not given: {default})" in words
 
 
 def test_version_is_printed(tacit_):

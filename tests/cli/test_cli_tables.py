@@ -14,8 +14,7 @@ from sklearn.datasets import load_diabetes, load_digits
 from sklearn.linear_model import LinearRegression, LogisticRegression
 
 from tacit.cli.main import main
-from tacit.datasets.adult import BUNDLED, bundled_text
-from tacit.datasets.adult_columns import COLUMNS
+from tacit.datasets.adult import BUNDLED, COLUMNS, bundled_text
 from tacit.tables import read_bounds
 
 PRIVATE = ["--epsilon", "1", "--delta", "1e-6"]

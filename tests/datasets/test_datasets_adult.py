@@ -13,8 +13,7 @@ import pytest
 
 from tacit.datasets import Dataset, load
 from tacit.datasets import adult as module
-from tacit.datasets.adult import BUNDLED, bundled_text
-from tacit.datasets.adult_columns import COLUMNS, Categorical, Numeric
+from tacit.datasets.adult import BUNDLED, COLUMNS, Categorical, Numeric, bundled_text
 from tacit.errors import DataError
 
 HEADER = [

@@ -13,7 +13,7 @@ import pytest
 import typer
 from docs_pages import PAGES, ROOT, blocks, commands, name_of
 
-from tacit.cli.commands import commands as known_commands
+from tacit.cli.main import commands as known_commands
 
 README = ROOT / "README.md"
 SEARCHED = (ROOT / "src", ROOT / "papers" / "src")

@@ -11,7 +11,7 @@ from conftest import make_plan, make_shards, make_terms
 from tacit.algorithms import DPADMM, Noise, NoisyGradient
 from tacit.engine import behind_the_door, run, simulate
 from tacit.engine.door import Live
-from tacit.engine.plan import plan
+from tacit.engine.planning import plan
 from tacit.oracles import Gradient
 from tacit.problems import (
     L1,

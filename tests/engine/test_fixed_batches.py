@@ -15,7 +15,7 @@ from scipy import stats
 from conftest import make_shards, make_terms
 from tacit.algorithms import NoisyGradient
 from tacit.engine import run
-from tacit.engine.plan import plan
+from tacit.engine.planning import plan
 from tacit.errors import InputError, PrivacyError
 from tacit.oracles import (
     Drawn,
@@ -25,8 +25,7 @@ from tacit.oracles import (
     Point,
     PoissonBatches,
 )
-from tacit.oracles.poisson import _UNIT, gaps, survival
-from tacit.oracles.without_replacement import distinct
+from tacit.oracles.draws import _UNIT, distinct, gaps, survival
 from tacit.privacy import Adjacency, FixedSize, Laplace, ReplaceOne, ZeroOut
 from tacit.problems import Logistic, NoRegulariser, Problem, WholeSpace, pack, public_facts
 from tacit.proposal import DataFacts, Request, propose

@@ -8,7 +8,7 @@ import pytest
 
 from tacit.algorithms import GeneralConsensus, lifts, shared_coordinates
 from tacit.engine import run
-from tacit.engine.plan import plan
+from tacit.engine.planning import plan
 from tacit.errors import InputError
 from tacit.oracles import Point, Residual, TargetGradient, Targets
 from tacit.privacy import Adjacency, BoundedChange, Messages, ReplaceOne, Terms

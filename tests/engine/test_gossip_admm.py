@@ -9,7 +9,7 @@ import pytest
 from conftest import make_shards, make_terms
 from tacit.algorithms import EXTRA, LinearisedGossipADMM
 from tacit.engine import run
-from tacit.engine.plan import plan
+from tacit.engine.planning import plan
 from tacit.errors import InputError
 from tacit.network import complete, grid, metropolis, ring
 from tacit.oracles import Gradient

@@ -9,7 +9,7 @@ import pytest
 from conftest import make_shards, make_terms
 from tacit.algorithms import LinearisedADMM, PublicSettings
 from tacit.engine import run
-from tacit.engine.plan import plan
+from tacit.engine.planning import plan
 from tacit.errors import InputError
 from tacit.oracles import Gradient, ProjectedStep
 from tacit.privacy import Laplace

@@ -18,12 +18,12 @@ from tacit.algorithms import METHODS, NoisyGradient, Setting
 from tacit.audit import replay
 from tacit.engine import behind_the_door, run, simulate
 from tacit.engine.door import Live, Rival, batch_key, exact_answer, noise_key
-from tacit.engine.plan import plan
+from tacit.engine.planning import plan
 from tacit.engine.program import agent_turns
-from tacit.engine.transcript import KEPT
+from tacit.engine.protocol import KEPT
 from tacit.errors import InputError, PrivacyError
 from tacit.oracles import Gradient, MinibatchGradient, PerturbedStep, Point, ProximalStep
-from tacit.oracles.drawn import gathered
+from tacit.oracles.draws import gathered
 from tacit.privacy import (
     Adjacency,
     BoundedChange,

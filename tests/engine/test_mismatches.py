@@ -20,7 +20,7 @@ from tacit.algorithms import (
     NoisyGradient,
     variance_reduction,
 )
-from tacit.engine.plan import Terms, plan
+from tacit.engine.planning import Terms, plan
 from tacit.errors import InputError
 from tacit.network import metropolis, ring
 from tacit.oracles import (
@@ -137,6 +137,13 @@ def test_a_clip_other_than_that_of_the_public_facts_is_refused(oracle, algorithm
 def test_a_record_norm_other_than_that_of_the_public_facts_is_refused(wrap):
     with pytest.raises(InputError, match=r"promise record norm 1, \w+ assumes 2"):
         planned(wrap(step(Logistic(), norm=2.0)), CONSENSUS)
+
+
+@pytest.mark.parametrize("wrap", [lambda own: own, PerturbedStep])
+def test_a_proximal_step_of_another_rho_than_the_methods_is_refused(wrap):
+    planned(wrap(step(Logistic())), CONSENSUS)
+    with pytest.raises(InputError, match=r"has rho 0.5, the algorithm 0.25; give both the same"):
+        planned(wrap(step(Logistic())), ADMM(LOGISTIC, 0.25, regulariser_at="server"))
 
 
 @pytest.mark.parametrize(

@@ -16,9 +16,9 @@ from tacit.algorithms import EXTRA, NIDS, RECAL, NoisyGradient, Walkman
 from tacit.engine import behind_the_door, run, simulate, sweep
 from tacit.engine.door import Live, Record
 from tacit.engine.gossip import Gossip, neighbours_of
-from tacit.engine.plan import plan
+from tacit.engine.planning import plan
 from tacit.engine.program import agent_turns, stack
-from tacit.engine.transcript import KEPT, observed_ledger
+from tacit.engine.protocol import KEPT, observed_ledger
 from tacit.errors import InputError, PrivacyError
 from tacit.network import (
     Walk,
@@ -363,5 +363,5 @@ def kind_tests(source):
 def test_only_one_place_asks_which_kind_a_network_is():
     root = Path(tacit.__file__).parent
     asking = {p.name for p in root.rglob("*.py") if kind_tests(p.read_text())}
-    assert asking == {"connect.py"}
+    assert asking == {"program.py"}
     assert kind_tests("if isinstance(plan.network, Mixing | Walk):")  # a planted one

@@ -13,7 +13,7 @@ from tacit.algorithms import ADMM, at_agents
 from tacit.audit import audit_perturbed
 from tacit.engine import run
 from tacit.engine.credit import credits_summation
-from tacit.engine.plan import plan
+from tacit.engine.planning import plan
 from tacit.errors import InputError, PrivacyError
 from tacit.oracles import Centre, PerturbedStep, ProximalStep
 from tacit.privacy import (

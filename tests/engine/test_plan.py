@@ -13,7 +13,7 @@ from typing_extensions import override
 from conftest import make_algorithm, make_plan, make_shards, make_terms
 from tacit.algorithms import DPADMM, NoisyGradient
 from tacit.engine.credit import credits_summation
-from tacit.engine.plan import plan
+from tacit.engine.planning import plan
 from tacit.errors import InputError
 from tacit.oracles import Gradient
 from tacit.privacy import (

@@ -13,7 +13,7 @@ from scipy import optimize
 from conftest import make_shards, make_terms
 from tacit.algorithms import ADMM, at_agents
 from tacit.engine import run
-from tacit.engine.plan import plan
+from tacit.engine.planning import plan
 from tacit.errors import InputError
 from tacit.oracles import Centre, PerturbedStep, ProximalStep
 from tacit.privacy import Adjacency, ReplaceOne, Sum, ZeroOut

@@ -11,8 +11,8 @@ from tacit.algorithms import NoisyGradient
 from tacit.engine import behind_the_door, run, simulate
 from tacit.engine.credit import credits_summation
 from tacit.engine.door import Recorded, Replay
-from tacit.engine.plan import plan
-from tacit.engine.transcript import KEPT
+from tacit.engine.planning import plan
+from tacit.engine.protocol import KEPT
 from tacit.errors import InputError
 from tacit.oracles import Gradient
 from tacit.privacy import Messages, Sum

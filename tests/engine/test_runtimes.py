@@ -11,7 +11,7 @@ from conftest import make_plan, make_shards, make_terms
 from tacit.engine import behind_the_door, fresh_key, run, serial, simulate, sweep
 from tacit.engine.door import Live, Record, noise_key
 from tacit.engine.program import agent_turns, stack
-from tacit.engine.transcript import KEPT, observed_ledger
+from tacit.engine.protocol import KEPT, observed_ledger
 from tacit.errors import InputError, PrivacyError
 from tacit.privacy import Ledger, Sum
 from tacit.problems import (

@@ -14,8 +14,8 @@ from conftest import make_terms
 from tacit.algorithms import Noise, OneQuestion
 from tacit.engine import run
 from tacit.engine.credit import credits_summation
-from tacit.engine.plan import plan
-from tacit.engine.transcript import KEPT
+from tacit.engine.planning import plan
+from tacit.engine.protocol import KEPT
 from tacit.errors import InputError
 from tacit.oracles import Gradient, Point, Statistics, statistics_size, unpacked
 from tacit.privacy import Adjacency, BoundedChange, Messages, ReplaceOne, Sum, ZeroOut

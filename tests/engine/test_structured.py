@@ -13,7 +13,7 @@ from conftest import make_terms
 from tacit.algorithms import SADMM, VRADMM, RateWarning, RenyiADMM, variance_reduction
 from tacit.algorithms.splitting import least_norm
 from tacit.engine import run
-from tacit.engine.plan import plan
+from tacit.engine.planning import plan
 from tacit.errors import InputError
 from tacit.oracles import Gradient, MinibatchGradient
 from tacit.problems import (

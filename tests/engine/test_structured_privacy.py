@@ -19,7 +19,7 @@ from tacit.algorithms import SADMM, VRADMM, Composition, variance_reduction
 from tacit.audit import audit, opened, replay
 from tacit.engine import run, simulate
 from tacit.engine.door import Live
-from tacit.engine.plan import plan
+from tacit.engine.planning import plan
 from tacit.errors import InputError, PrivacyError
 from tacit.oracles import (
     Gradient,
@@ -29,7 +29,7 @@ from tacit.oracles import (
     Point,
     PoissonBatches,
 )
-from tacit.oracles.poisson import _UNIT, capacity, survival
+from tacit.oracles.draws import _UNIT, capacity, survival
 from tacit.privacy import Adjacency, BoundedChange, ReplaceOne, ZeroOut, mu_of
 from tacit.problems import (
     Logistic,

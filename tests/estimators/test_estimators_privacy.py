@@ -13,7 +13,7 @@ from sklearn.base import clone
 
 from tacit.errors import PrivacyError, PrivacyWarning, PublicFactsWarning
 from tacit.estimators import PrivateLinearRegression, PrivateLogisticRegression, PrivateSVC, base
-from tacit.estimators.ranges import Ranges
+from tacit.estimators.records import Ranges
 from tacit.oracles import Point
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-5, "rounds": 10}

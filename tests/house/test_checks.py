@@ -34,6 +34,12 @@ def test_a_fraction_is_above_zero_and_at_most_one(bad):
         checks.fraction("x", bad)
 
 
+@pytest.mark.parametrize("bad", [*BAD, 1, 1.1, -1e-9, math.inf])
+def test_a_share_below_one_may_be_zero(bad):
+    with pytest.raises(InputError, match="x is"):
+        checks.below_one("x", bad)
+
+
 @pytest.mark.parametrize("bad", [*BAD, 0, 1.5, True, math.inf, -(10**400)])
 def test_a_count_is_a_whole_number_of_at_least_the_least(bad):
     with pytest.raises(InputError, match="x is"):
@@ -45,4 +51,5 @@ def test_good_numbers_come_back_as_they_are():
     assert checks.not_negative("x", 0) == 0.0
     assert checks.delta(0.5) == 0.5
     assert checks.fraction("x", 1) == 1.0
+    assert checks.below_one("x", 0) == 0.0
     assert checks.at_least("x", 3.0, 3) == 3

@@ -9,7 +9,7 @@ import pytest
 from tacit.audit import replay
 from tacit.engine import behind_the_door, run
 from tacit.engine.door import Private
-from tacit.engine.plan import plan
+from tacit.engine.planning import plan
 from tacit.errors import InputError
 from tacit.oracles import TargetGradient
 from tacit.power import (
@@ -23,8 +23,8 @@ from tacit.power import (
     relax,
     solve_privately,
 )
-from tacit.power.inference import infer_demand
 from tacit.privacy import Adjacency, BoundedChange, Messages, Terms
+from tacit_papers.attacks import infer_demand
 
 pytestmark = pytest.mark.slow
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from tacit.engine.describe import describe
+from tacit.engine.planning import describe
 from tacit.errors import InputError, MissingPackageError, SolverError
 from tacit.problems import (
     L1,

@@ -8,7 +8,7 @@ from tacit.datasets import load
 from tacit.errors import InputError
 from tacit.network import Mixing, closed_route, grid, metropolis, uniform_walk
 from tacit.proposal import DataFacts, NetworkRequest, Request, propose
-from tacit.report.settings import settings
+from tacit.report.html import settings
 
 ASKED = {"epsilon": 8.0, "delta": 1e-4, "algorithm": "recal", "rounds": 60}
 FACTS = DataFacts(name="mine", task="binary", classes=2, columns=3, record_norm=1.0, table=None)

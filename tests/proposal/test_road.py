@@ -12,8 +12,7 @@ import tacit
 from conftest import published
 from tacit import datasets
 from tacit.algorithms import METHODS
-from tacit.cli.commands import BUILT_IN, commands
-from tacit.cli.main import main
+from tacit.cli.main import BUILT_IN, commands, main
 from tacit.cli.options import method_options
 from tacit.datasets import FACTS
 from tacit.estimators import (
@@ -23,7 +22,7 @@ from tacit.estimators import (
     PrivateSVC,
 )
 from tacit.problems import CONSTRAINTS, LOSSES, REGULARISERS, graphs
-from tacit.proposal import structures
+from tacit.proposal import request as requests
 from tacit.training import data as training_data
 
 ROOT = Path(tacit.__file__).parent
@@ -314,7 +313,7 @@ def test_a_graph_from_test_records_is_learned_once_of_data_that_are_split_once(t
 
         return call
 
-    monkeypatch.setattr(structures, "learned_edges", counted("graph", graphs.learned_edges))
+    monkeypatch.setattr(requests, "learned_edges", counted("graph", graphs.learned_edges))
     monkeypatch.setattr(training_data, "split", counted("split", datasets.split))
     options = f"{BUDGET} --structure fused-lasso --graph-from test --rounds 2 --seed 1 --json"
     done = json.loads(tacit_(f"train breast_cancer {options}").out)
@@ -417,7 +416,7 @@ def test_planning_reads_no_record(name, tacit_, monkeypatch):
     monkeypatch.setattr(sys.modules[main.__module__], "commands", lambda: known)
     for where in ("builtins.open", "io.open", "pathlib.Path.open", "pathlib.Path.read_text"):
         monkeypatch.setattr(where, refuse)
-    monkeypatch.setattr("tacit.cli.data.load", refuse)
+    monkeypatch.setattr("tacit.cli.train.load", refuse)
     monkeypatch.setattr("tacit.datasets.load", refuse)
     counts = " --counts 5,9" if FACTS[name].train_rows is None else ""
     assert json.loads(tacit_(command + counts).out)["records"] > 0

@@ -21,7 +21,7 @@ from tacit.proposal import (
     graph_warning,
     propose,
 )
-from tacit.proposal.structures import read_edges, read_matrix
+from tacit.proposal.request import read_edges, read_matrix
 
 NAMES = ("a", "b", "c")
 NOTHING = np.zeros((0, 3))

@@ -18,7 +18,7 @@ from tacit.errors import InputError
 from tacit.report import check_out, results, save, strict
 from tacit.report.html import page
 from tacit.report.save import CURVES, FILES
-from tacit.training import Training
+from tacit.training import Metrics, Training
 
 
 def trained(**changes):
@@ -182,10 +182,19 @@ def test_metrics_of_data_that_is_not_public_are_absent(training, tmp_path):
     assert [values[name] for name in names] == [None] * 5
     save(closed, tmp_path / "r", force=False)
     assert strictly((tmp_path / "r" / "results.json").read_text())["curves"] == {}
-    text = page(closed)
-    assert "<svg" not in text
-    assert "Oracle metrics" not in text
-    assert f"{100 * training.metrics.test_error:.2f} %" not in text
+    assert "Oracle metrics" not in page(closed)
+
+
+def test_a_page_about_data_that_is_not_public_does_not_depend_on_metrics(training):
+    closed = dataclasses.replace(
+        training, dataset=dataclasses.replace(training.dataset, public=False)
+    )
+    better = Metrics(test_error=0.01, test_loss=0.02, train_loss=0.03, train_error=0.04)
+    curves = {name: np.full_like(curve, 0.05) for name, curve in training.curves.items()}
+    other = {"metrics": better, "nonprivate": better, "curves": curves}
+    assert page(dataclasses.replace(training, **other)) != page(training)
+    assert page(dataclasses.replace(closed, **other)) == page(closed)
+    assert results(dataclasses.replace(closed, **other), None) == results(closed, None)
 
 
 def test_names_from_outside_are_escaped(training):

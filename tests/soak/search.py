@@ -25,8 +25,8 @@ from tacit.algorithms import (
 from tacit.audit import opened, replay
 from tacit.engine import run, simulate
 from tacit.engine.door import Live
-from tacit.engine.plan import Plan, plan
-from tacit.engine.transcript import KEPT
+from tacit.engine.planning import Plan, plan
+from tacit.engine.protocol import KEPT
 from tacit.errors import InputError
 from tacit.network import complete, cyclic_walk, metropolis, path, ring, star, uniform_walk
 from tacit.oracles import Gradient, MinibatchGradient, ProximalStep

@@ -110,7 +110,7 @@ def test_it_is_algorithm_3_1_as_printed(arm, rule):
     mean = np.average(solutions if rule == "smooth" else asked, axis=0, weights=weights)
     np.testing.assert_allclose(model, mean.mean(0), atol=1e-12)
     if rule != "smooth":
-        np.testing.assert_allclose(trace.messages.asked, asked, atol=1e-12)
+        np.testing.assert_allclose(trace.messages.query, asked, atol=1e-12)
     used = np.average(consensus, axis=0, weights=weights)
     np.testing.assert_allclose(trace.publics.consensus_average[-1], used, atol=1e-12)
     np.testing.assert_allclose(trace.publics.consensus[:-1], consensus[1:], atol=1e-12)

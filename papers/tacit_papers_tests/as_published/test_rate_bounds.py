@@ -41,33 +41,37 @@ def instance():
     return shards, Problem(Squared(), NoRegulariser(), Box(-WIDTH, WIDTH))
 
 
-def measured(rule, per_update):
-    """The left-hand sides of (5.1b), (5.2b), (5.3b) in the paper's units, and the facts."""
+SLOPE = 1 + math.sqrt(2) * WIDTH  # |x| |x'z - y| within the box
+
+
+def curvatures(shards):
+    """The least and the largest eigenvalue of the Hessians of f_p = f_i / A."""
+    x = np.asarray(shards.stacked.features)
+    values = np.linalg.eigvalsh(np.einsum("ijk,ijl->ikl", x, x) / RECORDS / AGENTS)
+    return values.min(), values.max()
+
+
+def planned(rule, per_update):
     shards, problem = instance()
-    x, y = np.asarray(shards.stacked.features), np.asarray(shards.stacked.targets)
-    hessians = np.einsum("ijk,ijl->ikl", x, x) / RECORDS / AGENTS  # of f_p = f_i / A
-    alpha, steep = np.linalg.eigvalsh(hessians).min(), np.linalg.eigvalsh(hessians).max()
-    slope = 1 + math.sqrt(2) * WIDTH  # |x| |x'z - y| within the box
+    alpha, _ = curvatures(shards)
     settings = PublishedSettings(
         0.5, 0.05, 50, per_update, rule, strong_convexity=float(AGENTS * alpha)
     )
-    algorithm = LinearisedADMM(problem, UPDATES, settings=settings)
-    total = (
-        exact_epsilon(ROUNDS * UPDATES, per_update, DELTA) if per_update < math.inf else math.inf
-    )
-    made = plan(
-        public_facts(problem, shards, clip=slope),
-        algorithm,
-        (Gradient(problem.loss, slope),),
+    total = math.inf
+    if per_update < math.inf:
+        total = exact_epsilon(ROUNDS * UPDATES, per_update, DELTA)
+    return plan(
+        public_facts(problem, shards, clip=SLOPE),
+        LinearisedADMM(problem, UPDATES, settings=settings),
+        (Gradient(problem.loss, SLOPE),),
         Terms(total, DELTA, Adjacency(ReplaceOne(), "record"), Messages()),
         rounds=ROUNDS,
         precision="float64",
     )
-    best = minimise(problem, shards, tol=1e-10)
-    assert np.all(np.abs(best.w) < WIDTH)  # interior: the optimal dual is the gradient
-    optimal = np.array([
-        np.asarray(problem.local_gradient(best.w, shards.shard(i), RECORDS)) for i in range(AGENTS)
-    ]) / AGENTS  # fmt: skip
+
+
+def histories(made, shards):
+    """Messages and public values of many runs, runs on the first axis."""
     private = behind_the_door(made, shards)
 
     def one(key):
@@ -75,27 +79,47 @@ def measured(rule, per_update):
         _, trace = simulate(made.program, door, private, keep=frozenset({"messages", "publics"}))
         return trace.messages, trace.publics
 
-    messages, publics = jax.jit(jax.vmap(one))(jax.random.split(jax.random.key(0), RUNS))
-    local = messages.solution if messages.asked is None else messages.asked
-    used = np.asarray(publics.consensus_average)
-    weights = made.schedules["averaging"]
+    return jax.jit(jax.vmap(one))(jax.random.split(jax.random.key(0), RUNS))
+
+
+def largest_dual(made, optimal, messages, publics):
+    """Gamma: the largest of twice the norm of the optimal duals and those of all rounds."""
+    start = np.zeros((RUNS, 1, 2))
+    inbox = np.concatenate([start, np.asarray(publics.consensus)[:, :-1]], axis=1)
+    moves = inbox[:, :, None] - np.asarray(messages.solution)
+    duals = np.cumsum(made.schedules["rho"][:, None, None] * moves, axis=1) / AGENTS
+    return max(2 * np.linalg.norm(optimal), np.linalg.norm(duals, axis=(2, 3)).max())
+
+
+def left_sides(made, shards, messages, publics, *, optimum, gamma):
+    """(5.1b), (5.2b), (5.3b) after every round of every run."""
+    x, y = np.asarray(shards.stacked.features), np.asarray(shards.stacked.targets)
+    local = messages.solution if messages.query is None else messages.query
     values = []
-    inbox = np.concatenate([np.zeros((RUNS, 1, 2)), np.asarray(publics.consensus)[:, :-1]], axis=1)
-    steps = made.schedules["rho"][:, None, None] * (
-        inbox[:, :, None] - np.asarray(messages.solution)
-    )
-    duals = np.cumsum(steps, axis=1) / AGENTS
-    gamma = max(2 * np.linalg.norm(optimal), np.linalg.norm(duals, axis=(2, 3)).max())
-    for run in range(RUNS):
-        z = running_average(np.asarray(local)[run], weights)
+    for points, used in zip(np.asarray(local), publics.consensus_average, strict=True):
+        z = running_average(points, made.schedules["averaging"])
         residual = np.einsum("ijk,tik->tij", x, z) - y
-        value = 0.5 * np.mean(residual**2, axis=(1, 2)) - best.value
-        values.append(value + gamma * np.linalg.norm(used[run][:, None] - z, axis=(1, 2)))
+        value = 0.5 * np.mean(residual**2, axis=(1, 2)) - optimum
+        apart = np.linalg.norm(np.asarray(used)[:, None] - z, axis=(1, 2))
+        values.append(value + gamma * apart)
+    return np.array(values)
+
+
+def measured(rule, per_update):
+    """The left-hand sides in the paper's units, and the facts."""
+    shards, problem = instance()
+    alpha, steep = curvatures(shards)
+    made = planned(rule, per_update)
+    best = minimise(problem, shards, tol=1e-10)
+    assert np.all(np.abs(best.w) < WIDTH)  # interior: the optimal dual is the gradient
+    local = [problem.local_gradient(best.w, shards.shard(i), RECORDS) for i in range(AGENTS)]
+    messages, publics = histories(made, shards)
+    gamma = largest_dual(made, np.asarray(local) / AGENTS, messages, publics)
     facts = RateFacts(
         agents=AGENTS,
         dimension=2,
         local_updates=UPDATES,
-        slope=slope / AGENTS,
+        slope=SLOPE / AGENTS,
         diameter=math.sqrt(AGENTS) * 2 * math.sqrt(2) * WIDTH,
         variance=float((made.ledger.scale[0, 0, 0] / AGENTS) ** 2),
         per_update=per_update,
@@ -105,7 +129,8 @@ def measured(rule, per_update):
         smoothness=float(steep) if rule != "smooth" else 1.0 / AGENTS,
         strong_convexity=float(alpha),
     )
-    return np.array(values), facts
+    values = left_sides(made, shards, messages, publics, optimum=best.value, gamma=gamma)
+    return values, facts
 
 
 @pytest.mark.parametrize("rule", sorted(BOUNDS))

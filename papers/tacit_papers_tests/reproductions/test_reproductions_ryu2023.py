@@ -7,6 +7,7 @@ import json
 import math
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.optimize import brentq
@@ -109,7 +110,7 @@ def test_scores_do_not_count_padding():
     one = tiny_records()
     short = dataclasses.replace(one.shards.stacked, mask=one.shards.stacked.mask.at[0, 2:].set(0))
     padded = dataclasses.replace(one, shards=dataclasses.replace(one.shards, stacked=short))
-    loss, error = scores(padded, np.zeros((1, 4, 3), np.float32))
+    loss, error = scores(padded, jnp.zeros((1, 4, 3), jnp.float32))
     assert loss[0] == pytest.approx(math.log(3), rel=1e-6)
     assert 0 <= error[0] <= 100
 

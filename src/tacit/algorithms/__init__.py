@@ -1,6 +1,6 @@
 """Methods, one per file: they ask, are told, and send; they never see data."""
 
-from tacit.algorithms.admm import ADMM, steady_rho
+from tacit.algorithms.admm import ADMM, ConsensusADMM, DualMessage, at_agents, steady_rho
 from tacit.algorithms.algorithm import (
     Algorithm,
     AnswerMessages,
@@ -10,13 +10,28 @@ from tacit.algorithms.algorithm import (
     StarAlgorithm,
     Turn,
 )
-from tacit.algorithms.consensus_admm import ConsensusADMM, DualMessage, at_agents
 from tacit.algorithms.dp_admm import DPADMM
-from tacit.algorithms.general_consensus import GeneralConsensus, lifts
-from tacit.algorithms.gossip import EXTRA, NIDS, Exchanged, GossipState, NoisedGossip
-from tacit.algorithms.gossip_admm import LinearisedGossipADMM
-from tacit.algorithms.linearised_admm import LinearisedADMM, LocalMessage, LocalPublic
-from tacit.algorithms.local_settings import PublicSettings, Settings
+from tacit.algorithms.general_consensus import (
+    GeneralConsensus,
+    SharedCoordinates,
+    lifts,
+    shared_coordinates,
+)
+from tacit.algorithms.gossip import (
+    EXTRA,
+    NIDS,
+    Exchanged,
+    GossipState,
+    LinearisedGossipADMM,
+    NoisedGossip,
+)
+from tacit.algorithms.linearised_admm import (
+    LinearisedADMM,
+    LocalMessage,
+    LocalPublic,
+    PublicSettings,
+    Settings,
+)
 from tacit.algorithms.methods import (
     METHODS,
     Composition,
@@ -27,20 +42,13 @@ from tacit.algorithms.methods import (
     settled,
     those_with,
 )
-from tacit.algorithms.noised_relay import NoisedRelay
 from tacit.algorithms.noisy_gradient import NoisyGradient
 from tacit.algorithms.one_question import OneQuestion
 from tacit.algorithms.options import Option, Setting, Value
-from tacit.algorithms.recal import RECAL
-from tacit.algorithms.sadmm import SADMM, RenyiADMM
-from tacit.algorithms.shared_coordinates import (
-    SharedCoordinates,
-    shared_coordinates,
-)
-from tacit.algorithms.splitting import Iterate, RateWarning, SplittingADMM
+from tacit.algorithms.relay import RECAL, NoisedRelay, Walkman
+from tacit.algorithms.splitting import SADMM, Iterate, RateWarning, RenyiADMM, SplittingADMM
 from tacit.algorithms.steps import averaging, smoothness_of
 from tacit.algorithms.vradmm import VRADMM, variance_reduction
-from tacit.algorithms.walkman import Walkman
 
 __all__ = [
     "ADMM",

@@ -100,6 +100,11 @@ class Algorithm(eqx.Module):
         """The loss that is minimised, that of `problem`; None for a method without a problem."""
         return getattr(getattr(self, "problem", None), "loss", None)
 
+    @property
+    def step_rho(self) -> float | None:
+        """The curvature of the proximal steps that are asked for; None for other questions."""
+        return None
+
     def on_network(self: AlgorithmT, spec: Spec, network: Any) -> AlgorithmT:
         """Return this algorithm with the constants that it takes from the network; here unchanged.
 
@@ -123,7 +128,7 @@ class Algorithm(eqx.Module):
     def schedule(self, spec: Spec, rounds: int, noise: Noise) -> dict[str, HostArray]:
         """Return the named schedules, each `(T,)` or, where agents differ, `(A, T)`.
 
-        T counts the rounds in which somebody takes part; the plan fills in the others.
+        T counts the rounds that have a participant; the plan fills in the others.
         """
 
     @abstractmethod
@@ -165,7 +170,7 @@ class StarAlgorithm(Algorithm):
 
 
 class AnswerMessages(StarAlgorithm):
-    """A star method whose agents keep no state of their own: each message is the noised answer."""
+    """A star method whose agents keep no state: each message is the noised answer."""
 
     @override
     def start(self, template: Model) -> Array:

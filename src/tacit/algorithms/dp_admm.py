@@ -9,8 +9,8 @@ import numpy as np
 from typing_extensions import override
 
 from tacit import checks
+from tacit.algorithms.admm import ConsensusADMM, DualState
 from tacit.algorithms.algorithm import Noise, Turn
-from tacit.algorithms.consensus_admm import ConsensusADMM, DualState
 from tacit.errors import InputError
 from tacit.oracles import Point
 from tacit.spec import Spec
@@ -65,10 +65,12 @@ class DPADMM(ConsensusADMM):
     @override
     def schedule(self, spec: Spec, rounds: int, noise: Noise) -> dict[str, HostArray]:
         radius = self.radius or np.sqrt(spec.agents * spec.dimension) / spec.record_norm
-        rule = _nonsmooth_step if self.step_rule == "nonsmooth" else _smooth_step
         k = np.arange(1, rounds + 1)
         spread = np.sqrt(spec.dimension) * noise.gradient_scale[:, None]  # sqrt(d) s, (A, 1)
-        step = rule(self._at_agents(spec), k, spread, radius)
+        slope, curvature = self._at_agents(spec)
+        step = 1 / (curvature + spread * np.sqrt(2 * k) / radius)
+        if self.step_rule == "nonsmooth":
+            step = radius / np.sqrt(2 * k * (slope**2 + spread**2))
         if not np.all(step > 0):
             raise InputError(
                 f"no {self.step_rule} step size exists for this regulariser; use the other rule"
@@ -96,17 +98,3 @@ class DPADMM(ConsensusADMM):
             slope = slope + self.problem.regulariser.subgradient(state.iterate)
         weighted = inverse * state.iterate + self.rho * inbox + state.dual - slope
         return state._replace(iterate=weighted / (self.rho + inverse))
-
-
-def _nonsmooth_step(
-    constants: tuple[float, float], k: HostArray, spread: HostArray, radius: float
-) -> HostArray:
-    step: HostArray = radius / np.sqrt(2 * k * (constants[0] ** 2 + spread**2))
-    return step
-
-
-def _smooth_step(
-    constants: tuple[float, float], k: HostArray, spread: HostArray, radius: float
-) -> HostArray:
-    step: HostArray = 1 / (constants[1] + spread * np.sqrt(2 * k) / radius)
-    return step

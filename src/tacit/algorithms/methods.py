@@ -9,15 +9,14 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
-from tacit.algorithms.admm import ADMM
+from tacit.algorithms.admm import ADMM, at_agents
 from tacit.algorithms.algorithm import Algorithm
-from tacit.algorithms.consensus_admm import at_agents
 from tacit.algorithms.dp_admm import DPADMM
-from tacit.algorithms.gossip import EXTRA, NIDS
-from tacit.algorithms.gossip_admm import LinearisedGossipADMM
+from tacit.algorithms.gossip import EXTRA, NIDS, LinearisedGossipADMM
 from tacit.algorithms.linearised_admm import LinearisedADMM
 from tacit.algorithms.noisy_gradient import NoisyGradient
 from tacit.algorithms.one_question import OneQuestion
@@ -32,10 +31,9 @@ from tacit.algorithms.options import (
     Setting,
     Value,
 )
-from tacit.algorithms.recal import RECAL
-from tacit.algorithms.sadmm import SADMM, RenyiADMM
+from tacit.algorithms.relay import RECAL, Walkman
+from tacit.algorithms.splitting import SADMM, RenyiADMM
 from tacit.algorithms.vradmm import VRADMM, variance_reduction
-from tacit.algorithms.walkman import Walkman
 from tacit.errors import InputError
 from tacit.oracles import (
     Gradient,
@@ -56,11 +54,6 @@ class Composition(NamedTuple):
 
     algorithm: Algorithm
     oracles: tuple[Oracle, ...]
-
-
-def _single(rate: float) -> int:
-    del rate
-    return 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,7 +93,7 @@ class Method:
     structure: Literal["required", "allowed"] | None = None
     minimises: bool = False
     inside: bool = False
-    epoch: Callable[[float], int] = _single
+    epoch: Callable[[float], int] = lambda _: 1
 
     def has(self, option: str) -> bool:
         """Whether the method has an option of that name."""
@@ -166,21 +159,13 @@ def _dp_admm(setting: Setting) -> Composition:
     return Composition(algorithm, (_gradient(setting),))
 
 
-def _exact_step(setting: Setting) -> tuple[ADMM, ProximalStep]:
+def _exact_step(setting: Setting, *, inside: bool) -> Composition:
+    """Return ADMM with exact steps, and noise on their answers or inside their objectives."""
     rho = float(setting.options["rho"])
     agents = at_agents(setting.problem, "server")
     step = ProximalStep(agents, setting.clip, rho, setting.facts.record_norm)
-    return ADMM(setting.problem, rho, regulariser_at="server"), step
-
-
-def _pvp(setting: Setting) -> Composition:
-    algorithm, step = _exact_step(setting)
-    return Composition(algorithm, (step,))
-
-
-def _dvp(setting: Setting) -> Composition:
-    algorithm, step = _exact_step(setting)
-    return Composition(algorithm, (PerturbedStep(step),))
+    algorithm = ADMM(setting.problem, rho, regulariser_at="server")
+    return Composition(algorithm, (PerturbedStep(step) if inside else step,))
 
 
 def _linearised_admm(setting: Setting) -> Composition:
@@ -236,13 +221,13 @@ METHODS: Mapping[str, Method] = MappingProxyType(
         ),
         "dp-admm": Method(build=_dp_admm, summary="DP-ADMM (Huang et al. 2019)", options=(RHO,)),
         "pvp": Method(
-            build=_pvp,
+            build=partial(_exact_step, inside=False),
             summary="ADMM with noise on exact local steps",
             options=(STEADY_RHO,),
             minimises=True,
         ),
         "dvp": Method(
-            build=_dvp,
+            build=partial(_exact_step, inside=True),
             summary="ADMM with noise inside the local objectives",
             options=(STEADY_RHO,),
             minimises=True,
@@ -327,7 +312,7 @@ def those_with(option: str, methods: Mapping[str, Method] = METHODS) -> tuple[st
 
 
 def checked_options(name: str, method: Method, given: Mapping[str, Any]) -> dict[str, Value]:
-    """Return the options in their own types; raise `InputError` for one the method has not."""
+    """Return the options in their declared types; `InputError` for one the method does not have."""
     values = {}
     for option, value in given.items():
         declared = next((entry for entry in method.options if entry.name == option), None)
@@ -340,7 +325,7 @@ def checked_options(name: str, method: Method, given: Mapping[str, Any]) -> dict
 
 
 def rounds_by_default(method: Method, agents: int, given: Mapping[str, Value]) -> int:
-    """Return the method's own number of rounds: whole epochs, and whole sweeps on a relay."""
+    """Return the default number of rounds: whole epochs, and whole sweeps on a relay."""
     rate = float(given.get("sampling_rate", SAMPLING_RATE.default)) if method.sampled else 1.0  # type: ignore[arg-type]
     epoch = method.epoch(rate)
     hops = agents if method.network == "relay" else 1

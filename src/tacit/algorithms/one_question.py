@@ -21,7 +21,7 @@ from tacit.typing import Array, HostArray, Vector
 class OneQuestion(AnswerMessages):
     r"""Linear regression from one noised answer per agent (oracle `tacit.oracles.Statistics`).
 
-    With the mean (S, b) of the agents' noised statistics, S made symmetric by unpacking, and its
+    With the mean (S, b) of the agents' noised statistics, S symmetric by unpacking, and its
     eigenvalues l_k, the aggregator solves a public problem:
 
         w = argmin_{w in C} w' S+ w / 2 - b'w + r(w),      S+ = S with l_k raised to the floor.

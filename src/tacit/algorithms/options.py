@@ -32,7 +32,7 @@ class Setting:
     clip
         Bound on the norm of a record's coefficient; may be infinite.
     options
-        The values of the method's own options, by name.
+        The values of the method's options, by name.
     """
 
     problem: Problem
@@ -123,7 +123,7 @@ def _positive_rho(given: Any) -> float:
     return checks.positive("rho", given)
 
 
-_RHO_HELP = "The ADMM parameter; 0.1, or by rounds and noise for exact steps, if not given."
+_RHO_HELP = "The ADMM parameter."
 RHO = Option("rho", float, 0.1, _positive_rho, _RHO_HELP)
 STEADY_RHO = Option("rho", float, _steady, _positive_rho, _RHO_HELP)
 LOCAL_UPDATES = Option(
@@ -131,22 +131,20 @@ LOCAL_UPDATES = Option(
     int,
     1,
     lambda given: checks.at_least("local-updates", given, 1),
-    "Updates, each a question, in one round; 1 if not given.",
+    "Updates, each a question, in one round.",
 )
-SAMPLING_RATE = Option(
-    "sampling_rate", float, 0.1, _rate, "Share of the records in a batch; 0.1 if not given."
-)
+SAMPLING_RATE = Option("sampling_rate", float, 0.1, _rate, "Share of the records in a batch.")
 BATCH_SIZES = Option(
     "batches",
     str,
     "poisson",
     _batches,
-    "poisson, if not given, or fixed: of one size, without replacement (replace_one).",
+    "poisson, or fixed: of one size, without replacement (replace_one).",
 )
 SMOOTHING = Option(
     "smoothing",
     float,
     0.0,
     lambda given: checks.not_negative("smoothing", given),
-    "Strength of Laplacian smoothing; 0 if not given.",
+    "Strength of Laplacian smoothing.",
 )

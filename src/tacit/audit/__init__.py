@@ -1,15 +1,13 @@
 """Attacks on runs, for the data custodian: results are not a release."""
 
-from tacit.audit.audit import AuditReport, audit
-from tacit.audit.canary import Canary, canary, opened
+from tacit.audit.auditing import AuditReport, audit
 from tacit.audit.conformance import Conformance, Law, check_method, check_oracle
+from tacit.audit.epsilon import EpsilonBound, audit_perturbed, audit_sampled, epsilon_lower_bound
 from tacit.audit.faults import Fault, fault_named, plant
 from tacit.audit.likelihood import LowerBound, log_likelihood_ratio, lower_bound
 from tacit.audit.pairwise import Pairwise, pairwise_mu
-from tacit.audit.perturbed import audit_perturbed
-from tacit.audit.replay import ReplayReport, replay
-from tacit.audit.residuals import ResidualReport, residual_report
-from tacit.audit.sampled import EpsilonBound, audit_sampled, epsilon_lower_bound
+from tacit.audit.recorded import ReplayReport, ResidualReport, replay, residual_report
+from tacit.audit.subject import Canary, canary, opened
 
 __all__ = [
     "AuditReport",

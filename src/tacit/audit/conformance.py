@@ -21,19 +21,20 @@ import jax.numpy as jnp
 import numpy as np
 
 from tacit.algorithms import StarAlgorithm, Value
-from tacit.audit.audit import audit, saturating
-from tacit.audit.canary import Canary, opened
-from tacit.audit.replay import replay
+from tacit.audit.auditing import audit, saturating
+from tacit.audit.recorded import replay
 from tacit.audit.search import largest_change
 from tacit.audit.subject import (
     AGENTS,
     FEATURES,
     PROBLEM,
-    Case,
+    Canary,
     Maker,
+    Setup,
     composition_of,
     method_of,
     name_of,
+    opened,
     planned,
 )
 from tacit.engine import Live, run, simulate
@@ -106,14 +107,14 @@ def check_method(
     options
         Of a method by name.
     """
-    case = Case(epsilon=EPSILON, options=_batches_that_matter(subject, options or {}))
+    setup = Setup(epsilon=EPSILON, options=_batches_that_matter(subject, options or {}))
     laws = (
-        _ledger(subject, case),
-        _determinism(subject, case),
-        _runtimes(subject, case),
-        *_attacked(subject, case, runs, seed),
-        _permutation(subject, case),
-        _convergence(subject, case, rounds),
+        _ledger(subject, setup),
+        _determinism(subject, setup),
+        _runtimes(subject, setup),
+        *_attacked(subject, setup, runs, seed),
+        _permutation(subject, setup),
+        _convergence(subject, setup, rounds),
     )
     return Conformance(name_of(subject), laws)
 
@@ -171,9 +172,9 @@ def _sensitivity(
     return _law(name, honest <= 1 + 1e-9 and broken > 1, seen)
 
 
-def _ledger(subject: str | Maker, case: Case) -> Law:
+def _ledger(subject: str | Maker, setup: Setup) -> Law:
     """Return whether the observed ledger is the planned one, and half the noise is refused."""
-    plan, shards = planned(subject, case), _records(case)
+    plan, shards = planned(subject, setup), _records(setup)
     try:
         run(plan, shards, runtime="simulate", seed=0)
     except PrivacyError as error:
@@ -186,9 +187,9 @@ def _ledger(subject: str | Maker, case: Case) -> Law:
     return _law("ledger", False, "a program with half the planned noise was run")
 
 
-def _determinism(subject: str | Maker, case: Case) -> Law:
+def _determinism(subject: str | Maker, setup: Setup) -> Law:
     """Return whether the same seed gives the same bits, and another seed other ones."""
-    plan, shards = planned(subject, case), _records(case)
+    plan, shards = planned(subject, setup), _records(setup)
     first, again, other = (
         run(plan, shards, runtime="simulate", seed=seed).model for seed in (1, 1, 2)
     )
@@ -199,27 +200,24 @@ def _determinism(subject: str | Maker, case: Case) -> Law:
     return _law("determinism", same and differs, seen)
 
 
-def _runtimes(subject: str | Maker, case: Case) -> Law:
-    plan, shards = planned(subject, case), _records(case)
+def _runtimes(subject: str | Maker, setup: Setup) -> Law:
+    plan, shards = planned(subject, setup), _records(setup)
     vectorised = run(plan, shards, runtime="simulate", seed=1).model
     serial = run(plan, shards, runtime="serial", seed=1).model
     gap = _relative(vectorised, serial)
     return _law("runtimes", gap <= EQUAL, f"simulate and serial differ by {gap:.1e}")
 
 
-def _attacked(subject: str | Maker, case: Case, runs: int, seed: int) -> list[Law]:
+def _attacked(subject: str | Maker, setup: Setup, runs: int, seed: int) -> list[Law]:
     """Return the layers of the audit, and whether they see half the noise."""
     method = method_of(subject)
     if method is not None and method.inside:
         why = "noise inside an objective: see audit_perturbed"
         return [Law(name, "does not apply", why) for name in ("replay", "messages", "likelihood")]
-    composition = composition_of(subject)
-    if any(oracle.sampling.rate < 1 for oracle in composition.oracles):
-        return _replayed(subject, case, seed)
-    structured = method is not None and method.structure == "required"
-    if structured:
-        return _replayed(subject, case, seed)
-    options = dict(case.options)
+    sampled = any(oracle.sampling.rate < 1 for oracle in composition_of(subject).oracles)
+    if sampled or (method is not None and method.structure == "required"):
+        return _replayed(subject, setup, seed)
+    options = dict(setup.options)
     honest, faulty = (
         audit(subject, mu=MU, runs=runs, seed=seed, fault=fault, options=options)
         for fault in (None, "halved-noise")
@@ -239,9 +237,9 @@ def _attacked(subject: str | Maker, case: Case, runs: int, seed: int) -> list[La
     ]
 
 
-def _replayed(subject: str | Maker, case: Case, seed: int) -> list[Law]:
+def _replayed(subject: str | Maker, setup: Setup, seed: int) -> list[Law]:
     """Return replay and messages of one run whose batches are drawn again."""
-    plan, pair = planned(subject, case), _pair(subject, seed)
+    plan, pair = planned(subject, setup), _pair(subject, seed)
     key = jax.random.key(seed)
     door = Live(plan.program.oracles, plan.program.mechanism, key)
     first, second = opened(pair.first), opened(pair.second)
@@ -267,15 +265,15 @@ def _pair(subject: str | Maker, seed: int) -> Canary:
         return saturating((), seed)
 
 
-def _permutation(subject: str | Maker, case: Case) -> Law:
+def _permutation(subject: str | Maker, setup: Setup) -> Law:
     """Return whether, without noise, the order of the agents of a star does not matter."""
     name = "permuted agents"
-    plan = planned(subject, _exact(case))
+    plan = planned(subject, _exact(setup))
     if not isinstance(plan.program.algorithm, StarAlgorithm):
         return Law(name, "does not apply", "on a network agents differ by their place")
     if any(oracle.sampling.rate < 1 for oracle in plan.program.oracles):
         return Law(name, "does not apply", "batches are drawn by agent")
-    shards = _records(case)
+    shards = _records(setup)
     order = np.arange(AGENTS)[::-1]
     stacked = jax.tree.map(lambda leaf: leaf[order], shards.stacked)
     turned = dataclasses.replace(shards, stacked=stacked)
@@ -284,9 +282,9 @@ def _permutation(subject: str | Maker, case: Case) -> Law:
     return _law(name, gap <= EQUAL, f"models differ by {gap:.1e}")
 
 
-def _convergence(subject: str | Maker, case: Case, rounds: int) -> Law:
+def _convergence(subject: str | Maker, setup: Setup, rounds: int) -> Law:
     """Return whether, without noise, the gap to the certified optimum closes."""
-    exact = dataclasses.replace(_exact(case), records=RECORDS, rounds=_rounds(subject, rounds))
+    exact = dataclasses.replace(_exact(setup), records=RECORDS, rounds=_rounds(subject, rounds))
     plan, shards = planned(subject, exact), _records(exact)
     problem = getattr(plan.program.algorithm, "problem", PROBLEM)
     problem = problem if hasattr(problem, "objective") else PROBLEM
@@ -303,7 +301,7 @@ def _convergence(subject: str | Maker, case: Case, rounds: int) -> Law:
 
 
 def _batches_that_matter(subject: str | Maker, options: Mapping[str, Value]) -> Mapping[str, Value]:
-    """Return the options with batches of half the records, which hold every record now and then."""
+    """Return the options, with batches of half the records unless a rate is given."""
     method = method_of(subject)
     if method is None or not method.sampled or "sampling_rate" in options:
         return options
@@ -315,19 +313,19 @@ def _rounds(subject: str | Maker, rounds: int) -> int:
     return 1 if method is not None and method.rounds == 1 else rounds
 
 
-def _exact(case: Case) -> Case:
-    return dataclasses.replace(case, epsilon=math.inf, clip=math.inf)
+def _exact(setup: Setup) -> Setup:
+    return dataclasses.replace(setup, epsilon=math.inf, clip=math.inf)
 
 
-def _records(case: Case) -> Shards:
+def _records(setup: Setup) -> Shards:
     """Return records of norm at most 1 on one noisy linear model."""
     draw = np.random.default_rng(0)
-    rows = draw.standard_normal((AGENTS * case.records, FEATURES))
+    rows = draw.standard_normal((AGENTS * setup.records, FEATURES))
     rows /= np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1)
     targets = rows @ np.linspace(-1, 1, FEATURES) + 0.1 * draw.standard_normal(len(rows))
     targets = np.clip(targets, -1, 1)  # the bound on targets of methods that have one
     owners = np.split(np.arange(len(rows)), AGENTS)
-    return pack(rows, targets, owners, record_norm=1.0, precision=case.precision, enforce="clip")
+    return pack(rows, targets, owners, record_norm=1.0, precision=setup.precision, enforce="clip")
 
 
 def _relative(one: HostArray, other: HostArray) -> float:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, Int
 
-from tacit.engine.plan import Plan
+from tacit.engine.planning import Plan
 from tacit.errors import InputError
 from tacit.privacy import Messages, epsilon_of
 from tacit.typing import HostArray

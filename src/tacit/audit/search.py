@@ -13,7 +13,6 @@ import numpy as np
 from tacit.oracles import Oracle, Point
 from tacit.privacy import Adjacency, BoundedChange, ZeroOut
 from tacit.problems import NoRegulariser, Problem, Shard, Squared, WholeSpace, facts_from
-from tacit.spec import Spec
 from tacit.typing import Array, Key
 
 RECORDS, FEATURES = 6, 5
@@ -44,7 +43,7 @@ def largest_change(
         Norm of the changed records; the bound holds for 1.
     """
     asks = query or Point
-    bound = float(_bound(oracle, adjacency))
+    bound = _bound(oracle, adjacency)
     keys = jax.random.split(jax.random.key(seed), trials)
 
     @jax.jit
@@ -55,15 +54,11 @@ def largest_change(
     return float(np.max(moved[np.isfinite(moved)], initial=0.0)) / bound
 
 
-def _bound(oracle: Oracle, adjacency: Adjacency) -> Array:
-    spec = _spec(oracle)
-    return jnp.asarray(oracle.bound(spec, adjacency, norm="l2").value[0, 0, 0])
-
-
-def _spec(oracle: Oracle) -> Spec:
+def _bound(oracle: Oracle, adjacency: Adjacency) -> float:
     problem = Problem(getattr(oracle, "loss", Squared()), NoRegulariser(), WholeSpace())
     clip = getattr(oracle, "clip", np.inf)
-    return facts_from(problem, [RECORDS], features=FEATURES, record_norm=1.0, clip=clip)
+    spec = facts_from(problem, [RECORDS], features=FEATURES, record_norm=1.0, clip=clip)
+    return float(oracle.bound(spec, adjacency, norm="l2").value[0, 0, 0])
 
 
 def _change(

@@ -1,10 +1,13 @@
-"""What is audited: a method by name, or a function from a problem to an algorithm."""
+"""What is audited: a method by name, or a function of a problem; and data that saturate a bound."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+
+import jax.numpy as jnp
+import numpy as np
 
 from tacit.algorithms import (
     Algorithm,
@@ -16,13 +19,25 @@ from tacit.algorithms import (
     method_named,
 )
 from tacit.engine import Plan, plan
+from tacit.engine.door import Private
 from tacit.errors import InputError
 from tacit.network import Network, metropolis, path, ring, uniform_walk
-from tacit.oracles import Gradient
+from tacit.oracles import Gradient, Oracle, ProjectedStep, ProximalStep, Statistics
 from tacit.privacy import Adjacency, Messages, Observer, ReplaceOne, Terms
-from tacit.problems import NoRegulariser, Problem, Squared, WholeSpace, facts_from
+from tacit.problems import (
+    NoRegulariser,
+    Problem,
+    Shards,
+    Squared,
+    WholeSpace,
+    facts_from,
+    pack,
+    public_facts,
+    replace_record,
+)
 from tacit.proposal import NONE, DataFacts, NetworkRequest, Proposal, Request, Structure, propose
-from tacit.typing import Precision
+from tacit.spec import Spec
+from tacit.typing import HostArray, Precision
 
 Maker = Callable[[Problem], Algorithm | Composition]
 AGENTS, RECORDS, FEATURES, ROUNDS = 3, 4, 5, 10
@@ -34,7 +49,7 @@ _LASSO = Structure(name="lasso", weight=1e-3, ridge=0.0, edges=(), rows=(), sour
 
 
 @dataclass(frozen=True, kw_only=True)
-class Case:
+class Setup:
     """On what terms a subject is planned, for `AGENTS` agents with least squares to solve.
 
     Attributes
@@ -66,14 +81,14 @@ def name_of(subject: str | Maker) -> str:
 
 
 def method_of(subject: str | Maker) -> Method | None:
-    """Return the method that is named; None for an algorithm of one's own."""
+    """Return the method that is named; None for an algorithm of the user's."""
     return method_named(subject) if isinstance(subject, str) else None
 
 
 def composition_of(subject: str | Maker, clip: float = 1.0) -> Composition:
     """Return the algorithm with its oracles: the library's gradient where none is named."""
     if isinstance(subject, str):
-        return proposal_of(subject, Case(epsilon=1.0, clip=clip)).composition()
+        return proposal_of(subject, Setup(epsilon=1.0, clip=clip)).composition()
     result = subject(PROBLEM)
     if isinstance(result, Composition):
         return result
@@ -86,17 +101,17 @@ def composition_of(subject: str | Maker, clip: float = 1.0) -> Composition:
 
 
 def is_composition(subject: str | Maker) -> bool:
-    """Return whether the subject brings oracles of its own, whose clip must be 1."""
+    """Return whether the subject brings oracles, whose clip must be 1."""
     return not isinstance(subject, str) and isinstance(subject(PROBLEM), Composition)
 
 
-def planned(subject: str | Maker, case: Case) -> Plan:
+def planned(subject: str | Maker, setup: Setup) -> Plan:
     """Return the plan of a subject."""
-    if isinstance(subject, str) and case.network is None:
-        return proposal_of(subject, case).plan()
-    algorithm, oracles = composition_of(subject, case.clip)
-    clip = 1.0 if is_composition(subject) else case.clip
-    rounds, network = case.rounds or ROUNDS, case.network
+    if isinstance(subject, str) and setup.network is None:
+        return proposal_of(subject, setup).plan()
+    algorithm, oracles = composition_of(subject, setup.clip)
+    clip = 1.0 if is_composition(subject) else setup.clip
+    rounds, network = setup.rounds or ROUNDS, setup.network
     if network is None and isinstance(algorithm, RelayAlgorithm):
         network = uniform_walk(ring(AGENTS), rounds * AGENTS, seed=0)
     elif network is None and isinstance(algorithm, GossipAlgorithm):
@@ -104,40 +119,122 @@ def planned(subject: str | Maker, case: Case) -> Plan:
     if network is not None:
         rounds = network.fixed_rounds or rounds
     facts = facts_from(
-        PROBLEM, [case.records] * AGENTS, features=FEATURES, record_norm=1.0, clip=clip
+        PROBLEM, [setup.records] * AGENTS, features=FEATURES, record_norm=1.0, clip=clip
     )
-    terms = Terms(case.epsilon, case.delta, Adjacency(ReplaceOne(), "record"), case.observer)
+    terms = Terms(setup.epsilon, setup.delta, Adjacency(ReplaceOne(), "record"), setup.observer)
     return plan(
-        facts, algorithm, oracles, terms, rounds=rounds, precision=case.precision, network=network
+        facts, algorithm, oracles, terms, rounds=rounds, precision=setup.precision, network=network
     )
 
 
-def proposal_of(name: str, case: Case) -> Proposal:
+def proposal_of(name: str, setup: Setup) -> Proposal:
     """Return the proposal of a named method; one for structures solves a lasso."""
     method = method_named(name)
     relay = method.network == "relay"
-    rounds = case.rounds or min(ROUNDS, method.rounds)
+    rounds = setup.rounds or min(ROUNDS, method.rounds)
     wanted = NetworkRequest()
     if method.network is not None:
         wanted = NetworkRequest(
             network="ring" if relay else "path", walk="random" if relay else None
         )
     request = Request(
-        epsilon=case.epsilon,
-        delta=case.delta,
-        observer=case.observer,
+        epsilon=setup.epsilon,
+        delta=setup.delta,
+        observer=setup.observer,
         algorithm=name,
         regulariser=NONE,
-        clip=None if math.isinf(case.clip) else case.clip,
-        rounds=_whole_epochs(method, rounds, case.options) * (AGENTS if relay else 1),
-        options=case.options,
+        clip=None if math.isinf(setup.clip) else setup.clip,
+        rounds=_whole_epochs(method, rounds, setup.options) * (AGENTS if relay else 1),
+        options=setup.options,
         network=wanted,
-        precision=case.precision,
+        precision=setup.precision,
     )
     structure = _LASSO if method.structure == "required" else None
-    return propose(_DATA, [case.records] * AGENTS, request, structure)
+    return propose(_DATA, [setup.records] * AGENTS, request, structure)
 
 
 def _whole_epochs(method: Method, rounds: int, options: Mapping[str, Value]) -> int:
     epoch = method.epoch(float(options.get("sampling_rate", 0.1)))
     return epoch * max(1, round(rounds / epoch))
+
+
+FAR = 1e4
+
+
+@dataclass(frozen=True)
+class Canary:
+    """Two neighbouring data sets whose exact answers differ by the whole bound at every query.
+
+    They differ in the first record of agent 0, of norm 1: its target is -FAR in `first` and +FAR in
+    `second`, clipped by the oracle one way or the other.
+
+    *Gradient.* The record is e_1 in both. Under the squared loss with the coefficient clipped at 1,
+    its gradient is +e_1 and -e_1 as long as the margin stays within FAR - 1 of zero: the mean
+    gradient moves by 2/m, the replace-one bound, wherever it is asked. A logistic loss would reach
+    only half of its bound at ordinary iterates.
+
+    *Projected step.* Without constraint its answer is the gradient plus a public slope.
+
+    *Proximal step.* The gradient being constant, the step moves by its change over rho.
+
+    *Statistics.* With R = Y = 1 the bound sqrt(2) (R^2 + Y^2/2) / m is attained where the records x
+    and z have norm R, x'z = Y^2/2 and the clipped targets are -Y and Y (see the docstring of
+    `tacit.oracles.Statistics`): x = e_1 and z = e_1/2 + sqrt(3)/2 e_2.
+    """
+
+    problem: Problem
+    oracle: Oracle
+    spec: Spec
+    first: Shards
+    second: Shards
+
+
+def canary(
+    *, agents: int, records: int, features: int, seed: int, oracle: Oracle | None = None
+) -> Canary:
+    """Return the pair: each of the agents holds `records` unit-norm records of `features`.
+
+    Parameters
+    ----------
+    features
+        At least 2.
+    oracle
+        The question that is to be saturated: a `Gradient` of the squared loss clipped at 1 if none
+        is given, or `Statistics` of targets clipped at 1.
+
+    Raises
+    ------
+    InputError
+        If no saturating pair is known for the oracle.
+    """
+    problem = Problem(Squared(), NoRegulariser(), WholeSpace())
+    oracle = oracle or Gradient(problem.loss, clip=1.0)
+    draw = np.random.default_rng(seed)
+    rows = draw.standard_normal((agents * records, features))
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    rows[0], other = _saturating(oracle, features)
+    targets = np.sign(draw.standard_normal(agents * records)) * FAR
+    targets[0] = -FAR
+    parts = np.split(np.arange(agents * records), agents)
+    first = pack(rows, targets, parts, record_norm=1.0, precision="float64", enforce="clip")
+    second = replace_record(first, 0, 0, other, FAR)
+    return Canary(problem, oracle, public_facts(problem, first, clip=1.0), first, second)
+
+
+def _saturating(oracle: Oracle, features: int) -> tuple[HostArray, HostArray]:
+    """Return the two rows, of norm 1, between which the answer moves by the whole bound."""
+    one, two = np.eye(features)[:2]
+    if isinstance(oracle, Statistics) and oracle.target_bound == 1:
+        return one, one / 2 + math.sqrt(3) / 2 * two
+    gradient = oracle.gradient if isinstance(oracle, ProjectedStep | ProximalStep) else oracle
+    if isinstance(gradient, Gradient) and gradient.coefficient_bound == 1:
+        return one, one
+    raise InputError(
+        f"no pair is known that saturates {oracle}; audit the gradient of the squared loss clipped "
+        "at 1 or statistics of targets clipped at 1, or search its sensitivity with check_oracle"
+    )
+
+
+def opened(shards: Shards) -> Private:
+    """Return all agents' records as a door takes them. For shards that the caller owns."""
+    return Private(shards.stacked, jnp.asarray(shards.counts, shards.stacked.features.dtype))

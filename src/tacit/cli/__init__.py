@@ -3,9 +3,7 @@
 A package that adds a command needs `Command` and the helpers here.
 """
 
-from tacit.cli.commands import Command
-from tacit.cli.console import emit, one_of, path, table
-from tacit.cli.main import main
-from tacit.cli.progress import interruptible
+from tacit.cli.console import emit, interruptible, one_of, path, table
+from tacit.cli.main import Command, main
 
 __all__ = ["Command", "emit", "interruptible", "main", "one_of", "path", "table"]

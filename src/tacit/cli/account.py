@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from tacit import checks
+from tacit import checks, privacy
 from tacit.cli.console import emit, one_of
 from tacit.errors import InputError
-
-if TYPE_CHECKING:
-    from tacit.privacy import Event
+from tacit.privacy import (
+    Event,
+    GaussianAnswer,
+    LaplaceAnswer,
+    Sampled,
+    gaussian_multiplier,
+    multiplier_for,
+    relation_named,
+)
 
 _MECHANISMS = ("gaussian", "laplace")
 _RELATIONS = ("replace_one", "zero_out")
@@ -63,8 +69,6 @@ _MOST_EPSILON = 1e6
 
 
 def _event(mechanism: str, rate: float | None) -> Callable[[float], Event]:
-    from tacit.privacy import GaussianAnswer, LaplaceAnswer, Sampled  # noqa: PLC0415 - start-up
-
     answer = GaussianAnswer if mechanism == "gaussian" else LaplaceAnswer
     if rate is None:
         return answer
@@ -78,13 +82,6 @@ def _needed(
     delta: float,
     relation: str,
 ) -> float:
-    from tacit.privacy import (  # noqa: PLC0415 - start-up
-        GaussianAnswer,
-        gaussian_multiplier,
-        multiplier_for,
-        relation_named,
-    )
-
     total = checks.positive("epsilon", math.nan if epsilon is None else epsilon)
     if total > _MOST_EPSILON:
         raise InputError(f"epsilon {total:g} protects nothing; ask for at most {_MOST_EPSILON:g}")
@@ -96,10 +93,8 @@ def _needed(
 
 
 def _spent(event: Event, rounds: int, delta: float, relation: str) -> dict[str, Any]:
-    from tacit import privacy  # noqa: PLC0415 - start-up
-
     events = [(event, rounds)]
-    spent = privacy.account(events, delta=delta, relation=privacy.relation_named(relation))
+    spent = privacy.account(events, delta=delta, relation=relation_named(relation))
     epsilon = "infinity" if math.isinf(spent.epsilon) else spent.epsilon
     mu = "infinity" if spent.mu is not None and math.isinf(spent.mu) else spent.mu
     return {"epsilon": epsilon, "delta": delta, "mu": mu}

@@ -17,9 +17,8 @@ from tacit.audit import (
     fault_named,
 )
 from tacit.audit import audit as attacked
-from tacit.cli.console import emit, one_of, table
-from tacit.cli.options import factory_named, method_options, takes_method_options
-from tacit.cli.progress import interruptible
+from tacit.cli.console import emit, interruptible, one_of, table
+from tacit.cli.options import factory_named, method_options, takes
 from tacit.errors import InputError
 from tacit.privacy import Adjacency, relation_named
 from tacit.proposal import check_seed
@@ -29,10 +28,12 @@ _RELATIONS = ("replace_one", "zero_out")
 _BATCH_FAULT = "full-batch"
 _AUDITED = {name: method for name, method in METHODS.items() if method.structure != "required"}
 _SAMPLED = ", ".join(name for name, method in _AUDITED.items() if method.sampled)
+_WITH_OPTIONS = {name: method for name, method in _AUDITED.items() if not method.inside}
+_RATE = 0.2
 _INSIDE = ", ".join(name for name, method in _AUDITED.items() if method.inside)
 
 
-@takes_method_options
+@takes(method_options(_WITH_OPTIONS, sampling_rate=_RATE))
 def audit(  # noqa: PLR0913 - one parameter per option
     *,
     algorithm: Annotated[
@@ -46,7 +47,7 @@ def audit(  # noqa: PLR0913 - one parameter per option
         ),
     ] = None,
     mu: Annotated[
-        float | None, typer.Option(help="What the plan is made to spend; 1.5 if not given.")
+        float | None, typer.Option(help="What the plan spends; 1.5 if not given.")
     ] = None,
     epsilon: Annotated[
         float | None,
@@ -78,8 +79,10 @@ def audit(  # noqa: PLR0913 - one parameter per option
     report = interruptible(lambda: _run(options))
     if json:
         emit(strict(_values(report, options)))
+    elif isinstance(report, AuditReport):
+        typer.echo(_sentences(report))
     else:
-        typer.echo(_text(report, options))
+        typer.echo(_bound_sentences(report, options))
 
 
 @dataclass(frozen=True)
@@ -170,7 +173,7 @@ def _on_batches(options: _Options) -> EpsilonBound:
 
 
 def _rate(options: _Options) -> float:
-    return float(options.of_method.get("sampling_rate", 0.2))
+    return float(options.of_method.get("sampling_rate", _RATE))
 
 
 def _relation(options: _Options) -> str:
@@ -186,29 +189,20 @@ def _values(report: AuditReport | EpsilonBound, options: _Options) -> dict[str, 
     return {"algorithm": options.algorithm, "fault": options.fault, **settings, **report.to_dict()}
 
 
-def _text(report: AuditReport | EpsilonBound, options: _Options) -> str:
-    if isinstance(report, AuditReport):
-        return _sentences(report)
-    return _bound_sentences(report, options)
-
-
 def _bound_sentences(bound: EpsilonBound, options: _Options) -> str:
     verdict = "consistent: the attack proved no more than the certificate allows"
     if not bound.consistent:
         verdict = "violated: the outputs tell more than was certified"
+    setting = f"relation {_relation(options)}"
+    if not METHODS[options.algorithm].inside:
+        setting = f"sampling rate {_rate(options):g}, {setting}"
     return (
-        f"Audit of {options.algorithm}, {_planted(options.fault)}, {_setting(options)}, "
+        f"Audit of {options.algorithm}, {_planted(options.fault)}, {setting}, "
         f"{bound.runs} runs on each of two neighbouring data sets\n\n"
         f"claimed      epsilon {bound.claimed:.4g} at delta {bound.delta:g}\n"
         f"lower bound  epsilon {bound.epsilon:.4g} (confidence {bound.confidence:.0%}), from the "
         f"outputs alone\n\nVerdict: {verdict}"
     )
-
-
-def _setting(options: _Options) -> str:
-    if METHODS[options.algorithm].inside:
-        return "relation replace_one"
-    return f"sampling rate {_rate(options):g}, relation {_relation(options)}"
 
 
 def _planted(fault: str | None) -> str:
@@ -220,22 +214,17 @@ def _sentences(report: AuditReport) -> str:
     verdict = "consistent: no layer saw more than the certificate allows"
     if violated:
         verdict = f"violated, as seen by: {', '.join(violated)}"
+    note, reachable = "", report.likelihood.reachable
+    if reachable <= report.claimed_mu:
+        note = (
+            f"Note: {report.likelihood.runs} runs can prove a mu of at most {reachable:.3g}, so "
+            "the likelihood layer could not have seen a violation; ask for more runs\n\n"
+        )
     return (
         f"Audit of {report.algorithm}, {_planted(report.fault)}, {report.likelihood.runs} runs on "
         f"each of two neighbouring data sets\nClaimed mu {report.claimed_mu:.4g}; realised by this "
-        f"pair {report.replay.realised_mu:.4g}\n\n{_layers(report)}\n\n{_power_note(report)}"
+        f"pair {report.replay.realised_mu:.4g}\n\n{_layers(report)}\n\n{note}"
         f"Verdict: {verdict}"
-    )
-
-
-def _power_note(report: AuditReport) -> str:
-    """Return a note if the number of runs is too small to detect any violation."""
-    reachable = report.likelihood.reachable
-    if reachable > report.claimed_mu:
-        return ""
-    return (
-        f"Note: {report.likelihood.runs} runs can prove a mu of at most {reachable:.3g}, so the "
-        "likelihood layer could not have seen a violation; ask for more runs\n\n"
     )
 
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
+import pandas as pd
 import typer
 
 from tacit.cli.console import emit, error_line, path
 from tacit.errors import InputError
+from tacit.tables import bounds_from, bounds_text, read_tables
+from tacit.tables.bounds import bounds_to_dict
 
 
 def bounds(
@@ -25,15 +28,6 @@ def bounds(
     json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
     """Print a bounds file filled in from a table: edit it, then pass it to tacit train."""
-    import pandas as pd  # noqa: PLC0415 - start-up
-
-    from tacit.tables import (  # noqa: PLC0415 - start-up
-        bounds_from,
-        bounds_text,
-        read_tables,
-    )
-    from tacit.tables.bounds import bounds_to_dict  # noqa: PLC0415 - start-up
-
     frame = pd.concat(list(read_tables(data).values()), ignore_index=True)
     ignored = (*(ignore or ()), *(() if agent_column is None else (agent_column,)))
     if target in ignored:

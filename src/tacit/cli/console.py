@@ -1,12 +1,16 @@
-"""The console: paths that are typed, lines that are printed, files of text."""
+"""The console: paths that are typed, lines that are printed, Ctrl-C and progress."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import typer
 
@@ -74,36 +78,71 @@ def path(text: str) -> Path:
     return Path(text)
 
 
-def write_text(text: str, out: Path) -> None:
-    """Write a file whole or not at all.
-
-    Raises
-    ------
-    InputError
-        If it cannot be written.
-    """
-    part = out.with_name(f".{out.name}.{os.getpid()}.part")
-    try:
-        part.write_text(text, encoding="utf-8")
-        part.replace(out)
-    except OSError as error:
-        reason = error.strerror or type(error).__name__
-        raise InputError(f"{out} cannot be written ({reason}); name another file") from error
-    finally:
-        part.unlink(missing_ok=True)
-
-
 def read_text(file: Path) -> str:
-    """Return the text of a file.
-
-    Raises
-    ------
-    InputError
-        If it cannot be read, or is no text in UTF-8.
-    """
+    """Return the text of a file in UTF-8."""
     try:
         return file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(
             f"{file} cannot be read ({type(error).__name__}); name a readable file"
         ) from error
+
+
+_T = TypeVar("_T")
+_WORKER = "tacit computation"
+
+
+def interruptible(work: Callable[[], _T]) -> _T:
+    """Return `work()`, computed on another thread while this one waits for signals.
+
+    A compiled program handles no signal until it ends, and a signal that arrives in a callback of
+    the garbage collector is lost; a thread that waits receives them all. An exception of `work` is
+    raised here.
+    """
+    future: Future[_T] = Future()
+
+    def compute() -> None:
+        try:
+            future.set_result(work())
+        except BaseException as error:  # handed over, whatever it is
+            future.set_exception(error)
+
+    threading.Thread(target=compute, name=_WORKER, daemon=True).start()
+    return future.result()
+
+
+def leave_if_busy(code: int) -> None:
+    """End the process at once if an abandoned computation is still under way.
+
+    An orderly exit would wait for it, or crash in it.
+    """
+    if any(thread.name == _WORKER for thread in threading.enumerate()):
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+@contextmanager
+def bar(rounds: int, *, shown: bool) -> Iterator[Callable[[Any], None] | None]:
+    """Yield a function of the number of finished rounds; None if no bar is shown.
+
+    The calls may come in any order and from any thread, and after the bar is gone.
+    """
+    if not shown:
+        yield None
+        return
+    from rich import progress as bars  # noqa: PLC0415 - start-up
+    from rich.console import Console  # noqa: PLC0415 - start-up
+
+    counted = ("{task.description}", bars.BarColumn(), bars.MofNCompleteColumn(), "rounds")
+    timed = (bars.TimeElapsedColumn(), "elapsed,", bars.TimeRemainingColumn(), "remaining")
+    console = Console(stderr=True)
+    with bars.Progress(*counted, *timed, console=console, redirect_stdout=False) as progress:
+        task = progress.add_task("preparing", total=rounds)
+
+        def report(finished: Any) -> None:
+            done = max(int(finished), int(progress.tasks[0].completed))
+            doing = "training" if done < rounds else "measuring"
+            progress.update(task, completed=done, description=doing)
+
+        yield report

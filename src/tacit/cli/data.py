@@ -1,93 +1,19 @@
-"""The data of a command: a data set by name, a table, or numbers that describe the records."""
+"""The public facts that `tacit plan` uses: a data set by name, a bounds file, or numbers."""
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from tacit import checks
-from tacit.datasets import FACTS, Dataset, load, names
+from tacit.cli.train import is_table
+from tacit.datasets import FACTS
 from tacit.errors import InputError
 from tacit.problems import LOSSES, usage
-from tacit.proposal import DataFacts, Named, TableFacts
+from tacit.proposal import DataFacts, Named
 from tacit.tables import (
-    Bounds,
-    Source,
-    Table,
-    encoded_names,
-    encoded_norm,
-    load_table,
     read_bounds,
 )
-from tacit.typing import Task
-
-
-@dataclass(frozen=True, kw_only=True)
-class TableOptions:
-    """The options of `tacit train` for tables only; None if not given."""
-
-    target: str | None
-    bounds: Path | None
-    agent_column: str | None
-    test: Path | None
-
-
-def is_table(data: str) -> bool:
-    """Whether `data` names a file or folder; the name of a data set always wins."""
-    if data in names():
-        return False
-    path = Path(data)
-    return len(path.parts) != 1 or path.suffix in {".csv", ".parquet"} or os.path.exists(path)
-
-
-def load_data(data: str, options: TableOptions, known: Bounds | None = None) -> Dataset | Table:
-    """Return the data set of that name, or the user's table.
-
-    Parameters
-    ----------
-    known
-        The bounds that a proposal states, in place of a bounds file.
-
-    Raises
-    ------
-    InputError
-        If there is neither, or options for tables are given with a data set.
-    """
-    if is_table(data):
-        target = options.target if known is None else known.target_name
-        if target is None:
-            raise InputError(
-                f"no target is given; name the column to predict: --target COL, for {data}"
-            )
-        return load_table(Source(path=Path(data), **{**vars(options), "target": target}), known)
-    given = [name for name, value in vars(options).items() if value is not None]
-    dataset = load(data)
-    if given:
-        raise InputError(
-            f"--{given[0].replace('_', '-')} is for tables of your own, and {data} is a bundled "
-            "data set; leave the option out, or name a file"
-        )
-    return dataset
-
-
-def check_oracle(
-    dataset: Dataset | Table, *, oracle_metrics: bool, reference: bool, out: Any
-) -> None:
-    """Raise `InputError` unless metrics on private records go to a file of their own."""
-    if oracle_metrics and dataset.public:
-        raise InputError(
-            f"the metrics of {dataset.name} are in its results, since the data set is published; "
-            "leave --oracle-metrics out"
-        )
-    if oracle_metrics and out is None:
-        raise InputError("--oracle-metrics writes a file into the report; add --out DIR")
-    if reference and not dataset.public and not oracle_metrics:
-        raise InputError(
-            "the optimum without privacy is a function of private records; add --oracle-metrics, "
-            "which writes it to a file of its own, or leave --reference out"
-        )
 
 
 @dataclass(frozen=True)
@@ -111,17 +37,12 @@ class PublicOptions:
 
 
 def data_facts(options: PublicOptions, loss: Named | None) -> DataFacts:
-    """Return the public facts about the records; no record is read.
-
-    Raises
-    ------
-    InputError
-        If a fact is missing, or contradicts another.
-    """
+    """Return the public facts about the records; no record is read."""
     if options.data is not None:
         return _of_data_set(options, options.data)
     if options.bounds is not None:
-        return _of_table(options, options.bounds)
+        options.refuse(("columns", "classes", "record_norm"), "follows from the bounds file")
+        return DataFacts.of(read_bounds(options.bounds))
     return _of_numbers(options, loss)
 
 
@@ -151,27 +72,18 @@ def _of_data_set(options: PublicOptions, name: str) -> DataFacts:
     )
 
 
-def _of_table(options: PublicOptions, file: Path) -> DataFacts:
-    options.refuse(("columns", "classes", "record_norm"), "follows from the bounds file")
-    bounds = read_bounds(file)
-    classes = None if bounds.labels is None else len(bounds.labels)
-    return DataFacts(
-        name=bounds.target_name,
-        task=bounds.task,
-        classes=classes,
-        columns=len(encoded_names(bounds)),
-        record_norm=encoded_norm(bounds),
-        table=TableFacts.of(bounds),
-    )
-
-
 def _of_numbers(options: PublicOptions, loss: Named | None) -> DataFacts:
     for name, value in (("columns", options.columns), ("loss", loss)):
         if value is None:
             raise InputError(
                 f"no {name} given; add --{name}, or --bounds FILE, or name a data set, which say it"
             )
-    task = _task(loss)
+    norm = 1.0
+    if options.record_norm is not None:
+        norm = checks.positive("record-norm", options.record_norm)
+    if loss is None or loss.name not in LOSSES:
+        raise InputError(f"loss is {str(loss)!r}; choose from {usage(LOSSES)}")
+    task = LOSSES[loss.name].task
     if (task == "multiclass") != (options.classes is not None):
         raise InputError(
             "--classes goes with --loss multinomial, which needs it, and with no other loss"
@@ -180,22 +92,14 @@ def _of_numbers(options: PublicOptions, loss: Named | None) -> DataFacts:
         name="numbers",
         task=task,
         classes=2 if task == "binary" else options.classes,
-        columns=checks.at_least("columns", options.columns or 0, 1),
-        record_norm=1.0
-        if options.record_norm is None
-        else checks.positive("record-norm", options.record_norm),
+        columns=options.columns or 0,
+        record_norm=norm,
         table=None,
     )
 
 
-def _task(loss: Named | None) -> Task:
-    if loss is None or loss.name not in LOSSES:
-        raise InputError(f"loss is {str(loss)!r}; choose from {usage(LOSSES)}")
-    return LOSSES[loss.name].task
-
-
 def counts_of(options: PublicOptions, agents: int | None, *, default: int) -> tuple[int, ...]:
-    """Return the records of each agent: as given, or equal shares as `tacit train` deals them."""
+    """Return the records of each agent: as given, or equal shares as in `tacit train`."""
     if options.counts is not None:
         if agents is not None or options.records is not None:
             raise InputError("--counts says agents and records; leave --agents and --records out")

@@ -2,18 +2,78 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
-from collections.abc import Mapping, Sequence
-from typing import Annotated
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+from typing import Annotated, Any
 
 import typer
 from typer.exceptions import TyperException
 
 import tacit
-from tacit.cli import progress
-from tacit.cli.commands import ELSEWHERE, Command, commands
-from tacit.cli.console import error_line
+from tacit.cli.console import error_line, leave_if_busy
 from tacit.errors import PrivacyError, TacitError
+
+ENTRY_POINTS = "tacit.commands"
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command of the command line.
+
+    A package adds commands through the entry point group `tacit.commands`; the entry point is a
+    sequence of `Command`.
+
+    Attributes
+    ----------
+    summary
+        The first line of its help.
+    function
+        "module:function"; the module is imported when the command is called, and not before. The
+        parameters of the function are the command's arguments and options.
+    """
+
+    name: str
+    summary: str
+    function: str
+
+    def load(self) -> Callable[..., Any]:
+        """Return the function."""
+        module, _, name = self.function.partition(":")
+        function: Callable[..., Any] = getattr(importlib.import_module(module), name)
+        return function
+
+
+_SUMMARIES = {
+    "plan": "Predict noise and accuracy before spending anything: no data is read.",
+    "train": "Train on a data set or on a table of your own under a total privacy budget.",
+    "bounds": "Print a bounds file filled in from a table: edit it, then pass it to tacit train.",
+    "predict": "Predict the target of every row, as CSV on standard output; logistic ones with "
+    "odds.",
+    "show": "Show what a model file says and what it guarantees.",
+    "grid": "Agree on the state of a power network among zones that keep their demand private.",
+    "account": "Total epsilon of noised answers from their multiplier, or the multiplier from the "
+    "total.",
+    "audit": "Attack an algorithm, as planned or with a planted fault, on data that saturates its "
+    "bound.",
+}
+_ROOMS = {"grid": "tacit.power.command"}
+BUILT_IN = tuple(
+    Command(name, summary, f"{_ROOMS.get(name, f'tacit.cli.{name}')}:{name}")
+    for name, summary in _SUMMARIES.items()
+)
+
+# what a package that is not installed would add
+ELSEWHERE: Mapping[str, str] = dict.fromkeys(("claims", "reproduce", "attack"), "tacit-papers")
+
+
+def commands() -> dict[str, Command]:
+    """Return all commands by name: the built-in ones, then those of installed packages."""
+    added = [command for point in entry_points(group=ENTRY_POINTS) for command in point.load()]
+    return {command.name: command for command in (*BUILT_IN, *added)}
+
 
 BAD_INPUT, BROKEN_LAW, INTERRUPTED = 2, 3, 130
 
@@ -41,7 +101,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code = INTERRUPTED
     if code == INTERRUPTED:
         error_line("interrupted; nothing was written", kind="")
-        progress.leave_if_busy(INTERRUPTED)
+        leave_if_busy(INTERRUPTED)
     return int(code or 0)
 
 
@@ -53,7 +113,7 @@ def application(known: Mapping[str, Command], name: str) -> typer.Typer:
     app = typer.Typer(
         add_completion=False,
         pretty_exceptions_enable=False,
-        help=_DESCRIPTION,
+        help=_top.__doc__,
         rich_markup_mode=None,
     )
     app.callback()(_top)
@@ -67,9 +127,6 @@ def application(known: Mapping[str, Command], name: str) -> typer.Typer:
 
 def _not_loaded() -> None:
     """Stand for a command that is not loaded."""
-
-
-_DESCRIPTION = "Differentially private distributed convex optimisation."
 
 
 def _show_version(requested: bool) -> bool:

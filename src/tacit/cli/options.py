@@ -1,7 +1,7 @@
 """The options of a run, declared once for the commands that take one.
 
-The options of methods, losses, regularisers and constraints come from their tables. A method of
-the user's own is `module:Class` in place of a name.
+The options of methods, losses, regularisers and constraints come from their tables. A method that
+the user wrote is `module:Class` in place of a name.
 """
 
 from __future__ import annotations
@@ -28,13 +28,20 @@ from tacit.algorithms import (
     Method,
     RelayAlgorithm,
     Setting,
-    those_with,
+    Value,
 )
 from tacit.cli.console import path
 from tacit.errors import InputError
 from tacit.oracles import Gradient
 from tacit.problems import CONSTRAINTS, LOSSES, REGULARISERS, Problem, usage
-from tacit.proposal import Named, NetworkRequest, Request, StructureRequest
+from tacit.proposal import (
+    DEFAULT_NETWORK,
+    DEFAULT_REGULARISER,
+    Named,
+    NetworkRequest,
+    Request,
+    StructureRequest,
+)
 from tacit.training import DEFAULT_AGENTS
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -46,7 +53,7 @@ def _methods_help() -> str:
     networks = [n for n, m in METHODS.items() if m.network is not None]
     structures = [n for n, m in METHODS.items() if m.structure is not None]
     return (
-        f"With an aggregator: {', '.join(plain)}; the first if not given. On a network: "
+        f"With an aggregator: {', '.join(plain)}; {plain[0]} if not given. On a network: "
         f"{', '.join(networks)}. With --structure: {', '.join(structures)}. Or one of your own: "
         "module:Class."
     )
@@ -55,9 +62,9 @@ def _methods_help() -> str:
 _RUN: Mapping[str, tuple[Any, str]] = {
     "epsilon": (float, "Total budget; inf for a run without noise."),
     "delta": (float, "Total budget; at most 1/(10 x records)."),
-    "agents": (int, "Among how many the records are dealt; 10, or 1 with --structure."),
+    "agents": (int, f"How many share the records; {DEFAULT_AGENTS}, or 1 with --structure."),
     "loss": (str, f"{usage(LOSSES)}; by the target if not given."),
-    "regulariser": (str, f"{usage(REGULARISERS)}; l2:1e-6 if not given."),
+    "regulariser": (str, f"{usage(REGULARISERS)}; {DEFAULT_REGULARISER} if not given."),
     "constraint": (str, f"{usage(CONSTRAINTS)}; none if not given."),
     "clip": (float, "Bound on a record's coefficient; by the loss if not given."),
     "observer": (str, "messages (if not given): every link is read; sum: secure aggregation."),
@@ -67,12 +74,12 @@ _RUN: Mapping[str, tuple[Any, str]] = {
     "graph": (Path, "CSV, public: edges of fused-lasso, A of generalized-lasso."),
     "network": (
         str,
-        "Without aggregator: ring (if not given), path, star, complete, grid, grid:RxC, "
-        "erdos-renyi:P, regular:D, or a file of edges (.txt, .csv, .edges, .graphml).",
+        f"Without aggregator ({DEFAULT_NETWORK} if not given): ring, path, star, complete, grid, "
+        "grid:RxC, erdos-renyi:P, regular:D, or a file of edges (.txt, .csv, .edges, .graphml).",
     ),
     "walk": (str, "On a relay: cyclic (if not given) or random."),
     "cap": (int, "On a relay: the most answers that an agent gives."),
-    "split_seed": (int, "Of the split and of the dealing out; 0 if not given."),
+    "split_seed": (int, "Of the division into parts and among agents; 0 if not given."),
 }
 
 
@@ -92,28 +99,54 @@ class RunOptions:
     default_agents: int
 
 
-def method_options() -> dict[str, tuple[type, str]]:
-    """Return type and help text of every option that some method has."""
+def method_options(
+    methods: Mapping[str, Method] = METHODS, **defaults: Value
+) -> dict[str, tuple[type, str]]:
+    """Return type and help text of every option that some method of the library has.
+
+    Parameters
+    ----------
+    methods
+        Those that the help text names.
+    defaults
+        Where the command has another default than the table of methods.
+    """
     options = {one.name: one for method in METHODS.values() for one in method.options}
-    return {
-        name: (option.kind, f"{option.help} Of {', '.join(those_with(name))}.")
-        for name, option in options.items()
-    }
+    texts = {name: _by_default(name, methods, defaults) for name in options}
+    return {name: (one.kind, f"{one.help} {texts[name]}") for name, one in options.items()}
 
 
-def takes_run_options(command: F) -> F:
-    """Return the command with the options of a run added, which it receives by name."""
-    return _with(command, {**_RUN, **method_options()})
+def _by_default(name: str, methods: Mapping[str, Method], defaults: Mapping[str, Value]) -> str:
+    """Return the methods that have an option, with its default, as a sentence."""
+    having: dict[str, list[str]] = {}
+    for title, method in methods.items():
+        for option in method.options:
+            if option.name == name:
+                default = defaults.get(name, option.default)
+                text = f"{default:g}" if isinstance(default, float) else str(default)
+                if callable(default):
+                    text = "derived from public facts"
+                having.setdefault(text, []).append(title)
+    if not having:
+        return "Of no method here."
+    parts = (f"{', '.join(titles)} (if not given: {text})" for text, titles in having.items())
+    return f"Of {'; '.join(parts)}."
 
 
-def takes_method_options(command: F) -> F:
-    """Return the command with the options of methods added, which it receives by name."""
-    return _with(command, method_options())
+def rounds_help() -> str:
+    """Return how many rounds the methods have by default."""
+    usual = next(iter(METHODS.values())).rounds
+    others = (f"; {m.rounds} for {name}" for name, m in METHODS.items() if m.rounds != usual)
+    return f"If not given: {usual}{''.join(others)}; on a relay that many sweeps of the agents."
 
 
-def _with(command: F, options: Mapping[str, tuple[Any, str]]) -> F:
-    signature = inspect.signature(command, eval_str=True)
-    declared = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
+def all_options() -> dict[str, tuple[Any, str]]:
+    """Return type and help text of every option of a run."""
+    return {**_RUN, **method_options()}
+
+
+def takes(options: Mapping[str, tuple[Any, str]]) -> Callable[[F], F]:
+    """Return a decorator that adds options to a command, which receives them by name."""
     added = [
         inspect.Parameter(
             name,
@@ -125,20 +158,20 @@ def _with(command: F, options: Mapping[str, tuple[Any, str]]) -> F:
         )
         for name, (kind, text) in options.items()
     ]
-    parameters = [*declared[:1], *added, *declared[1:]]
-    command.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-    command.__annotations__ = {p.name: p.annotation for p in parameters}
-    return command
+
+    def decorated(command: F) -> F:
+        signature = inspect.signature(command, eval_str=True)
+        declared = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
+        parameters = [*declared[:1], *added, *declared[1:]]
+        command.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+        command.__annotations__ = {p.name: p.annotation for p in parameters}
+        return command
+
+    return decorated
 
 
 def run_options(given: Mapping[str, Any], *, rounds: int | None) -> RunOptions:
-    """Return the options of a run, checked as far as possible without facts about the data.
-
-    Raises
-    ------
-    InputError
-        If an option is missing, invalid, or contradicts another.
-    """
+    """Return the options of a run, checked as far as possible without facts about the data."""
     for name in ("epsilon", "delta"):
         if given[name] is None:
             raise InputError(f"no {name} is given; a budget has no default, so add --{name}")
@@ -177,27 +210,15 @@ def run_options(given: Mapping[str, Any], *, rounds: int | None) -> RunOptions:
     )
 
 
-def given_names(given: Mapping[str, Any]) -> list[str]:
-    """Return the options of a run that were given, as the command line writes them."""
-    return [f"--{name.replace('_', '-')}" for name, one in given.items() if one is not None]
-
-
 def methods_with(name: str) -> Mapping[str, Method]:
-    """Return the table of methods, with that of `name` added if it is a `module:Class`.
-
-    Raises
-    ------
-    InputError
-        If the module cannot be imported, or holds nothing of that name that can be called.
-    """
+    """Return the table of methods, with that of `name` added if it is a `module:Class`."""
     if ":" not in name:
         return METHODS
     target, factory = _attribute(name), factory_named(name)
-    base = target if isinstance(target, type) else object
     network: Literal["relay", "gossip"] | None = None
-    if issubclass(base, RelayAlgorithm):
+    if isinstance(target, type) and issubclass(target, RelayAlgorithm):
         network = "relay"
-    elif issubclass(base, GossipAlgorithm):
+    elif isinstance(target, type) and issubclass(target, GossipAlgorithm):
         network = "gossip"
     method = Method(
         build=lambda setting: _composition(factory, setting),
@@ -223,7 +244,7 @@ def factory_named(name: str) -> Callable[[Problem], Algorithm | Composition]:
     def factory(problem: Problem) -> Algorithm | Composition:
         try:
             result = target(problem)
-        except Exception as error:  # the user's own, whatever it is
+        except Exception as error:  # of the user's code, whatever it is
             raise InputError(
                 f"algorithm {name!r}: making it of a problem failed ({_in_a_line(error)}); it is "
                 "called with the problem alone"
@@ -260,7 +281,7 @@ def _imported(name: str, module: str) -> ModuleType:
         raise InputError(
             f"algorithm {name!r}: there is no module {error.name!r}; run where it can be imported"
         ) from error
-    except Exception as error:  # the module's own, whatever it is
+    except Exception as error:  # of the module, whatever it is
         raise InputError(
             f"algorithm {name!r}: importing {module} failed ({_in_a_line(error)}); mend the module"
         ) from error

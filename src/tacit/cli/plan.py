@@ -11,15 +11,14 @@ import typer
 
 from tacit import checks
 from tacit.algorithms import METHODS, Method, rounds_by_default
-from tacit.cli.console import emit, path, table, write_text
+from tacit.cli.console import emit, interruptible, path, table
 from tacit.cli.data import PublicOptions, counts_of, data_facts, whole_numbers
-from tacit.cli.options import method_options, run_options, takes_run_options
-from tacit.cli.progress import interruptible
+from tacit.cli.options import all_options, method_options, run_options, takes
 from tacit.errors import InputError
-from tacit.proposal import NONE, DataFacts, Proposal, Request, propose
+from tacit.models import write_text
+from tacit.proposal import NONE, Proposal, Request, propose
 from tacit.proposal.forecast import PREDICTED, Forecast, floor, forecast, recommended
 from tacit.report import strict
-from tacit.spec import Spec
 from tacit.tables import encoded_names
 from tacit.training import warnings_of
 
@@ -27,7 +26,7 @@ _MOST_PLANS = 20
 _COMPARED = (10, 50, 200, 1000)
 
 
-@takes_run_options
+@takes(all_options())
 def plan(  # noqa: PLR0913 - one parameter per option
     *,
     data: Annotated[
@@ -82,14 +81,9 @@ class _Answer:
     best: Forecast | None
     warnings: tuple[str, ...]
 
-    @property
-    def facts(self) -> Spec:
-        """The public facts that planning starts from."""
-        return self.proposal.facts
-
     def to_dict(self) -> dict[str, Any]:
         """Return plain values; None where no prediction is known."""
-        facts, budget = self.facts, self.proposal.budget
+        facts, budget = self.proposal.facts, self.proposal.budget
         return {
             "records": sum(facts.counts),
             "agents": facts.agents,
@@ -110,14 +104,18 @@ def _answer(
     facts: PublicOptions, options: dict[str, Any], rounds: tuple[int, ...] | None
 ) -> _Answer:
     single = rounds[0] if rounds is not None and len(rounds) == 1 else None
-    run = run_options(_for_default(options), rounds=single)
+    default = options
+    if options["algorithm"] is None:  # options of methods that are only compared with the default
+        default = {**options, **dict.fromkeys(method_options())}
+    run = run_options(default, rounds=single)
     request = run.request
     checks.positive("epsilon", request.epsilon)
     data = data_facts(facts, request.loss)
     counts = counts_of(facts, run.agents, default=run.default_agents)
-    structure = None
-    if run.structure.name is not None:
-        structure = run.structure.structure(_names_of(data), None)
+    columns = tuple(map(str, range(data.columns)))
+    if data.table is not None:
+        columns = encoded_names(data.table.bounds)
+    structure = run.structure.structure(columns, None)
     proposal = propose(data, counts, request, structure)
     names = _names(proposal, options)
     forecasts = []
@@ -137,15 +135,8 @@ def _answer(
     )
 
 
-def _for_default(options: dict[str, Any]) -> dict[str, Any]:
-    """Return the options without those of methods that are only compared with the default."""
-    if options["algorithm"] is not None:
-        return options
-    return {**options, **dict.fromkeys(method_options())}
-
-
 def _alone(request: Request, name: str, options: dict[str, Any]) -> Request:
-    """Return the request for another method, with its own options and the loss alone."""
+    """Return the request for another method, with its options and the loss alone."""
     method = request.methods[name]
     kept = {k: options[k] for k in method_options() if method.has(k) and options[k] is not None}
     return dataclasses.replace(
@@ -163,13 +154,6 @@ def _rounds(
         return given
     usual = rounds_by_default(method, agents, request.options)
     return _COMPARED if usual == method.rounds else (usual,)
-
-
-def _names_of(data: DataFacts) -> tuple[str, ...]:
-    """Return the names of the encoded columns; numbers where none are known."""
-    if data.table is not None:
-        return encoded_names(data.table.bounds)
-    return tuple(str(column) for column in range(data.columns))
 
 
 def _names(proposal: Proposal, options: dict[str, Any]) -> tuple[str, ...]:
@@ -194,7 +178,7 @@ def _numbers(text: str | None) -> tuple[int, ...] | None:
 
 
 def _sentences(answer: _Answer, out: Path | None) -> str:
-    facts, budget = answer.facts, answer.proposal.budget
+    facts, budget = answer.proposal.facts, answer.proposal.budget
     mu = next((f.mu for f in answer.forecasts if f.mu is not None), None)
     total = "" if mu is None else f" (mu = {mu:.4f})"
     lines = [

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from tacit import models
-from tacit.cli.console import emit, path, write_text
+from tacit.cli.console import emit, path
 from tacit.errors import InputError
 from tacit.tables import read_table
 
@@ -29,7 +29,7 @@ def predict(
     predicted = models.predict(models.load_model(model), read_table(data))
     text = predicted.to_csv(index=False)
     if out is not None:
-        write_text(text, out)
+        models.write_text(text, out)
     if json:
         emit(
             {

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from tacit.cli.console import emit, path, printable, table
-
-if TYPE_CHECKING:
-    from tacit.models import Model, Term
-    from tacit.tables import Categories, Numeric
+from tacit.models import Model, Term, load_model, model_to_dict
+from tacit.tables import Categories, Numeric
 
 
 def show(
@@ -20,8 +18,6 @@ def show(
     json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
     """Show a model: its certificate, its largest coefficients, its preprocessing."""
-    from tacit.models import load_model, model_to_dict  # noqa: PLC0415 - start-up
-
     loaded = load_model(model)
     if json:
         emit(model_to_dict(loaded))
@@ -59,8 +55,6 @@ def _coefficients(model: Model, largest: int) -> list[str]:
 
 def _reach(model: Model, term: Term) -> float:
     """Return how far the column can move: the width of its range, or 1."""
-    from tacit.tables import Numeric  # noqa: PLC0415 - start-up
-
     if model.bounds is None or term.column is None or term.value is not None:
         return 1.0
     fact = model.bounds.columns[term.column]
@@ -83,8 +77,6 @@ def _preprocessing(model: Model) -> list[str]:
 
 
 def _fact(fact: Numeric | Categories) -> str:
-    from tacit.tables import Numeric  # noqa: PLC0415 - start-up
-
     if isinstance(fact, Numeric):
         return f"clipped to {fact.minimum:g} .. {fact.maximum:g}"
     return f"one of {', '.join(fact.values)}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,16 +12,14 @@ from typing import Annotated, Any
 import typer
 
 from tacit.algorithms import Method
-from tacit.cli.console import emit, error_line, path, read_text
-from tacit.cli.data import TableOptions, check_oracle, load_data
-from tacit.cli.options import given_names, methods_with, run_options, takes_run_options
-from tacit.cli.progress import bar, interruptible
-from tacit.datasets import Dataset, names
+from tacit.cli.console import bar, emit, error_line, interruptible, path, read_text
+from tacit.cli.options import all_options, methods_with, rounds_help, run_options, takes
+from tacit.datasets import FACTS, Dataset, load
 from tacit.errors import InputError
 from tacit.problems.graphs import DEFAULT_GRAPH_WEIGHT
 from tacit.proposal import Proposal, check_seed
 from tacit.report import ORACLE, check_out, error_name, results, save
-from tacit.tables import Table
+from tacit.tables import Bounds, Source, Table, load_table
 from tacit.training import (
     DividedData,
     Metrics,
@@ -37,17 +36,17 @@ def _printable(text: str) -> str:
     return text
 
 
-_REFERENCE_CELLS = 10_000_000
+_REFERENCE_CELLS = 10_000_000  # of the training part: the optimum then costs seconds
 
 
-@takes_run_options
+@takes(all_options())
 def train(  # noqa: PLR0913 - one parameter per option
     *,
     data: Annotated[
         str,
         typer.Argument(
             callback=_printable,
-            help=f"{', '.join(names())}; or a CSV or Parquet file, or a folder with one file per "
+            help=f"{', '.join(FACTS)}; or a CSV or Parquet file, or a folder with one file per "
             "agent.",
         ),
     ],
@@ -67,7 +66,7 @@ def train(  # noqa: PLR0913 - one parameter per option
         Path | None,
         typer.Option(parser=path, help="Tables: a file of test records, which are public."),
     ] = None,
-    rounds: Annotated[int | None, typer.Option(help="The algorithm's own if not given.")] = None,
+    rounds: Annotated[int | None, typer.Option(help=rounds_help())] = None,
     graph_from: Annotated[
         str | None,
         typer.Option(
@@ -101,7 +100,7 @@ def train(  # noqa: PLR0913 - one parameter per option
     **given: Any,
 ) -> None:
     """Train on a data set or on a table of your own under a total privacy budget."""
-    tables = TableOptions(target=target, bounds=bounds, agent_column=agent_column, test=test)
+    tables = {"target": target, "bounds": bounds, "agent_column": agent_column, "test": test}
     output = Output(out, force, reference, oracle_metrics, json)
     given = {**given, "graph_from": graph_from, "graph_weight": graph_weight, "rounds": rounds}
     if seed is not None:
@@ -135,7 +134,7 @@ class Prepared:
 
 def _prepared(
     data: str,
-    tables: TableOptions,
+    tables: dict[str, Any],
     given: dict[str, Any],
     output: Output,
     proposal: Path | None,
@@ -159,7 +158,7 @@ def _prepared(
 
 def _from_file(
     data: str,
-    tables: TableOptions,
+    tables: dict[str, Any],
     given: dict[str, Any],
     output: Output,
     file: Path,
@@ -175,7 +174,7 @@ def _from_file(
     return Prepared(records, proposal, methods)
 
 
-def _refuse_options(tables: TableOptions, given: dict[str, Any], proposal: Proposal) -> None:
+def _refuse_options(tables: dict[str, Any], given: dict[str, Any], proposal: Proposal) -> None:
     """Raise if an option contradicts a proposal; `--algorithm` may name the code that it needs.
 
     Notes
@@ -189,30 +188,68 @@ def _refuse_options(tables: TableOptions, given: dict[str, Any], proposal: Propo
             f"the proposal is for a method of someone's own, {name!r}; --algorithm {name} imports "
             "and runs that code, so add it if you trust it"
         )
-    also = [option for option in given_names(given) if ":" not in name or option != "--algorithm"]
-    given_tables = {"--target": tables.target, "--bounds": tables.bounds}
-    also += [option for option, value in given_tables.items() if value is not None]
+    said = {**given, "target": tables["target"], "bounds": tables["bounds"]}
+    if ":" in name:
+        del said["algorithm"]
+    also = [option.replace("_", "-") for option, value in said.items() if value is not None]
     if also:
         raise InputError(
-            f"{also[0]} is given with a proposal, which says everything public about the run; "
+            f"--{also[0]} is given with a proposal, which says everything public about the run; "
             "leave it out, or propose again"
         )
 
 
-def _loaded(data: str, tables: TableOptions, output: Output, known: Any = None) -> Dataset | Table:
-    dataset = load_data(data, tables, known)
-    check_oracle(
-        dataset,
-        oracle_metrics=output.oracle_metrics,
-        reference=output.reference,
-        out=output.out,
-    )
+def is_table(data: str) -> bool:
+    """Whether `data` names a file or folder; the name of a data set always wins."""
+    if data in FACTS:
+        return False
+    path = Path(data)
+    return len(path.parts) != 1 or path.suffix in {".csv", ".parquet"} or os.path.exists(path)
+
+
+def _loaded(
+    data: str, options: dict[str, Any], output: Output, known: Bounds | None = None
+) -> Dataset | Table:
+    """Return the data set, or the user's table with the bounds that a proposal states, if any."""
+    dataset = _read(data, options, known)
+    oracle = output.oracle_metrics
+    if oracle and dataset.public:
+        raise InputError(
+            f"the metrics of {dataset.name} are in its results, since the data set is published; "
+            "leave --oracle-metrics out"
+        )
+    if oracle and output.out is None:
+        raise InputError("--oracle-metrics writes a file into the report; add --out DIR")
+    if output.reference and not dataset.public and not oracle:
+        raise InputError(
+            "the optimum without privacy is a function of private records; add --oracle-metrics, "
+            "which writes it to a file of its own, or leave --reference out"
+        )
+    return dataset
+
+
+def _read(data: str, options: dict[str, Any], known: Bounds | None) -> Dataset | Table:
+    if is_table(data):
+        target = options["target"] if known is None else known.target_name
+        if target is None:
+            raise InputError(
+                f"no target is given; name the column to predict: --target COL, for {data}"
+            )
+        return load_table(Source(path=Path(data), **{**options, "target": target}), known)
+    given = [name for name, value in options.items() if value is not None]
+    dataset = load(data)
+    if given:
+        raise InputError(
+            f"--{given[0].replace('_', '-')} is for tables of your own, and {data} is a bundled "
+            "data set; leave the option out, or name a file"
+        )
     return dataset
 
 
 def _trained(prepared: Prepared, output: Output, *, seed: int | None, shown: bool) -> Training:
     dataset = prepared.records.dataset
-    reference = output.reference or (dataset.public and small(dataset))
+    cells = dataset.train_rows * len(dataset.feature_names)
+    reference = output.reference or (dataset.public and cells <= _REFERENCE_CELLS)
     # the bar stays on this thread: when Ctrl-C ends it, it gives the terminal's cursor back
     with bar(prepared.proposal.rounds, shown=shown) as report:
         return interruptible(
@@ -225,12 +262,6 @@ def _trained(prepared: Prepared, output: Output, *, seed: int | None, shown: boo
                 methods=prepared.methods,
             )
         )
-
-
-def small(dataset: Dataset | Table) -> bool:
-    """Whether the training part has at most 10 million cells, so that its optimum costs seconds."""
-    columns = len(dataset.feature_names)
-    return dataset.train_rows * columns <= _REFERENCE_CELLS
 
 
 def _heading(prepared: Prepared) -> str:
@@ -267,28 +298,25 @@ def _deliver(training: Training, output: Output) -> None:
 
 
 def _sentences(training: Training, out: Path | None) -> str:
-    lines = ["", "Certificate", *(f"  {line}" for line in training.certificate.lines()), ""]
-    lines += _measured(training)
-    lines += [f"Took {training.seconds:.1f} s"]
-    lines += ["No report was written; --out DIR writes one" if out is None else _where(out)]
-    return "\n".join(lines)
+    where = "No report was written; --out DIR writes one"
+    if out is not None:
+        where = f"Report: {out / 'report.html'}\nModel: {out / 'model.json'}"
+    certificate = (f"  {line}" for line in training.certificate.lines())
+    took = f"Took {training.seconds:.1f} s"
+    return "\n".join(["", "Certificate", *certificate, "", _measured(training), took, where])
 
 
-def _measured(training: Training) -> list[str]:
+def _measured(training: Training) -> str:
     if not training.shows_test:
-        return ["Test error not shown: the records are private; --test FILE names public ones"]
+        return "Test error not shown: the records are private; --test FILE names public ones"
     error = f"Test {error_name(training)} {_error(training, training.metrics)}"
     if not training.dataset.public:
-        return [f"{error} (on the records that --test declares public)"]
+        return f"{error} (on the records that --test declares public)"
     if training.nonprivate is None:
-        return [f"{error} (non-private optimum not computed; --reference does)"]
-    return [f"{error} (non-private optimum {_error(training, training.nonprivate)})"]
+        return f"{error} (non-private optimum not computed; --reference does)"
+    return f"{error} (non-private optimum {_error(training, training.nonprivate)})"
 
 
 def _error(training: Training, metrics: Metrics) -> str:
     regression = training.dataset.task == "regression"
     return f"{metrics.test_error:.4g}" if regression else f"{metrics.test_error:.2%}"
-
-
-def _where(out: Path) -> str:
-    return f"Report: {out / 'report.html'}\nModel: {out / 'model.json'}"

@@ -1,8 +1,7 @@
-"""Data room: published data sets, verified against pinned digests, scaled by public constants."""
+"""Published data sets, verified against pinned digests, scaled by public constants."""
 
 from tacit.datasets.cifar import CAT, DOG
 from tacit.datasets.dataset import Dataset, Split, split
-from tacit.datasets.facts import PublicFacts
-from tacit.datasets.registry import FACTS, load, names
+from tacit.datasets.registry import FACTS, PublicFacts, load, names
 
 __all__ = ["CAT", "DOG", "FACTS", "Dataset", "PublicFacts", "Split", "load", "names", "split"]

@@ -41,14 +41,11 @@ def cifar10() -> Dataset:
     They are the records of the training batches; a split keeps 2,000 of them for testing, and the
     publisher's test batch is not used. They are read from the publisher's archive, or from an
     extract of it (`EXTRACT`, under TACIT_DATA_DIR), which must hold the same bytes.
-
-    Raises
-    ------
-    DataError
-        If neither file is here and the archive cannot be downloaded, or the file is not the
-        pinned one.
     """
-    raw = _extracted() if located(EXTRACT) else pets(_unpacked(contents(ARCHIVE)))
+    if located(EXTRACT):
+        raw = lzma.decompress(contents(EXTRACT))
+    else:
+        raw = pets(_unpacked(contents(ARCHIVE)))
     if digest(raw) != RECORDS_SHA256:
         raise DataError(
             "the cats and dogs found in the CIFAR-10 file are not the published ones; delete it "
@@ -106,10 +103,6 @@ def pets(raw: bytes) -> bytes:
     """Return the records of `raw` that are cats or dogs, in their order."""
     records = parse(raw)
     return records[np.isin(records[:, 0], (CAT, DOG))].tobytes()
-
-
-def _extracted() -> bytes:
-    return lzma.decompress(contents(EXTRACT))
 
 
 def _unpacked(archive: bytes) -> bytes:

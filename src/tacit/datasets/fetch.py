@@ -1,4 +1,4 @@
-"""Original files of public data sets: found or downloaded, and verified either way."""
+"""Original files of public data sets, from this machine or downloaded, and always verified."""
 
 from __future__ import annotations
 
@@ -46,7 +46,8 @@ def located(file: RemoteFile, *, cache: Path | None = None) -> Path | None:
     Looked for first under the folder named by the environment variable TACIT_DATA_DIR, if set,
     then under `cache` (None: the user's cache folder).
     """
-    roots = [*_data_dir(), _cache(cache)]
+    named = os.environ.get(DATA_DIR, "")
+    roots = [*([Path(named).expanduser()] if named else []), _cache(cache)]
     paths = (root / file.folder / file.name for root in roots)
     return next((path for path in paths if path.is_file()), None)
 
@@ -70,11 +71,6 @@ def contents(file: RemoteFile, *, cache: Path | None = None) -> bytes:
     return content
 
 
-def _data_dir() -> tuple[Path, ...]:
-    named = os.environ.get(DATA_DIR, "")
-    return (Path(named).expanduser(),) if named else ()
-
-
 def _cache(cache: Path | None) -> Path:
     return Path(pooch.os_cache("tacit")) if cache is None else cache
 
@@ -86,13 +82,7 @@ def _read(file: RemoteFile, path: Path) -> bytes:
         raise DataError(
             f"{path} cannot be read ({type(error).__name__}); make it readable or delete it"
         ) from error
-    actual = digest(content)
-    if actual != file.sha256:
-        raise DataError(
-            f"{path} is not the original file ({len(content)} bytes): expected sha256 "
-            f"{file.sha256[:12]}, found {actual[:12]}; delete it or put the original from "
-            f"{file.url} there"
-        )
+    _check(content, file, str(path), f"delete it or put the original from {file.url} there")
     return content
 
 
@@ -106,13 +96,17 @@ def _download(file: RemoteFile) -> bytes:
             f"{file.name} could not be downloaded ({type(error).__name__}); {_by_hand(file)}"
         ) from error
     content = buffer.getvalue()
+    _check(content, file, f"{file.name} as downloaded", _by_hand(file))
+    return content
+
+
+def _check(content: bytes, file: RemoteFile, what: str, remedy: str) -> None:
     actual = digest(content)
     if actual != file.sha256:
         raise DataError(
-            f"{file.name} as downloaded is not the original file ({len(content)} bytes): expected "
-            f"sha256 {file.sha256[:12]}, found {actual[:12]}; {_by_hand(file)}"
+            f"{what} is not the original file ({len(content)} bytes): expected sha256 "
+            f"{file.sha256[:12]}, found {actual[:12]}; {remedy}"
         )
-    return content
 
 
 def _keep(content: bytes, path: Path) -> None:

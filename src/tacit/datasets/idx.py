@@ -58,13 +58,7 @@ FASHION_MNIST = _files(
 
 
 def mnist() -> Dataset:
-    """Return MNIST: 60,000 training and 10,000 fixed test digits, 784 pixels divided by 255.
-
-    Raises
-    ------
-    DataError
-        If a file is missing and cannot be downloaded, or is not the pinned one.
-    """
+    """Return MNIST: 60,000 training and 10,000 fixed test digits, 784 pixels divided by 255."""
     return _images(
         MNIST,
         title="MNIST: handwritten digits",
@@ -74,13 +68,7 @@ def mnist() -> Dataset:
 
 
 def fashion_mnist() -> Dataset:
-    """Return Fashion-MNIST: 60,000 training and 10,000 fixed test images, 784 pixels over 255.
-
-    Raises
-    ------
-    DataError
-        If a file is missing and cannot be downloaded, or is not the pinned one.
-    """
+    """Return Fashion-MNIST: 60,000 training and 10,000 fixed test images, 784 pixels over 255."""
     return _images(
         FASHION_MNIST,
         title="Fashion-MNIST: articles of clothing",

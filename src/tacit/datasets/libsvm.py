@@ -13,29 +13,19 @@ from tacit.datasets.fetch import RemoteFile, contents
 from tacit.typing import HostArray
 
 _PAGE = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/binary/"
-_W8A = RemoteFile(
-    "w8a",
-    "w8a.gz",
-    _PAGE + "w8a.gz",
-    "bbb05ebf2874051515c57bb657ee66dfa1cec7293005d6bc0eaf255d45d9befb",
+
+
+def _file(name: str, sha256: str) -> RemoteFile:
+    return RemoteFile(name.split(".", maxsplit=1)[0], name, _PAGE + name, sha256)
+
+
+_W8A = _file("w8a.gz", "bbb05ebf2874051515c57bb657ee66dfa1cec7293005d6bc0eaf255d45d9befb")
+_MUSHROOMS = _file(
+    "mushrooms.gz", "c6170f9d3de835051acced088f85c13c96d23038d950b31684d793d5c7be21bd"
 )
-_MUSHROOMS = RemoteFile(
-    "mushrooms",
-    "mushrooms.gz",
-    _PAGE + "mushrooms.gz",
-    "c6170f9d3de835051acced088f85c13c96d23038d950b31684d793d5c7be21bd",
-)
-_IJCNN1 = RemoteFile(
-    "ijcnn1",
-    "ijcnn1.bz2",
-    _PAGE + "ijcnn1.bz2",
-    "450dee8470b168e47b9fae1fc160396b8a809c675737837fce3acd51dcdc0481",
-)
-_IJCNN1_TEST = RemoteFile(
-    "ijcnn1",
-    "ijcnn1.t.bz2",
-    _PAGE + "ijcnn1.t.bz2",
-    "acd1db430684fdd3f0c768ecc49aa8e749d0004fc117611220c2aa576a7b6a24",
+_IJCNN1 = _file("ijcnn1.bz2", "450dee8470b168e47b9fae1fc160396b8a809c675737837fce3acd51dcdc0481")
+_IJCNN1_TEST = _file(
+    "ijcnn1.t.bz2", "acd1db430684fdd3f0c768ecc49aa8e749d0004fc117611220c2aa576a7b6a24"
 )
 _UNIT_ROWS = (
     "records are clipped to norm 1, each by itself",
@@ -46,12 +36,7 @@ _UNIT_ROWS = (
 def w8a() -> Dataset:
     """Return w8a: 49,749 records of 300 binary columns, 3 % of them positive; half for training.
 
-    Raises
-    ------
-    DataError
-        If the file is missing and cannot be downloaded, or is not the pinned one.
-
-    Source: Platt (1998), through the LIBSVM data page.
+    Source: Platt (1998).
     """
     x, y = _parsed(gzip.decompress(contents(_W8A)), 300)
     return _dataset("w8a", x, y, train_rows=math.ceil(len(y) / 2), fixed=False)
@@ -62,11 +47,6 @@ def mushrooms() -> Dataset:
 
     Label 1 is -1 here and label 2 is 1.
 
-    Raises
-    ------
-    DataError
-        If the file is missing and cannot be downloaded, or is not the pinned one.
-
     Source: UCI, through the LIBSVM data page.
     """
     x, y = _parsed(gzip.decompress(contents(_MUSHROOMS)), 112)
@@ -75,11 +55,6 @@ def mushrooms() -> Dataset:
 
 def ijcnn1() -> Dataset:
     """Return ijcnn1: 49,990 training and 91,701 test records of 22 columns, 10 % positive.
-
-    Raises
-    ------
-    DataError
-        If a file is missing and cannot be downloaded, or is not the pinned one.
 
     Source: Prokhorov (2001), through the LIBSVM data page.
     """

@@ -1,22 +1,41 @@
-"""Data sets by name."""
+"""Data sets by name, with public facts that are known without reading a record."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from difflib import get_close_matches
 from types import MappingProxyType
 
 from tacit.datasets.adult import adult
 from tacit.datasets.cifar import cifar10
 from tacit.datasets.dataset import Dataset
-from tacit.datasets.facts import PublicFacts, check_facts
 from tacit.datasets.femnist import femnist
 from tacit.datasets.idx import fashion_mnist, mnist
 from tacit.datasets.libsvm import ijcnn1, mushrooms, w8a
 from tacit.datasets.sklearn_sets import breast_cancer, digits
-from tacit.errors import InputError
+from tacit.errors import DataError, InputError
+from tacit.typing import Task
 
-# a data set is its loader, and what is public of it without reading a record
+
+@dataclass(frozen=True)
+class PublicFacts:
+    """The shape of a data set.
+
+    Attributes
+    ----------
+    train_rows
+        Records in the training part; None where only the files state them, and their owners.
+    """
+
+    task: Task
+    classes: int | None
+    columns: int
+    train_rows: int | None
+    record_norm: float = 1.0
+
+
+# the loader of each data set, and its public facts
 _DATA_SETS: Mapping[str, tuple[Callable[[], Dataset], PublicFacts]] = MappingProxyType(
     {
         "adult": (adult, PublicFacts("binary", 2, 104, 40_000)),
@@ -68,5 +87,13 @@ def load(name: str) -> Dataset:
         raise InputError(f"no data set is called {name!r}; {hint}there are: {', '.join(names())}")
     loader, facts = _DATA_SETS[name]
     dataset = loader()
-    check_facts(dataset, facts)
+    seen = PublicFacts(
+        dataset.task,
+        dataset.classes,
+        dataset.features.shape[1],
+        None if facts.train_rows is None else dataset.train_rows,
+        dataset.record_norm,
+    )
+    if seen != facts:
+        raise DataError(f"{name} was read as {seen}, and is stated as {facts}")
     return dataset

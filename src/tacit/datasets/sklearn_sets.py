@@ -13,16 +13,8 @@ from tacit.errors import DataError
 from tacit.typing import HostArray
 
 _MEASURES = (
-    "radius",
-    "texture",
-    "perimeter",
-    "area",
-    "smoothness",
-    "compactness",
-    "concavity",
-    "concave points",
-    "symmetry",
-    "fractal dimension",
+    *("radius", "texture", "perimeter", "area", "smoothness"),
+    *("compactness", "concavity", "concave points", "symmetry", "fractal dimension"),
 )
 
 
@@ -32,11 +24,6 @@ def breast_cancer() -> Dataset:
     Column d is scaled to :math:`(x_d - a_d) / (b_d - a_d)` in [0, 1], where a_d and b_d are its
     smallest and largest value in the set as published. Those bounds are computed from the
     records: they are *taken as* public, see `conditions`.
-
-    Raises
-    ------
-    DataError
-        If scikit-learn's file is missing or has another shape.
 
     Examples
     --------
@@ -75,11 +62,6 @@ def breast_cancer() -> Dataset:
 def digits() -> Dataset:
     """Return the 1,797 handwritten digits of 8 x 8 pixels, divided by 16, in ten classes.
 
-    Raises
-    ------
-    DataError
-        If scikit-learn's file is missing or has another shape.
-
     Examples
     --------
     >>> digits().features.shape
@@ -108,7 +90,11 @@ def digits() -> Dataset:
 
 
 def _table(name: str, *, shape: tuple[int, int], header: int) -> Float[HostArray, "N C"]:
-    path = _folder() / name
+    # the package is located, not imported: importing it costs more than a second
+    spec = find_spec("sklearn")
+    if spec is None or not spec.submodule_search_locations:
+        raise DataError("scikit-learn is not installed and carries this data set; install it")
+    path = Path(spec.submodule_search_locations[0]) / "datasets" / "data" / name
     advice = "reinstall scikit-learn 1.5 or later"
     try:
         table = np.loadtxt(path, delimiter=",", skiprows=header)
@@ -117,11 +103,3 @@ def _table(name: str, *, shape: tuple[int, int], header: int) -> Float[HostArray
     if table.shape != shape:
         raise DataError(f"{path} holds {table.shape} numbers; {shape} are needed; {advice}")
     return table
-
-
-def _folder() -> Path:
-    # the package is located, not imported: importing it costs more than a second
-    spec = find_spec("sklearn")
-    if spec is None or not spec.submodule_search_locations:
-        raise DataError("scikit-learn is not installed and carries this data set; install it")
-    return Path(spec.submodule_search_locations[0]) / "datasets" / "data"

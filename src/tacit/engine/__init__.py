@@ -1,12 +1,11 @@
 """The engine: from public facts to a plan, and from a plan behind doors to a run."""
 
 from tacit.engine.door import Door, Live, Private, Record, Recorded, Replay, Rival
-from tacit.engine.plan import Plan, plan
+from tacit.engine.planning import Plan, plan
 from tacit.engine.program import Program, cast, stack
-from tacit.engine.run import Run, Runtime, behind_the_door, fresh_key, run
-from tacit.engine.serial import serial
-from tacit.engine.simulate import simulate, sweep
-from tacit.engine.transcript import Trace, observed_ledger
+from tacit.engine.protocol import Trace, observed_ledger
+from tacit.engine.running import Run, Runtime, behind_the_door, fresh_key, run
+from tacit.engine.runtimes import serial, simulate, sweep
 from tacit.network import Network
 
 __all__ = [

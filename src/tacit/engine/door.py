@@ -2,7 +2,7 @@
 
     door(private, query, turn) -> (answer, record)
 
-`Live` is the door of a run. `Replay` and `Rival` belong to the data custodian's own audit: they are
+`Live` is the door of a run. `Replay` and `Rival` belong to the data custodian's audit: they are
 used on shards that their caller owns, and what they return is not a release.
 """
 
@@ -91,7 +91,7 @@ def noise_key(key: Key, turn: Turn) -> Key:
 
 def batch_key(key: Key, turn: Turn) -> Key:
     """Return the key of one answer's batch; independent of every noise key."""
-    # a branch of its own at the root, beside the agents: no key is both drawn from and folded
+    # a separate branch at the root, beside the agents: no key is both drawn from and folded
     return noise_key(jax.random.fold_in(key, jnp.uint32(2**32 - 1)), turn)
 
 
@@ -149,7 +149,7 @@ class Live(Door):
 
     **Guarantee.** Every answer is `oracle.answer(..., mechanism.sample(...))`: the exact answer on
     a batch of `oracle.sampling`, with its noise where `oracle.noise` puts it. Noise and batch are
-    drawn afresh for every answer, each with a key of its own that is used once. Every answer leaves
+    drawn afresh for every answer, each with a separate key that is used once. Every answer leaves
     one record, which the run compares with the plan.
     """
 
@@ -205,14 +205,14 @@ class Live(Door):
 
 
 class Prepared(NamedTuple):
-    """An agent's data with the draws of a round's E questions, made ahead."""
+    """An agent's data, and the random draws for the E questions of a round, computed in advance."""
 
     private: Private
     chances: Chance
 
 
 class AheadOf(Door):
-    """A live door that is opened with `Prepared`: the same answers, from the same keys."""
+    """A live door that takes `Prepared` data: the same answers, from the same keys."""
 
     live: Live
 
@@ -235,7 +235,7 @@ class Recorded(NamedTuple):
 class Replay(Door):
     """Tells the algorithm the recorded answer and records what a shard would have said exactly.
 
-    With the run's own shard this recomputes the un-noised answers; with a neighbouring shard, the
+    With the shard of the run this recomputes the un-noised answers; with a neighbouring shard, the
     answers that the neighbour would have given on the same public history and, where an oracle
     samples, on the same batches: `key` must then be that of the run.
     """

@@ -16,7 +16,7 @@ from tacit.engine.network import Together, check_agents
 from tacit.network import Mixing
 from tacit.typing import Array, PyTree
 
-_FEW = 8  # neighbours: each is a gather of its own in the compiled program
+_FEW = 8  # neighbours: each is a separate gather in the compiled program
 
 
 class Neighbours(eqx.Module):
@@ -34,7 +34,7 @@ class Gossip(Together):
     first, second, weights
         Agent `first[e]` and agent `second[e]` weigh each other by w_e.
     neighbours
-        The same by agent, where nobody has many neighbours: quicker then.
+        The same by agent, which is quicker, unless an agent has more than eight neighbours.
     """
 
     algorithms: ClassVar[type] = GossipAlgorithm

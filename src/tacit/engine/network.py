@@ -17,8 +17,7 @@ import numpy as np
 from jaxtyping import Float, Int, Num
 from typing_extensions import override
 
-from tacit.algorithms import Algorithm, Turn
-from tacit.engine.describe import describe
+from tacit.algorithms import Algorithm, StarAlgorithm, Turn
 from tacit.engine.door import Door, Record
 from tacit.engine.protocol import agent_round
 from tacit.errors import InputError
@@ -41,6 +40,8 @@ class NetworkKind(eqx.Module):
         Whether an aggregator combines the messages, so that summation can hide them.
     draws_ahead
         Whether noise and batches of many rounds may be drawn at once.
+    written
+        Whether a plan that is written down has an entry for it; a star is what no entry means.
     agents
         A.
     """
@@ -49,6 +50,7 @@ class NetworkKind(eqx.Module):
     data: ClassVar[str]
     aggregates: ClassVar[bool] = False
     draws_ahead: ClassVar[bool] = True
+    written: ClassVar[bool] = True
 
     agents: int = eqx.field(static=True, repr=False)
 
@@ -63,10 +65,6 @@ class NetworkKind(eqx.Module):
             If it does not suit the number of agents or of rounds.
         """
 
-    def described(self) -> dict[str, Any]:
-        """Return the network's part of a plan that is written down."""
-        return {"network": describe(self)}
-
     # planning: on the host
 
     def asked(self, questions: Int[HostArray, "T E"]) -> Int[HostArray, "A T E"]:
@@ -76,7 +74,7 @@ class NetworkKind(eqx.Module):
     def all_rounds(
         self, rounds: int, schedule: Callable[[int], dict[str, HostArray]]
     ) -> dict[str, HostArray]:
-        """Return schedules `(..., T)` made for as many rounds as somebody takes part in."""
+        """Return schedules `(..., T)` for as many rounds as have a participant."""
         return schedule(rounds)
 
     def of_participants(self, values: Float[HostArray, "A T E"]) -> Float[HostArray, "T E S"]:
@@ -126,7 +124,7 @@ class NetworkKind(eqx.Module):
         Parameters
         ----------
         private
-            What the door is opened with, as `behind` returned it.
+            The data that the door takes, as `behind` returned them.
         turns, server
             This round's turns, leaves `(E, S)`, and the aggregator's.
         """
@@ -149,7 +147,7 @@ class NetworkKind(eqx.Module):
         return new
 
     def spread_records(self, records: PyTree) -> PyTree:
-        """Return records `(T, E, A, ...)`: question -1 and zeros where nobody was asked."""
+        """Return records `(T, E, A, ...)`: question -1 and zeros for agents that gave no answer."""
         spread = jax.tree.map(self.of_all_agents, records)
         if not isinstance(records, Record):
             return spread
@@ -221,3 +219,37 @@ def check_agents(of_network: int, agents: int) -> None:
     """Raise `InputError` unless a network has as many agents as the data."""
     if of_network != agents:
         raise InputError(f"the network has {of_network} agents, the data {agents}; make them equal")
+
+
+class Star(Together):
+    """An aggregator and all agents, who hear its public value."""
+
+    algorithms: ClassVar[type] = StarAlgorithm
+    data: ClassVar[str] = "no network (an aggregator)"
+    aggregates: ClassVar[bool] = True
+    written: ClassVar[bool] = False
+    inbox_axis: ClassVar[int | None] = None
+
+    @classmethod
+    @override
+    def connect(cls, data: None, agents: int, rounds: int) -> Star:
+        return cls(agents)
+
+    @override
+    def first_inboxes(self, algorithm: StarAlgorithm, template: Array) -> PyTree:
+        return algorithm.first_public(template)
+
+    @override
+    def inbox(self, inboxes: PyTree, agent: int) -> PyTree:
+        return inboxes
+
+    @override
+    def deliver(
+        self, algorithm: StarAlgorithm, inboxes: PyTree, messages: PyTree, server: Turn
+    ) -> PyTree:
+        mean = jax.tree.map(lambda x: jnp.mean(x, axis=0), messages)
+        return algorithm.combine(inboxes, mean, server)
+
+    @override
+    def model(self, algorithm: StarAlgorithm, states: PyTree, inboxes: PyTree) -> Array:
+        return algorithm.model(inboxes)

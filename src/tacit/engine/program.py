@@ -1,7 +1,11 @@
-"""What jit sees of a plan: algorithm parameters, schedules and scales as arrays of one dtype."""
+"""What jit sees of a plan, drafted at a given noise: arrays of one dtype, and the network."""
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import equinox as eqx
@@ -10,12 +14,16 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
 
-from tacit.algorithms import Algorithm, Turn
-from tacit.engine.network import NetworkKind
+from tacit.algorithms import Algorithm, Noise, Turn
+from tacit.engine.gossip import Gossip
+from tacit.engine.network import NetworkKind, Star
+from tacit.engine.relay import Relay
 from tacit.errors import InputError
+from tacit.network import Mixing, Network, Walk
 from tacit.oracles import Oracle
-from tacit.privacy import Mechanism
-from tacit.typing import Array, PyTree
+from tacit.privacy import Inside, Ledger, Mechanism, Observer, SensitivityBound, Sum
+from tacit.spec import Spec
+from tacit.typing import Array, HostArray, Precision, PyTree
 
 
 class Program(eqx.Module):
@@ -121,3 +129,108 @@ def server_turns(program: Program) -> Turn:
     nobody = jnp.full_like(index, -1)
     nothing = jnp.zeros(program.rounds, program.template.dtype)
     return Turn(index, jnp.zeros_like(index), index, nobody, nobody, nothing, program.shared)
+
+
+@dataclass(frozen=True)
+class Design:
+    """The inputs of a draft."""
+
+    spec: Spec
+    algorithm: Algorithm
+    oracles: tuple[Oracle, ...]
+    bounds: tuple[SensitivityBound, ...]
+    mechanism: Mechanism
+    inside: Inside | None
+    network: NetworkKind
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A plan at one multiplier, for one observer."""
+
+    schedules: dict[str, HostArray]
+    ledger: Ledger
+    program: Program
+
+
+def drafted(
+    design: Design, questions: HostArray, noise: Noise, observer: Observer, precision: Precision
+) -> Draft:
+    """Return schedules, ledger and program under this noise."""
+    oracles, bounds = design.oracles, design.bounds
+    schedule = functools.partial(design.algorithm.schedule, design.spec, noise=noise)
+    schedules = design.network.all_rounds(len(questions), schedule)
+    numbers = design.network.asked(questions)
+    sensitivity = _by_question([bound.value for bound in bounds], numbers)
+    weighted = [b.value * o.noise.relative_multiplier for b, o in zip(bounds, oracles, strict=True)]
+    scale = scales_for(_by_question(weighted, numbers), noise.multiplier, observer)
+    rates = np.array([oracle.sampling.rate for oracle in oracles])[np.maximum(numbers, 0)]
+    sizes = np.array([oracle.sampling.size or 0 for oracle in oracles])[np.maximum(numbers, 0)]
+    ledger = Ledger(numbers, sensitivity, scale, design.mechanism, rates, design.inside, sizes)
+    program = Program(
+        algorithm=design.algorithm,
+        oracles=oracles,
+        mechanism=design.mechanism,
+        questions=jnp.asarray(questions, jnp.int32),
+        shared={name: jnp.asarray(v) for name, v in schedules.items() if v.ndim == 1},
+        per_agent={name: jnp.asarray(v.T) for name, v in schedules.items() if v.ndim == 2},
+        scales=jnp.asarray(design.network.of_participants(_rounded_up(scale, precision))),
+        template=jnp.zeros(design.spec.shape),
+        network=design.network,
+    )
+    return Draft(schedules, ledger, cast(program, jnp.dtype(precision)))
+
+
+def _by_question(of_oracles: list[HostArray], questions: HostArray) -> HostArray:
+    """Return the `(A, T, E)` entry of the question in each slot; 0 where there is none."""
+    value = np.zeros(questions.shape)
+    for number, entries in enumerate(of_oracles):
+        value = np.where(questions == number, entries, value)
+    return value
+
+
+def scales_for(sensitivity: HostArray, multiplier: float, observer: Observer) -> HostArray:
+    """Return the noise scales for sensitivities with agents on the first axis."""
+    if multiplier == 0:
+        return np.zeros_like(sensitivity)
+    if not isinstance(observer, Sum):
+        return multiplier * sensitivity
+    honest = max(1, sensitivity.shape[0] - observer.colluders)
+    largest = np.max(sensitivity, axis=0, keepdims=True) / np.sqrt(honest)
+    return multiplier * np.broadcast_to(largest, sensitivity.shape).copy()
+
+
+def _rounded_up(scale: HostArray, precision: Precision) -> HostArray:
+    """Return the scales in the run's precision, never below what was planned."""
+    narrow = scale.astype(precision)
+    return np.where(narrow < scale, np.nextafter(narrow, np.inf, dtype=narrow.dtype), narrow)
+
+
+KINDS: Mapping[type, type[NetworkKind]] = MappingProxyType(
+    {type(None): Star, Mixing: Gossip, Walk: Relay}
+)
+
+
+def connect(network: Network, algorithm: Algorithm, agents: int, rounds: int) -> NetworkKind:
+    """Return the network as arrays, once it suits the algorithm, the agents and the rounds.
+
+    Raises
+    ------
+    InputError
+        If it is no network, has another number of agents, a walk has another number of hops than
+        there are rounds or leaves out an agent, or the algorithm needs another kind.
+    """
+    kind = KINDS.get(type(network))
+    if kind is None:
+        raise InputError(
+            f"network is {network!r}; pass None (an aggregator), a tacit.network.Mixing or a "
+            "tacit.network.Walk"
+        )
+    if not isinstance(algorithm, kind.algorithms):
+        needed = [other.data for other in KINDS.values() if isinstance(algorithm, other.algorithms)]
+        given = "none" if network is None else kind.data
+        raise InputError(
+            f"{type(algorithm).__name__} needs {' or '.join(needed)}, the plan was given {given}; "
+            "change either"
+        )
+    return kind.connect(network, agents, rounds)

@@ -1,15 +1,17 @@
-"""One agent's round, the same under every door, network and runtime."""
+"""One agent's round, the same under every door, network and runtime; and the trace of a run."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from tacit.algorithms import Algorithm, Turn
-from tacit.engine.door import Door
-from tacit.typing import PyTree
+from tacit.engine.door import Door, Record
+from tacit.privacy import Ledger
+from tacit.typing import Array, HostArray, PyTree
 
 
 def agent_round(
@@ -22,14 +24,14 @@ def agent_round(
     turns
         The E turns of this round, every leaf with a leading axis E.
     private
-        What the door is opened with; nothing else here touches it.
+        The data that the door takes; nothing else here reads them.
 
     Returns
     -------
     records
         The door's records, stacked over the E questions.
     """
-    first, last = _at(turns, 0), _at(turns, -1)
+    first, last = at(turns, 0), at(turns, -1)
     state = algorithm.receive(state, inbox, first)
 
     def question(state: PyTree, turn: Turn) -> tuple[PyTree, PyTree]:
@@ -46,5 +48,73 @@ def agent_round(
     return state, message, records
 
 
-def _at(turns: Turn, index: int) -> Turn:
-    return Turn(*jax.tree.map(lambda leaf: leaf[index], tuple(turns)))
+def at(tree: PyTree, index: int | slice) -> PyTree:
+    """Return what a tree holds at an index, or a slice, of the first axis."""
+    return jax.tree.map(lambda leaf: leaf[index], tree)
+
+
+class Trace(NamedTuple):
+    """A runtime's output; `None` where a part was not kept.
+
+    Attributes
+    ----------
+    models
+        `(T, *shape)`: the model that could be released after each round.
+    records
+        The door's records, leaves `(T, E, A, ...)`; kind -1 where an agent was not asked.
+    messages
+        What each agent sent, leaves `(T, A, ...)`; on a relay the token, `(T, 1, ...)`.
+    publics
+        What agents hear after each round: the aggregator's value or the token, leaves `(T, ...)`,
+        in gossip the agents' inboxes, `(T, A, ...)`.
+    """
+
+    models: Any
+    records: PyTree
+    messages: PyTree
+    publics: PyTree
+
+
+KEPT = ("models", "answers", "messages", "publics")
+Keep: TypeAlias = frozenset[str]
+
+
+def kept_parts(
+    model: Array, inboxes: PyTree, records: PyTree, messages: PyTree, keep: Keep
+) -> Trace:
+    """Return the parts of one round that `keep` names, of `KEPT`."""
+    if isinstance(records, Record) and "answers" not in keep:
+        records = records._replace(answer=None)
+    return Trace(
+        models=model if "models" in keep else None,
+        records=records,
+        messages=messages if "messages" in keep else None,
+        publics=inboxes if "publics" in keep else None,
+    )
+
+
+def observed_ledger(
+    planned: Ledger, kind: Any, scale: Any, rate: Any = None, batch: Any = None
+) -> Ledger:
+    """Return the ledger that the door's records amount to.
+
+    Parameters
+    ----------
+    planned
+        Supplies the sensitivities and the law, which are the oracles' and not the door's.
+    kind, scale, rate, batch
+        `(T, E, A)` as recorded; neither rate nor size of batch where no oracle sampled.
+    """
+    return Ledger(
+        _agents_first(kind),
+        planned.sensitivity,
+        _agents_first(scale),
+        planned.mechanism,
+        None if rate is None else _agents_first(rate),
+        planned.inside,
+        None if batch is None else _agents_first(batch),
+    )
+
+
+def _agents_first(values: Any) -> HostArray:
+    return np.moveaxis(np.asarray(values), -1, 0)

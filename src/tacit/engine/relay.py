@@ -15,7 +15,7 @@ from typing_extensions import override
 from tacit.algorithms import RelayAlgorithm, Turn
 from tacit.engine.door import Door
 from tacit.engine.network import NetworkKind, check_agents
-from tacit.engine.protocol import agent_round
+from tacit.engine.protocol import agent_round, at
 from tacit.errors import InputError
 from tacit.network import Walk
 from tacit.privacy import NO_QUESTION
@@ -38,7 +38,7 @@ class Relay(NetworkKind):
 
     algorithms: ClassVar[type] = RelayAlgorithm
     data: ClassVar[str] = "a Walk"
-    draws_ahead: ClassVar[bool] = False  # its doors are opened with all agents' data
+    draws_ahead: ClassVar[bool] = False  # its doors take all agents' data
 
     holders: Int[Array, " T"]
     visits: Int[Array, " T"]
@@ -72,7 +72,7 @@ class Relay(NetworkKind):
     def all_rounds(
         self, rounds: int, schedule: Callable[[int], dict[str, HostArray]]
     ) -> dict[str, HostArray]:
-        """Return schedules `(..., T)`; where nobody takes part, they repeat what is before."""
+        """Return schedules `(..., T)`; hops without a participant repeat the value before."""
         latest = np.cumsum(np.asarray(self.awake)) - 1
         schedules = schedule(int(latest[-1]) + 1)
         return {name: values[..., latest] for name, values in schedules.items()}
@@ -113,7 +113,7 @@ class Relay(NetworkKind):
     def behind(self, door: Door, private: Any) -> tuple[Door, Any]:
         if self.agents > _MOST_BRANCHES:
             return SlicedDoor(door), private
-        return SwitchDoor(door), tuple(_at(private, agent) for agent in range(self.agents))
+        return SwitchDoor(door), tuple(at(private, agent) for agent in range(self.agents))
 
     @override
     def round(
@@ -138,7 +138,7 @@ class Relay(NetworkKind):
     def deliver(
         self, algorithm: RelayAlgorithm, inboxes: PyTree, messages: PyTree, server: Turn
     ) -> PyTree:
-        return _at(messages, 0)
+        return at(messages, 0)
 
     @override
     def model(self, algorithm: RelayAlgorithm, states: PyTree, inboxes: PyTree) -> Array:
@@ -146,7 +146,7 @@ class Relay(NetworkKind):
 
 
 class SwitchDoor(Door):
-    """A door that is opened with all agents' data and asks the turn's agent, without copying.
+    """A door that takes all agents' data and asks the turn's agent, without copying.
 
     Data are a tuple with an entry per agent, and each agent's question is a branch of a switch: a
     shard selected by its index would be copied at every hop, which costs more than a gradient.
@@ -162,7 +162,7 @@ class SwitchDoor(Door):
 
 
 class SlicedDoor(Door):
-    """A door that is opened with all agents' data, stacked, and asks the turn's agent."""
+    """A door that takes all agents' data, stacked, and asks the turn's agent."""
 
     door: Door
 
@@ -174,7 +174,3 @@ class SlicedDoor(Door):
 def _slice(index: Array, leaf: Array) -> Array:
     one: Array = jax.lax.dynamic_index_in_dim(leaf, index, keepdims=False)
     return one
-
-
-def _at(tree: PyTree, index: int) -> PyTree:
-    return jax.tree.map(lambda leaf: leaf[index], tree)

@@ -16,11 +16,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tacit import checks
 from tacit.algorithms import METHODS
-from tacit.engine import Plan, Run, run
+from tacit.engine import Run, run
 from tacit.errors import InputError, PrivacyWarning, PublicFactsWarning
-from tacit.estimators.owners import owned_rows
-from tacit.estimators.ranges import Ranges, ranges_for
-from tacit.estimators.targets import Targets
+from tacit.estimators.records import Ranges, Targets, owned_rows, ranges_for
 from tacit.privacy import delta_warning
 from tacit.problems import Shards, pack
 from tacit.proposal import Named, Request, Structure, propose
@@ -85,7 +83,7 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
     certificate_
         The `tacit.privacy.Certificate` of this fit, with its conditions.
     plan_
-        The `tacit.engine.plan.Plan` that was carried out; it holds public facts only.
+        The `tacit.engine.Plan` that was carried out; it holds public facts only.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
@@ -132,8 +130,8 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         X, y
             (N, k) features and (N,) targets.
         agents
-            Whose record each row is: None for one agent who holds all, a number of agents among
-            whom the rows are dealt, or one label per row. Who owns which row is public.
+            Whose record each row is: None for one agent who holds all, a number of agents who
+            share the rows at random, or one label per row. Who owns which row is public.
 
         Raises
         ------
@@ -147,7 +145,13 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         PrivacyWarning
             If delta is above 1 / (10 N).
         """
-        delta = self._budget()[1]
+        if self.epsilon is None or self.delta is None:
+            raise InputError(
+                "epsilon and delta are not both set; a privacy budget has no default, so pass "
+                'both, for example epsilon=1.0, delta=1e-6 (epsilon=float("inf") for no privacy)'
+            )
+        checks.positive("epsilon", self.epsilon, allow_infinity=True)
+        delta = checks.delta(self.delta)
         rows, answers = validate_data(self, X, y, dtype=np.float64)
         ranges, targets = ranges_for(self.bounds, rows), self._targets(answers)
         parts = owned_rows(agents, len(rows), seed=self.split_seed)
@@ -161,22 +165,18 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
             precision="float64",
             enforce="clip",
         )
-        plan = self._plan(targets, shards)
-        self._keep(run(plan, shards, runtime="simulate", seed=self._seed()), ranges, targets)
+        data = targets.facts(columns=shards.dimension, record_norm=shards.record_norm)
+        structure = self._structure(shards)
+        plan = propose(data, shards.counts, self._request(targets), structure).plan()
+        seed = self.random_state
+        if seed is not None:
+            seed = checks.at_least("random_state", seed, 0)
+        self._keep(run(plan, shards, runtime="simulate", seed=seed), ranges, targets)
         return self
 
     @abc.abstractmethod
     def _targets(self, answers: HostArray) -> Targets:
         """Return the encoded targets."""
-
-    @abc.abstractmethod
-    def _store(
-        self,
-        slopes: Float[HostArray, "k K"],
-        intercepts: Float[HostArray, "K"],
-        targets: Targets,
-    ) -> None:
-        """Store coefficients and intercepts in scikit-learn's shapes, and the labels if any."""
 
     def _scores(self, X: ArrayLike) -> Float[HostArray, "N *K"]:
         """Return x'coef + intercept, with features clipped as `fit` clips them."""
@@ -186,37 +186,19 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         scores: HostArray = inside @ np.transpose(self.coef_) + self.intercept_
         return scores
 
-    def _seed(self) -> int | None:
-        if self.random_state is None:
-            return None
-        return checks.at_least("random_state", self.random_state, 0)
-
-    def _plan(self, targets: Targets, shards: Shards) -> Plan:
-        data = targets.facts(columns=shards.dimension, record_norm=shards.record_norm)
-        structure = self._structure(shards)
-        return propose(data, shards.counts, self._request(targets), structure).plan()
-
-    def _budget(self) -> tuple[float, float]:
-        if self.epsilon is None or self.delta is None:
-            raise InputError(
-                "epsilon and delta are not both set; a privacy budget has no default, so pass "
-                'both, for example epsilon=1.0, delta=1e-6 (epsilon=float("inf") for no privacy)'
-            )
-        epsilon = checks.positive("epsilon", self.epsilon, allow_infinity=True)
-        return epsilon, checks.delta(self.delta)
-
     def _request(self, targets: Targets) -> Request:
-        epsilon, delta = self._budget()
+        assert self.epsilon is not None
+        assert self.delta is not None
         return Request(
-            epsilon=epsilon,
-            delta=delta,
+            epsilon=self.epsilon,
+            delta=self.delta,
             observer=self.observer,
             relation=self.relation,
             algorithm=self.algorithm,
             loss=targets.loss,
             regulariser=Named(name="l2", numbers=(checks.not_negative("l2", self.l2),)),
             clip=self.clip,
-            rounds=checks.at_least("rounds", self.rounds, 1),
+            rounds=self.rounds,
             options={k: v for k, v in self._options().items() if v is not None},
             split_seed=self.split_seed,
             precision="float64",
@@ -267,7 +249,11 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
             *(_condition(*fact) for fact in self._facts(ranges, targets)),
             "the number of records of each agent, and who owns which, is public",
         )
-        self._store(slopes, intercepts, targets)
+        if targets.labels is None:
+            self.coef_, self.intercept_ = slopes[:, 0], float(intercepts[0])
+        else:
+            self.coef_, self.intercept_ = slopes.T, intercepts
+            self.classes_ = targets.labels
         self.bounds_ = (ranges.minimum, ranges.maximum)
         self.plan_ = finished.plan
         self.certificate_ = dataclasses.replace(finished.certificate, conditions=conditions)

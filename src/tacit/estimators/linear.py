@@ -12,8 +12,7 @@ from sklearn.base import RegressorMixin
 from typing_extensions import override
 
 from tacit.estimators.base import PrivateLinearModel
-from tacit.estimators.ranges import ranges_for
-from tacit.estimators.targets import Targets
+from tacit.estimators.records import Targets, ranges_for
 from tacit.proposal import Named
 from tacit.typing import HostArray
 
@@ -65,12 +64,3 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
         values = 2 * ranges.encoded(column)[:, 0] - 1
         middle = float(ranges.minimum[0]) + half
         return Targets(values, Named(name="squared", numbers=()), half, middle, None, ranges.public)
-
-    @override
-    def _store(
-        self,
-        slopes: Float[HostArray, "k K"],
-        intercepts: Float[HostArray, "K"],
-        targets: Targets,
-    ) -> None:
-        self.coef_, self.intercept_ = slopes[:, 0], float(intercepts[0])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Any, ClassVar, get_args
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -12,13 +12,11 @@ from typing_extensions import override
 
 from tacit import checks
 from tacit.errors import InputError
-from tacit.estimators.classifier import check_binary
-from tacit.estimators.logistic import PrivateLogisticRegression
-from tacit.estimators.ranges import Ranges
-from tacit.estimators.targets import Targets
+from tacit.estimators.classifiers import PrivateLogisticRegression
+from tacit.estimators.records import Ranges, Targets
 from tacit.problems import Shards
 from tacit.problems.graphs import DEFAULT_GRAPH_WEIGHT, learned_edges
-from tacit.proposal import Named, Structure, chain_of
+from tacit.proposal import Structure, chain_of
 from tacit.proposal.parts import GraphSource, StructureName
 from tacit.typing import HostArray
 
@@ -74,16 +72,13 @@ class PrivateStructuredClassifier(PrivateLogisticRegression):
     array([False,  True])
     """
 
+    _binary: ClassVar[bool] = True
+
     structure: str = "fused-lasso"
     graph: ArrayLike | str | None = CHAIN
     graph_weight: float = DEFAULT_GRAPH_WEIGHT
     l1: float = 1e-4
     smoothing: float = 0.0
-
-    @override
-    def _loss(self, classes: int) -> Named:
-        check_binary(classes)
-        return Named(name="logistic", numbers=())
 
     @override
     def _options(self) -> dict[str, Any]:
@@ -93,16 +88,13 @@ class PrivateStructuredClassifier(PrivateLogisticRegression):
     @override
     def _structure(self, shards: Shards) -> Structure:
         """Return the structure; the constant's weight is in no edge and no row of A."""
-        edges: tuple[tuple[int, int], ...] = ()
-        rows: tuple[tuple[float, ...], ...] = ()
+        edges, rows = np.empty((0, 2), int), np.empty((0, shards.dimension))
         name = self.structure
         if name == "fused-lasso":
-            pairs = self._edges(shards).tolist()
-            edges = tuple((int(one), int(other)) for one, other in pairs)
-            name = name if edges else "lasso"
+            edges = self._edges(shards)
+            name = name if len(edges) else "lasso"
         elif name == "generalized-lasso":
-            matrix = np.pad(self._rows(shards.dimension - 1), ((0, 0), (0, 1)))
-            rows = tuple(map(tuple, matrix.tolist()))
+            rows = np.pad(self._rows(shards.dimension - 1), ((0, 0), (0, 1)))
         elif name != "lasso":
             raise InputError(
                 f"structure is {self.structure!r}; choose from {', '.join(get_args(StructureName))}"
@@ -111,8 +103,8 @@ class PrivateStructuredClassifier(PrivateLogisticRegression):
             name=name,
             weight=checks.not_negative("l1", self.l1),
             ridge=checks.not_negative("l2", self.l2),
-            edges=edges,
-            rows=rows,
+            edges=tuple(map(tuple, edges.tolist())),
+            rows=tuple(map(tuple, rows.tolist())),
             source=self._source(),
         )
 
@@ -154,8 +146,3 @@ class PrivateStructuredClassifier(PrivateLogisticRegression):
         if self._source() == "chain":
             return facts
         return (*facts, ("edges or rows of the structure", "graph", self.graph is not None))
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
-        return tags

@@ -1,7 +1,15 @@
 """Released models: saving, loading, prediction."""
 
-from tacit.models.model import Model, Term, table_terms
-from tacit.models.model_file import load_model, model_text, model_to_dict, save_model
+from tacit.models.model import (
+    Model,
+    Term,
+    load_model,
+    model_text,
+    model_to_dict,
+    save_model,
+    table_terms,
+    write_text,
+)
 from tacit.models.predict import predict
 
 __all__ = [
@@ -13,4 +21,5 @@ __all__ = [
     "predict",
     "save_model",
     "table_terms",
+    "write_text",
 ]

@@ -1,15 +1,19 @@
-"""A released model in the units of the user's columns."""
+"""A released model in the units of the user's columns, and its file."""
 
 from __future__ import annotations
 
+import json
+import os
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple, NoReturn, get_args
 
 import numpy as np
 from jaxtyping import Float
 
 from tacit.errors import InputError
 from tacit.tables import Bounds, Categories, Numeric, encoded_names
+from tacit.tables.bounds import bounds_from_dict, bounds_to_dict
 from tacit.typing import HostArray, Task
 
 
@@ -112,17 +116,13 @@ def table_terms(bounds: Bounds, weights: Float[HostArray, "D *K"]) -> tuple[Term
         if isinstance(fact, Numeric):
             slope = scaled[start] / fact.width
             intercept = intercept - slope * fact.minimum
-            terms.append(Term(name, None, _floats(slope)))
+            terms.append(Term(name, None, tuple(slope.tolist())))
             start += 1
         else:
-            rows = scaled[start : start + len(fact.values)]
-            terms += [Term(name, v, _floats(r)) for v, r in zip(fact.values, rows, strict=True)]
+            rows = scaled[start : start + len(fact.values)].tolist()
+            terms += [Term(name, v, tuple(r)) for v, r in zip(fact.values, rows, strict=True)]
             start += len(fact.values)
-    return (Term(None, None, _floats(intercept)), *terms)
-
-
-def _floats(values: HostArray) -> tuple[float, ...]:
-    return tuple(float(value) for value in values)
+    return (Term(None, None, tuple(intercept.tolist())), *terms)
 
 
 def _check_fit(model: Model) -> None:
@@ -134,3 +134,108 @@ def _check_fit(model: Model) -> None:
     labels = target.values if isinstance(target, Categories) else None
     if (labels, model.bounds.target_name) != (model.labels, model.target):
         raise InputError("target and labels are not those of the preprocessing")
+
+
+FORMAT = 1
+
+
+def save_model(model: Model, path: Path) -> None:
+    """Write the model to `path`, whole or not at all.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be written.
+    """
+    write_text(model_text(model), path)
+
+
+def write_text(text: str, out: Path) -> None:
+    """Write a file whole or not at all; raise `InputError` if it cannot be written."""
+    part = out.with_name(f".{out.name}.{os.getpid()}.part")
+    try:
+        part.write_text(text, encoding="utf-8")
+        part.replace(out)
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise InputError(f"{out} cannot be written ({reason}); name another file") from error
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def load_model(path: Path) -> Model:
+    """Return the model in the file `path`.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read or is not a whole, consistent model.
+    """
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse)
+        json.dumps(values, ensure_ascii=False).encode()  # half a character could not be printed
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise InputError(f"the model {path} cannot be read ({reason})") from error
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path} is not a model: not valid JSON; is it cut short?") from error
+    try:
+        return _model(values)
+    except InputError as error:
+        raise InputError(f"{path} is not a model that can be used: {error}") from error
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise InputError(
+            f"{path} is not a model: a part is missing or of the wrong kind; name the model.json "
+            "that tacit train --out DIR wrote"
+        ) from error
+
+
+def model_text(model: Model) -> str:
+    """Return the content of a model file: strictly valid JSON."""
+    return json.dumps(model_to_dict(model), indent=1, allow_nan=False) + "\n"
+
+
+def model_to_dict(model: Model) -> dict[str, Any]:
+    """Return the model as plain values that JSON can say."""
+    return {
+        "format": FORMAT,
+        "tacit_version": model.tacit_version,
+        "data": model.data,
+        "task": model.task,
+        "loss": model.loss,
+        "target": model.target,
+        "labels": None if model.labels is None else list(model.labels),
+        "terms": [
+            {**term._asdict(), "coefficient": list(term.coefficient)} for term in model.terms
+        ],
+        "preprocessing": None if model.bounds is None else bounds_to_dict(model.bounds),
+        "certificate": model.certificate,
+        "statement": list(model.statement),
+    }
+
+
+def _model(values: Any) -> Model:
+    if values["format"] != FORMAT or values["task"] not in get_args(Task):
+        raise InputError(f"it is not of format {FORMAT}; train again with this version of tacit")
+    labels, bounds, certificate = values["labels"], values["preprocessing"], values["certificate"]
+    if not isinstance(certificate, dict):
+        raise InputError("its certificate is missing; train again")
+    return Model(
+        data=str(values["data"]),
+        task=values["task"],
+        loss=str(values["loss"]),
+        target=str(values["target"]),
+        labels=None if labels is None else tuple(map(str, labels)),
+        bounds=None if bounds is None else bounds_from_dict(bounds),
+        terms=tuple(
+            Term(term["column"], term["value"], tuple(map(float, term["coefficient"])))
+            for term in values["terms"]
+        ),
+        certificate=certificate,
+        statement=tuple(map(str, values["statement"])),
+        tacit_version=str(values["tacit_version"]),
+    )
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(constant)

@@ -16,7 +16,7 @@ from tacit.typing import HostArray
 def predict(model: Model, frame: pd.DataFrame) -> pd.DataFrame:
     """Return one row per row of `frame`: the prediction, and probabilities where there are any.
 
-    The table needs the columns that the model was trained on; the target's own column and those
+    The table needs the columns that the model was trained on; the target column and those
     that were ignored in training may be there and are not read. Numbers are clipped to the public
     ranges, as in training. Logistic losses give a column `probability of LABEL` per label.
 

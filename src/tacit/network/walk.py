@@ -27,7 +27,7 @@ class Walk:
     graph
         The network.
     holders
-        `(T,)`: the agent of each hop; consecutive ones are neighbours.
+        `(T,)`: the agent of each hop; consecutive holders are neighbours.
     cap
         The most answers of an agent; beyond it the agent passes the token on unchanged. None for no
         limit.
@@ -48,9 +48,11 @@ class Walk:
             raise InputError("a walk holds no hop; ask for at least one")
         if holders.min() < 0 or holders.max() >= self.graph.agents:
             raise InputError(f"a walk visits agents 0 to {self.graph.agents - 1} only")
-        steps = np.asarray(self.graph.adjacency().todense())[holders[:-1], holders[1:]]
-        if not np.all(steps):
-            hop = int(np.argmin(steps))
+        name = np.array([self.graph.agents, 1])  # one whole number for each pair of agents
+        steps = np.sort(np.stack([holders[:-1], holders[1:]], axis=1), axis=1)
+        along = np.isin(steps @ name, self.graph.edges @ name)
+        if not np.all(along):
+            hop = int(np.argmin(along))
             raise InputError(
                 f"hop {hop} goes from agent {holders[hop]} to {holders[hop + 1]}, who are not "
                 "neighbours; a token moves along edges"

@@ -1,15 +1,19 @@
 """Questions: an exact value on a shard, and the bound on how far it can move."""
 
 from tacit.oracles.difference import MinibatchDifference, Pair, Snapshot
-from tacit.oracles.drawn import Drawn
-from tacit.oracles.gradient import Gradient
-from tacit.oracles.minibatch import MinibatchGradient
-from tacit.oracles.noise import AddedNoise, NoisePlacement, ObjectiveNoise
-from tacit.oracles.oracle import Assumptions, Oracle
-from tacit.oracles.perturbed import PerturbedStep
+from tacit.oracles.draws import Drawn
+from tacit.oracles.gradient import Gradient, MinibatchGradient
+from tacit.oracles.oracle import (
+    AddedNoise,
+    Assumptions,
+    Centre,
+    NoisePlacement,
+    ObjectiveNoise,
+    Oracle,
+    Point,
+)
 from tacit.oracles.projected_step import ProjectedStep, Step
-from tacit.oracles.proximal import ProximalStep
-from tacit.oracles.queries import Centre, Point
+from tacit.oracles.proximal import PerturbedStep, ProximalStep
 from tacit.oracles.sampling import (
     AllRecords,
     FixedSizeBatches,

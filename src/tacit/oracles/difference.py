@@ -14,9 +14,7 @@ from typing_extensions import override
 from tacit import checks
 from tacit.errors import InputError
 from tacit.oracles.gradient import Gradient
-from tacit.oracles.noise import AddedNoise
-from tacit.oracles.oracle import Assumptions, Oracle
-from tacit.oracles.queries import Point
+from tacit.oracles.oracle import AddedNoise, Assumptions, Oracle, Point
 from tacit.oracles.sampling import Sampling, batches
 from tacit.privacy import Adjacency, Norm, SensitivityBound
 from tacit.problems import Loss, Shard, clip_coefficient
@@ -32,7 +30,7 @@ class Pair(NamedTuple):
 
 
 class Snapshot(Gradient):
-    """The full-batch gradient with a noise multiplier of its own.
+    """The full-batch gradient with a separate noise multiplier.
 
     Attributes
     ----------

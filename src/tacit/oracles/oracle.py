@@ -8,20 +8,160 @@ post-processing, so these three decide the privacy of a method.
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, NamedTuple, final
+from typing import Any, ClassVar, NamedTuple, final
 
 import equinox as eqx
+import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
+from typing_extensions import override
 
+from tacit import checks
 from tacit.errors import InputError
-from tacit.oracles.drawn import Drawn
-from tacit.oracles.noise import AddedNoise, NoisePlacement
-from tacit.oracles.sampling import LAWS, AllRecords, PoissonBatches, Sampling
-from tacit.privacy import Adjacency, Norm, ReplaceOne, SensitivityBound, ZeroOut
+from tacit.oracles.draws import Drawn
+from tacit.oracles.sampling import LAWS, AllRecords, Exact, PoissonBatches, Sampling
+from tacit.privacy import Adjacency, Inside, Norm, ReplaceOne, SensitivityBound, ZeroOut
 from tacit.problems import Loss, Shard
 from tacit.spec import Spec
-from tacit.typing import Array
+from tacit.typing import Array, PyTree
+
+
+class Centre(NamedTuple):
+    """A question about the point near `v` at which f_i is small: `v`, of the model's shape."""
+
+    v: Float[Array, "..."]
+
+
+class Point(NamedTuple):
+    """A question about f_i at one point: `x`, of the model's shape."""
+
+    x: Float[Array, "..."]
+
+
+class NoisePlacement(eqx.Module):
+    """Where the noise stands, and what decides the law of the noised answer.
+
+    Attributes
+    ----------
+    adds
+        Whether the noised answer is the exact one plus noise: only then can the noises of several
+        agents add up in a sum.
+    """
+
+    adds: ClassVar[bool]
+
+    @property
+    def relative_multiplier(self) -> float:
+        """The noise multiplier of these answers over that of the plan."""
+        return 1.0
+
+    @abstractmethod
+    def shape(self, answer_shape: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the shape of the noise of one answer."""
+
+    @abstractmethod
+    def law(self, spec: Spec, adjacency: Adjacency) -> Inside | None:
+        """Return what decides the law; None if it is that of the added noise."""
+
+    @abstractmethod
+    def answer(self, exact: Exact, shard: Shard, count: Array, query: Any, noise: Array) -> Array:
+        """Return the noised answer; `exact` computes the answer without noise, of any shape."""
+
+
+class AddedNoise(NoisePlacement):
+    """The noise is added to the exact answer.
+
+    Attributes
+    ----------
+    multiple
+        The noise multiplier of these answers over that of the plan's others; ledger, scales and
+        calibration have the product.
+    """
+
+    adds: ClassVar[bool] = True
+
+    multiple: float = eqx.field(static=True, default=1.0)
+
+    def __check_init__(self) -> None:
+        checks.positive("relative_multiplier", self.multiple)
+
+    @property
+    @override
+    def relative_multiplier(self) -> float:
+        return self.multiple
+
+    @override
+    def shape(self, answer_shape: tuple[int, ...]) -> tuple[int, ...]:
+        return answer_shape
+
+    @override
+    def law(self, spec: Spec, adjacency: Adjacency) -> None:
+        return None
+
+    @override
+    def answer(self, exact: Exact, shard: Shard, count: Array, query: Any, noise: Array) -> Array:
+        return exact(shard, count, query) + noise
+
+
+class ObjectiveNoise(NoisePlacement):
+    r"""A noised linear term b'w in what is minimised, and a little noise on the minimiser.
+
+    The exact proximal step at the centre v - b / rho is released with N(0, (output_noise scale /
+    rho)^2 I) on top, which covers its residual. All of it is computed in double precision.
+
+    **Guarantee.** See `tacit.oracles.PerturbedStep`, which derives the law: a curve, decided by
+    J = log(1 + s R^2 / (m_i rho)) and the ratio 2 m_i tol / output_noise. It is known for the unit
+    record only.
+
+    Attributes
+    ----------
+    rho
+        Strong convexity of what is minimised, but for one record's term.
+    smoothness
+        s R^2: that of one record's loss.
+    tol
+        Residual of the minimiser, relative to c_1 / rho.
+    output_noise
+        Noise on the output, as a part of what the noise inside does to the output.
+    """
+
+    adds: ClassVar[bool] = False
+
+    rho: float = eqx.field(static=True)
+    smoothness: float = eqx.field(static=True)
+    tol: float = eqx.field(static=True)
+    output_noise: float = eqx.field(static=True)
+
+    @override
+    def shape(self, answer_shape: tuple[int, ...]) -> tuple[int, ...]:
+        return (2, *answer_shape)
+
+    @override
+    def law(self, spec: Spec, adjacency: Adjacency) -> Inside:
+        if adjacency.unit != "record":
+            raise InputError(
+                "the law of noise inside an objective is known here for one record, not for all "
+                "records of an agent; add the noise to the output (ProximalStep)"
+            )
+        counts = np.asarray(spec.counts, dtype=np.float64)
+        jacobian = np.log1p(self.smoothness / (counts * self.rho))
+        return Inside(jacobian, 2 * counts * self.tol / self.output_noise)
+
+    @override
+    def answer(
+        self, exact: Exact, shard: Shard, count: Array, query: Centre, noise: Array
+    ) -> Array:
+        # in single precision rounding would exceed the residual that the output noise covers
+        shard, count, query, wide = _in_double((shard, count, query, noise))
+        inside, outside = wide / self.rho
+        minimiser = exact(shard, count, Centre(query.v - inside))
+        answer: Array = minimiser + self.output_noise * outside
+        return answer.astype(noise.dtype)
+
+
+def _in_double(tree: PyTree) -> PyTree:
+    return jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float64), tree)
 
 
 class Assumptions(NamedTuple):
@@ -37,11 +177,14 @@ class Assumptions(NamedTuple):
         gradients and the smoothness that follow from it and from the loss.
     record_norm
         The bound on a record's norm that the question uses.
+    rho
+        If the question is a proximal step: its curvature, which is the method's ADMM parameter.
     """
 
     loss: Loss | None = None
     coefficient_bound: float | None = None
     record_norm: float | None = None
+    rho: float | None = None
 
 
 class Oracle(eqx.Module):
@@ -58,7 +201,7 @@ class Oracle(eqx.Module):
         Parameters
         ----------
         shard
-            One agent's padded records, or those of a batch. Only a door may hand one over.
+            One agent's padded records, or those of a batch. Only a door may pass one.
         count
             The agent's public number of records m_i.
         query
@@ -121,7 +264,13 @@ class Oracle(eqx.Module):
 
     @final
     def check(
-        self, spec: Spec, adjacency: Adjacency, *, norm: Norm, loss: Loss | None = None
+        self,
+        spec: Spec,
+        adjacency: Adjacency,
+        *,
+        norm: Norm,
+        loss: Loss | None = None,
+        rho: float | None = None,
     ) -> None:
         r"""Raise unless the question suits method, public facts and accountant.
 
@@ -129,11 +278,13 @@ class Oracle(eqx.Module):
         ----------
         loss
             What the method minimises; None if it does not say.
+        rho
+            The curvature of the proximal steps that the method asks for; None if it does not say.
 
         Raises
         ------
         InputError
-            If the loss is another one than the question's, or the public facts are not those it
+            If loss or rho is another one than the question's, or the public facts are not those it
             assumes; if its batches are drawn otherwise than by a law of `tacit.oracles.sampling`,
             no accountant is known for them under these terms, or a replaced record is bounded by
             less than twice a zeroed one on Poisson batches.
@@ -153,7 +304,7 @@ class Oracle(eqx.Module):
         0) leaks more than the pair (absent or 1/2, absent or -1/2) that would be accounted for.
         (Fixed sizes: any two answers at that distance are covered.)
         """
-        _check_assumptions(self, spec, loss)
+        _check_assumptions(self, spec, loss, rho)
         _check_law(self)
         self.sampling.check(spec, adjacency)
         poisson = isinstance(self.sampling, PoissonBatches) and self.sampling.rate < 1
@@ -186,8 +337,12 @@ def _check_terms_of_sum(oracle: Oracle, spec: Spec, norm: Norm) -> None:
         )
 
 
-def _check_assumptions(oracle: Oracle, spec: Spec, loss: Loss | None) -> None:
+def _check_assumptions(oracle: Oracle, spec: Spec, loss: Loss | None, rho: float | None) -> None:
     assumed, name = oracle.assumptions, type(oracle).__name__
+    if None not in (rho, assumed.rho) and rho != assumed.rho:
+        raise InputError(
+            f"{name} has rho {assumed.rho:g}, the algorithm {rho:g}; give both the same rho"
+        )
     if assumed.loss is not None:
         _check_loss(name, assumed.loss, spec, loss)
     if assumed.record_norm not in (None, spec.record_norm):

@@ -10,8 +10,7 @@ from jaxtyping import Bool, Float
 from typing_extensions import override
 
 from tacit.oracles.gradient import Gradient
-from tacit.oracles.oracle import Assumptions, Oracle
-from tacit.oracles.queries import Point
+from tacit.oracles.oracle import Assumptions, Oracle, Point
 from tacit.privacy import Adjacency, Norm, SensitivityBound
 from tacit.problems import Problem, Shard
 from tacit.spec import Spec
@@ -31,7 +30,7 @@ class Step(NamedTuple):
     point, slope
         Of the model's shape; `slope` is the gradient of everything public that is minimised too.
     curvature, step
-        Above 0; the proximal map has a step of its own.
+        Above 0; the step of the proximal map need not be 1 / curvature.
     """  # noqa: D400 - the sentence ends in its equation
 
     point: Float[Array, "..."]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 import equinox as eqx
 import jax
@@ -15,10 +16,7 @@ from typing_extensions import override
 
 from tacit import checks
 from tacit.errors import InputError
-from tacit.oracles.drawn import Drawn, gathered
-from tacit.oracles.poisson import poisson_draw
-from tacit.oracles.queries import Exact
-from tacit.oracles.without_replacement import distinct
+from tacit.oracles.draws import Drawn, distinct, gathered, poisson_draw
 from tacit.privacy import Adjacency, Event, ReplaceOne, ZeroOut, sampled
 from tacit.problems import Shard
 from tacit.spec import Spec
@@ -28,6 +26,10 @@ from tacit.typing import Array, HostArray, Key
 _SLOTS = 1.06
 # counts up to here are whole numbers in single precision
 _MOST_RECORDS = 2**24
+
+
+# an answer without noise, of (shard, count, query)
+Exact: TypeAlias = Callable[[Shard, Float[Array, ""], Any], Float[Array, "..."]]
 
 
 class Sampling(eqx.Module):

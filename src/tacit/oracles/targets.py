@@ -24,8 +24,7 @@ from jaxtyping import Float
 from typing_extensions import override
 
 from tacit import checks
-from tacit.oracles.oracle import Assumptions, Oracle
-from tacit.oracles.queries import Point
+from tacit.oracles.oracle import Assumptions, Oracle, Point
 from tacit.privacy import Adjacency, BoundedChange, Norm, SensitivityBound
 from tacit.problems import Shard, Squared
 from tacit.spec import Spec

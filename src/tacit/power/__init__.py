@@ -8,20 +8,20 @@ from tacit.power.agents import (
     Settings,
     grid,
     plan_grid,
+    proximal_weight,
 )
 from tacit.power.case import BUNDLED, Case, bundled_case, chosen_case, parse_case, read_case
-from tacit.power.central import Optimum, central
-from tacit.power.flow import Flow, solve_privately
-from tacit.power.inference import infer_demand
+from tacit.power.flow import Flow, Optimum, central, solve_privately
 from tacit.power.layout import layout
 from tacit.power.network import Admittance, Network, admittance, network
-from tacit.power.parts import Part, parts
 from tacit.power.relaxation import Relaxation, relax
 from tacit.power.zones import (
+    Part,
     Zones,
     chosen_zones,
     grown_zones,
     parse_zones,
+    parts,
     ties,
     zones_of,
 )
@@ -48,13 +48,13 @@ __all__ = [
     "chosen_zones",
     "grid",
     "grown_zones",
-    "infer_demand",
     "layout",
     "network",
     "parse_case",
     "parse_zones",
     "parts",
     "plan_grid",
+    "proximal_weight",
     "read_case",
     "relax",
     "solve_privately",

@@ -11,12 +11,11 @@ from scipy.sparse import csc_array
 
 from tacit import checks
 from tacit.algorithms import GeneralConsensus, SharedCoordinates, lifts, shared_coordinates
-from tacit.engine.plan import Plan, plan
+from tacit.engine.planning import Plan, plan
 from tacit.errors import InputError
 from tacit.oracles import Oracle, Residual, TargetGradient, Targets
-from tacit.power.parts import Part, parts
 from tacit.power.relaxation import Relaxation
-from tacit.power.zones import Zones
+from tacit.power.zones import Part, Zones, parts
 from tacit.privacy import Adjacency, BoundedChange, Messages, Terms
 from tacit.problems import AgentSets, Shard, Shards
 from tacit.spec import Spec

@@ -8,13 +8,11 @@ from typing import Annotated, Any
 import typer
 
 from tacit import checks, power
-from tacit.cli.console import emit, error_line, one_of, path, read_text
-from tacit.cli.progress import interruptible
+from tacit.cli.console import emit, error_line, interruptible, one_of, path, read_text
 from tacit.errors import InputError
 from tacit.power.flow import run_proposal
-from tacit.power.page import save_grid
+from tacit.power.page import GridStudy, grid_results, save_grid
 from tacit.power.proposal import GridProposal
-from tacit.power.results import GridStudy, grid_results
 from tacit.power.zones import BUILT_IN
 from tacit.proposal import check_seed
 from tacit.report import check_out

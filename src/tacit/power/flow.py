@@ -1,4 +1,4 @@
-"""A run of private power flow, and what it achieved."""
+"""A run of private power flow, what it achieved, and the optimum to compare it with."""
 
 from __future__ import annotations
 
@@ -6,15 +6,18 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import jax
 import numpy as np
 from jaxtyping import Float
 
 from tacit.engine import Run, run
-from tacit.errors import InputError, TacitError
+from tacit.errors import DataError, InputError, TacitError
 from tacit.power.agents import Grid, Settings
 from tacit.power.proposal import GridProposal
+from tacit.power.relaxation import Relaxation
+from tacit.power.zones import limits
 from tacit.typing import HostArray
 
 
@@ -145,3 +148,30 @@ def _noise(grid: Grid, settings: Settings, finished: Run) -> HostArray:
     width = [len(p.columns if settings.question == "gradient" else p.rows) for p in grid.parts]
     each = finished.ledger.scale * finished.ledger.asked * np.sqrt(2 / np.pi)
     return np.asarray(np.einsum("ate,a->t", each, np.array(width, float)))
+
+
+class Optimum(NamedTuple):
+    """A minimiser of (D.2) and its objective, per unit squared."""
+
+    x: Float[HostArray, " n"]
+    objective: float
+
+
+def central(relaxation: Relaxation, demand: Float[HostArray, " B"]) -> Optimum:
+    """Return a minimiser of (D.2) at this demand; not private.
+
+    Raises
+    ------
+    DataError
+        If the public limits of the network contradict one another.
+    """
+    layout, a = relaxation.layout, relaxation.balance
+    try:
+        within = limits(relaxation, np.arange(layout.lines), np.arange(layout.size))
+    except InputError as error:
+        raise DataError(
+            f"{relaxation.network.name}: no state meets all limits of the network; loosen a "
+            "voltage, generation, line or angle limit"
+        ) from error
+    x = within.minimum(a.T @ a, -(a.T @ demand))
+    return Optimum(x, relaxation.objective(x, demand))

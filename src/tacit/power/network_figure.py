@@ -12,7 +12,7 @@ from matplotlib.lines import Line2D
 
 from tacit.power import Network, Zones, ties
 from tacit.power.layout import layout
-from tacit.report.figures import STYLE, inline_svg
+from tacit.report import STYLE, inline_svg
 from tacit.typing import HostArray
 
 MOST_DRAWN = 2000  # buses; time and memory of the layout grow with their square
@@ -26,7 +26,7 @@ _TIE = "#111418"
 def network_svg(network: Network, zones: Zones) -> str:
     """Return an `<svg>` of the network; empty if it has more than `MOST_DRAWN` buses.
 
-    Bus numbers are written while they can be read. The drawing is made of public facts alone.
+    Bus numbers are written while they can be read. The drawing uses public facts alone.
     """
     if network.buses > MOST_DRAWN:
         return ""

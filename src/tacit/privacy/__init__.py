@@ -1,12 +1,12 @@
 """Privacy: what is protected, how far it can move an answer, the noise, and what it all costs."""
 
-from tacit.privacy.accounting import Spending, account
-from tacit.privacy.bounds import Norm, SensitivityBound, mean_gradient_bound
-from tacit.privacy.calibration import (
-    gaussian_multiplier,
+from tacit.privacy.accounting import (
+    Spending,
+    account,
     multiplier_for,
     multiplier_for_all,
 )
+from tacit.privacy.bounds import Norm, SensitivityBound, mean_gradient_bound
 from tacit.privacy.certificate import Certificate, certify, delta_warning
 from tacit.privacy.events import (
     Event,
@@ -18,21 +18,31 @@ from tacit.privacy.events import (
     Sampled,
     sampled,
 )
-from tacit.privacy.gaussian import compose, delta_of, epsilon_of, mu_of, true_positive_rate
+from tacit.privacy.gaussian import (
+    compose,
+    delta_of,
+    epsilon_of,
+    gaussian_multiplier,
+    mu_of,
+    true_positive_rate,
+)
 from tacit.privacy.ledger import NO_QUESTION, Inside, Ledger
 from tacit.privacy.mechanisms import Gaussian, Laplace, Mechanism, NoNoise
 from tacit.privacy.objective import objective_deltas
-from tacit.privacy.observers import Messages, Observer, Sum, observer_named
-from tacit.privacy.relations import (
+from tacit.privacy.terms import (
     Adjacency,
     BoundedChange,
+    Messages,
+    Observer,
     Relation,
     ReplaceOne,
+    Sum,
+    Terms,
     Unit,
     ZeroOut,
+    observer_named,
     relation_named,
 )
-from tacit.privacy.terms import Terms
 
 __all__ = [
     "NO_QUESTION",

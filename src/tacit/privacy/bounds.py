@@ -11,7 +11,7 @@ from jaxtyping import Float
 
 from tacit import checks
 from tacit.errors import InputError
-from tacit.privacy.relations import Adjacency, ReplaceOne, ZeroOut
+from tacit.privacy.terms import Adjacency, ReplaceOne, ZeroOut
 from tacit.spec import Spec
 from tacit.typing import HostArray
 
@@ -93,7 +93,7 @@ def mean_gradient_bound(
 
     Examples
     --------
-    >>> from tacit.privacy.relations import Adjacency, ReplaceOne
+    >>> from tacit.privacy.terms import Adjacency, ReplaceOne
     >>> spec = Spec((50, 100), (3,), record_norm=1.0, gradient_bound=1.0, smoothness=0.25)
     >>> adjacency = Adjacency(ReplaceOne(), "record")
     >>> bound = mean_gradient_bound(spec, adjacency, norm="l2", rounds=1, questions=1)

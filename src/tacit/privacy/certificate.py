@@ -16,8 +16,7 @@ from tacit.privacy import gaussian
 from tacit.privacy.accounting import account
 from tacit.privacy.events import Event
 from tacit.privacy.ledger import Ledger
-from tacit.privacy.observers import Messages, Observer
-from tacit.privacy.relations import Adjacency, Relation, Unit
+from tacit.privacy.terms import Adjacency, Messages, Observer, Relation, Unit
 
 FALSE_POSITIVE_RATE = 0.01
 

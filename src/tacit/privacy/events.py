@@ -10,8 +10,8 @@ from tacit.errors import InputError
 
 
 @dataclass(frozen=True)
-class GaussianAnswer:
-    """An answer with Gaussian noise; multiplier = standard deviation / Euclidean sensitivity.
+class _NoisedAnswer:
+    """An answer with added noise; the multiplier is its scale over the sensitivity.
 
     Raises
     ------
@@ -26,19 +26,13 @@ class GaussianAnswer:
 
 
 @dataclass(frozen=True)
-class LaplaceAnswer:
-    """An answer with Laplace noise; multiplier = scale b / sensitivity in the 1-norm.
+class GaussianAnswer(_NoisedAnswer):
+    """An answer with Gaussian noise; multiplier = standard deviation / Euclidean sensitivity."""
 
-    Raises
-    ------
-    InputError
-        If the multiplier is not a positive, finite number.
-    """
 
-    multiplier: float
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "multiplier", checks.positive("multiplier", self.multiplier))
+@dataclass(frozen=True)
+class LaplaceAnswer(_NoisedAnswer):
+    """An answer with Laplace noise; multiplier = scale b / sensitivity in the 1-norm."""
 
 
 # below this the accountant's grid would have to resolve losses finer than rounding

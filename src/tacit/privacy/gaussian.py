@@ -119,6 +119,35 @@ def mu_of(epsilon: Real, delta: float) -> Real:
     return _like(np.where(np.isinf(target), np.inf, low), epsilon)
 
 
+def gaussian_multiplier(epsilon: float, delta: float, rounds: int) -> float:
+    """Return the least noise multiplier for `rounds` Gaussian answers: sqrt(rounds) / mu.
+
+    mu = `mu_of(epsilon, delta)`; 0 for epsilon = infinity.
+
+    Raises
+    ------
+    InputError
+        If epsilon is not above 0, delta not in (0, 1), or rounds not a whole number above 0.
+
+    Notes
+    -----
+    **Guarantee.** `rounds` answers of multiplier s compose to mu = sqrt(rounds)/s exactly.
+
+    Examples
+    --------
+    >>> f"{gaussian_multiplier(1.0, 1e-6, 50_000):.5f}"
+    '944.66692'
+    """
+    checks.positive("epsilon", epsilon, allow_infinity=True)
+    rounds = checks.at_least("rounds", rounds, 1)
+    mu = mu_of(float(epsilon), delta)
+    margin = 1e-14  # covers the rounding of the square root and the quotient
+    # where epsilon is tiny its curve is steep, and rounding of mu costs more than that
+    while epsilon_of(delta, mu * (1 - margin) * (1 + 1e-15)) > epsilon:
+        margin *= 10
+    return math.sqrt(rounds) / mu * (1 + margin)
+
+
 def compose(ratios: Float[HostArray, "..."]) -> float:
     """Return mu = sqrt(sum (Delta/sigma)^2) of answers given in sequence.
 

@@ -12,7 +12,7 @@ from jaxtyping import Float, Int, Num
 from tacit.errors import InputError, PrivacyError
 from tacit.privacy.events import Event, GaussianAnswer, PerturbedAnswer, sampled
 from tacit.privacy.mechanisms import Gaussian, Mechanism, NoNoise
-from tacit.privacy.observers import Observer, Sum
+from tacit.privacy.terms import Observer, Sum
 from tacit.typing import HostArray
 
 NO_QUESTION = -1

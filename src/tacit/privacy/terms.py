@@ -1,15 +1,210 @@
-"""The privacy terms of a run."""
+"""The terms of a guarantee: which data sets are neighbours, who observes, and the budget."""
 
 from __future__ import annotations
 
+import abc
 import math
 from dataclasses import dataclass
-from typing import final
+from typing import Any, ClassVar, Literal, TypeAlias, final, get_args
 
 from tacit import checks
 from tacit.errors import InputError
-from tacit.privacy.observers import Messages, Observer, Sum
-from tacit.privacy.relations import Adjacency
+
+Unit: TypeAlias = Literal["record", "agent"]
+
+
+@dataclass(frozen=True)
+class Relation(abc.ABC):
+    """Which pairs of data sets are neighbours; certificates call it by its `name`."""
+
+    name: ClassVar[str]
+
+    @abc.abstractmethod
+    def describe(self, unit: Unit) -> str:
+        """Return one plain sentence: what neighbouring data sets differ in."""
+
+
+@final
+@dataclass(frozen=True)
+class ReplaceOne(Relation):
+    """One unit is replaced by any other that keeps the public bounds; counts stay the same.
+
+    Examples
+    --------
+    >>> ReplaceOne().describe("record")
+    'One record of one agent is replaced by any other record within the public bounds; ...'
+    """
+
+    name: ClassVar[str] = "replace_one"
+
+    def describe(self, unit: Unit) -> str:
+        """Return what neighbouring means, as one sentence."""
+        if unit == "record":
+            return (
+                "One record of one agent is replaced by any other record within the public "
+                "bounds; every record count stays as it is."
+            )
+        return (
+            "All records of one agent are replaced by any others within the public bounds; "
+            "every record count stays as it is."
+        )
+
+
+@final
+@dataclass(frozen=True)
+class ZeroOut(Relation):
+    """Add or remove with public counts: a unit's contribution is set to zero, the count stays."""
+
+    name: ClassVar[str] = "zero_out"
+
+    def describe(self, unit: Unit) -> str:
+        """Return what neighbouring means, as one sentence."""
+        what = "one record" if unit == "record" else "all records of one agent"
+        return (
+            f"The contribution of {what} is set to zero, or a zero contribution is filled in; "
+            "every record count stays public and as it is."
+        )
+
+
+@final
+@dataclass(frozen=True)
+class BoundedChange(Relation):
+    """One record moves by at most `beta` in Euclidean norm (in the units of the record).
+
+    `record` says in a few words what a record is, for the certificate; what of it is private
+    must fit the question (`tacit.oracles.Targets` and its kin: the target, features are public).
+    """
+
+    name: ClassVar[str] = "bounded_change"
+
+    beta: float
+    record: str = "record"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "beta", checks.positive("beta", self.beta))
+
+    def describe(self, unit: Unit) -> str:
+        """Return what neighbouring means, as one sentence."""
+        what = f"{'One' if unit == 'record' else 'Every'} {self.record} of one agent"
+        return f"{what} moves by at most {self.beta:g} in Euclidean norm; counts stay as they are."
+
+
+def relation_named(name: str) -> Relation:
+    """Return the relation called `name`: "replace_one" or "zero_out".
+
+    Raises
+    ------
+    InputError
+        If the name is another one. `BoundedChange` needs its beta: construct it directly.
+
+    Examples
+    --------
+    >>> relation_named("zero_out")
+    ZeroOut()
+    """
+    more = " (or construct BoundedChange(beta))"
+    relation: Relation = _named("relation", name, (ReplaceOne(), ZeroOut()), more)
+    return relation
+
+
+@dataclass(frozen=True)
+class Adjacency:
+    """A relation together with the unit it speaks of.
+
+    Raises
+    ------
+    InputError
+        If the relation is no `Relation`, or the unit is neither "record" nor "agent".
+    """
+
+    relation: Relation
+    unit: Unit
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.relation, Relation):
+            raise InputError(
+                f"relation is {self.relation!r}; it must be a Relation, for example ReplaceOne()"
+            )
+        if self.unit not in get_args(Unit):
+            raise InputError(f"unit is {self.unit!r}; it must be 'record' or 'agent'")
+
+    def describe(self) -> str:
+        """Return one plain sentence: what neighbouring data sets differ in."""
+        return self.relation.describe(self.unit)
+
+
+@final
+@dataclass(frozen=True)
+class Messages:
+    """Every link may be read: each answer is protected by its own noise alone.
+
+    `trust` says in words what the guarantee takes on trust.
+    """
+
+    name: ClassVar[str] = "messages"
+    trust: ClassVar[str] = "none: every link may be read"
+
+
+@final
+@dataclass(frozen=True)
+class Sum:
+    """Secure aggregation: only the sum over all agents leaves the protocol.
+
+    `colluders` agents tell the observer their own noise; 1 covers a curious participant, who
+    knows its own.
+
+    Raises
+    ------
+    InputError
+        If `colluders` is not a whole number of 0 or more.
+    """
+
+    name: ClassVar[str] = "sum"
+
+    colluders: int = 1
+
+    def __post_init__(self) -> None:
+        checks.at_least("colluders", self.colluders, 0)
+
+    @property
+    def trust(self) -> str:
+        """What the guarantee takes on trust, in words."""
+        return (
+            "secure aggregation: only the sum over all agents leaves the protocol; every agent "
+            f"adds its own noise honestly, and at most {self.colluders} of them tell the observer "
+            "theirs (a participant knows its own noise, so colluders=1 covers a curious "
+            "participant)"
+        )
+
+
+Observer: TypeAlias = Messages | Sum
+
+
+def observer_named(name: str) -> Observer:
+    """Return the observer called `name`: "messages", or "sum" with one colluder.
+
+    Raises
+    ------
+    InputError
+        If the name is another one.
+
+    Examples
+    --------
+    >>> observer_named("sum")
+    Sum(colluders=1)
+    """
+    observer: Observer = _named("observer", name, (Messages(), Sum()))
+    return observer
+
+
+def _named(what: str, name: str, known: tuple[Any, ...], more: str = "") -> Any:
+    """Return the one of that name; an `InputError` lists the names."""
+    for one in known:
+        if one.name == name:
+            return one
+    names = ", ".join(one.name for one in known)
+    raise InputError(f"{what} is {name!r}; it must be one of {names}{more}")
+
 
 MOST_EPSILON = 1e6
 

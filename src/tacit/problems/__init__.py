@@ -1,12 +1,17 @@
 """Problems: losses, regularisers, sets, private records and how they are shared among agents."""
 
-from tacit.problems.agent_sets import AgentSets
-from tacit.problems.clipping import clip_coefficient, default_clip
+from tacit.problems.clipping import clip_coefficient, default_clip, row_norms, within_norm
 from tacit.problems.cones import Cone
-from tacit.problems.conic import ConicSet, polyhedron
-from tacit.problems.facts import facts_from, public_facts
-from tacit.problems.losses import HuberHinge, Logistic, Loss, Squared
-from tacit.problems.multinomial import MultinomialLogistic
+from tacit.problems.conic import AgentSets, ConicSet, polyhedron
+from tacit.problems.losses import (
+    HuberHinge,
+    Logistic,
+    Loss,
+    MarginLoss,
+    MultinomialLogistic,
+    RegressionLoss,
+    Squared,
+)
 from tacit.problems.named import (
     CONSTRAINTS,
     LOSSES,
@@ -18,7 +23,6 @@ from tacit.problems.named import (
     usage,
 )
 from tacit.problems.neighbours import replace_record, zero_record
-from tacit.problems.norms import row_norms, within_norm
 from tacit.problems.operators import (
     Identity,
     Operator,
@@ -29,16 +33,20 @@ from tacit.problems.operators import (
     laplacian_smooth,
     sparse_rows,
 )
-from tacit.problems.partition import (
+from tacit.problems.problem import Problem, facts_from, public_facts
+from tacit.problems.regularisers import L1, L2, ElasticNet, NoRegulariser, Regulariser
+from tacit.problems.sets import Ball, Box, ConvexSet, Simplex, WholeSpace, soft_threshold
+from tacit.problems.shards import (
+    PublicScale,
+    Shard,
+    Shards,
+    check_norms,
     contiguous_partition,
     dirichlet_partition,
+    pack,
     partition_by,
     random_partition,
 )
-from tacit.problems.problem import Problem
-from tacit.problems.regularisers import L1, L2, ElasticNet, NoRegulariser, Regulariser
-from tacit.problems.sets import Ball, Box, ConvexSet, Simplex, WholeSpace, soft_threshold
-from tacit.problems.shards import PublicScale, Shard, Shards, check_norms, pack
 from tacit.problems.solve import Solution, minimise
 from tacit.problems.structured import (
     ComposedL1,
@@ -67,11 +75,13 @@ __all__ = [
     "Identity",
     "Logistic",
     "Loss",
+    "MarginLoss",
     "MultinomialLogistic",
     "NoRegulariser",
     "Operator",
     "Problem",
     "PublicScale",
+    "RegressionLoss",
     "Regulariser",
     "Shard",
     "Shards",

@@ -11,32 +11,35 @@ import math
 from typing import TypeAlias, final
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float, Shaped
+from jaxtyping import Float, Int, Shaped
+from typing_extensions import override
 
 from tacit import checks
 from tacit.errors import InputError
 from tacit.typing import Array, HostArray
 
-Margins: TypeAlias = Float[Array, "M *K"]
-PerRecord: TypeAlias = Float[Array, "M"]
-Targets: TypeAlias = Shaped[Array, "M"]
+Margins: TypeAlias = Float[Array, "*K"]
+PerRecord: TypeAlias = Float[Array, "*B"]
+Targets: TypeAlias = Shaped[Array, "*#B"]
 
 
 class Loss(eqx.Module):
     """A convex function l(z, y) of the margins z of one record and its target y.
 
-    Shapes: margins `(M,)` when `outputs` is None, else `(M, K)` with K = `outputs`; targets `(M,)`.
+    Shapes: margins `(*B,)` when `outputs` is None, else `(*B, K)` with K = `outputs`; B is M, the
+    number of records, or has further axes, one for every model. Targets broadcast against B.
     Every method keeps the floating type of the margins and stays finite at extreme ones.
     A parameter that `lipschitz` or `smoothness` depends on must be a static field: oracles read
     those bounds while they are traced.
     """
 
     @property
-    @abc.abstractmethod
     def outputs(self) -> int | None:
-        """Number of margins of a record, K; None for a single, scalar one."""
+        """Number of margins of a record, K; None, as here, for a single, scalar one."""
+        return None
 
     @property
     @abc.abstractmethod
@@ -49,9 +52,9 @@ class Loss(eqx.Module):
         """Supremum of the operator norm of the Hessian in the margins."""
 
     @property
-    @abc.abstractmethod
     def start_coefficient(self) -> float | None:
-        """|coefficient|_2 at margins 0; None where it depends on the target."""
+        """|coefficient|_2 at margins 0; None, as here, where it depends on the target."""
+        return None
 
     @abc.abstractmethod
     def value(self, margins: Margins, targets: Targets) -> PerRecord:
@@ -78,8 +81,27 @@ class Loss(eqx.Module):
         """Raise `InputError` unless `lipschitz` is a true bound for these targets."""
 
 
+class RegressionLoss(Loss):
+    """A loss of one margin that predicts a finite number, the margin itself."""
+
+    @override
+    def predict(self, margins: PerRecord) -> PerRecord:
+        return margins
+
+    @override
+    def error(self, margins: PerRecord, targets: Targets) -> PerRecord:
+        """Return (z - y)^2."""
+        return (margins - targets) ** 2
+
+    @override
+    def check_targets(self, targets: HostArray) -> None:
+        """Accept every finite target."""
+        if not np.all(np.isfinite(targets)):
+            raise InputError("a target is NaN or infinite; a regression needs finite numbers")
+
+
 @final
-class Squared(Loss):
+class Squared(RegressionLoss):
     """l(z, y) = (z - y)^2 / 2, with coefficient z - y; nothing bounds it until it is clipped.
 
     Examples
@@ -87,11 +109,6 @@ class Squared(Loss):
     >>> Squared().value(jnp.array([3.0]), jnp.array([1.0]))
     Array([2.], dtype=float64)
     """
-
-    @property
-    def outputs(self) -> None:
-        """One scalar margin."""
-        return
 
     @property
     def lipschitz(self) -> float:
@@ -103,11 +120,6 @@ class Squared(Loss):
         """1."""
         return 1.0
 
-    @property
-    def start_coefficient(self) -> None:
-        """|y|, hence not a public constant."""
-        return
-
     def value(self, margins: PerRecord, targets: Targets) -> PerRecord:
         """Return (z - y)^2 / 2."""
         return 0.5 * (margins - targets) ** 2
@@ -116,31 +128,17 @@ class Squared(Loss):
         """Return z - y."""
         return margins - targets
 
-    def predict(self, margins: PerRecord) -> PerRecord:
-        """Return z."""
-        return margins
-
-    def error(self, margins: PerRecord, targets: Targets) -> PerRecord:
-        """Return (z - y)^2."""
-        return (margins - targets) ** 2
-
-    def check_targets(self, targets: HostArray) -> None:
-        """Accept every finite target."""
-        if not np.all(np.isfinite(targets)):
-            raise InputError("a target is NaN or infinite; the squared loss needs finite numbers")
-
 
 class MarginLoss(Loss):
-    """A loss of y z for y in {-1, 1}, 1-Lipschitz in z; it predicts the sign of z."""
+    """A loss of y z for two classes y in {-1, 1}; it predicts the sign of z.
 
-    @property
-    def outputs(self) -> None:
-        """One scalar margin."""
-        return
+    A new one states `lipschitz` if it is not 1, `smoothness`, `value` and `coefficient`, and
+    `start_coefficient`, the slope at z = 0, which is the default clip.
+    """
 
     @property
     def lipschitz(self) -> float:
-        """1."""
+        """1, unless a subclass says otherwise."""
         return 1.0
 
     def predict(self, margins: PerRecord) -> PerRecord:
@@ -231,3 +229,70 @@ class HuberHinge(MarginLoss):
         """Return -y min(1, max(0, (1 + h - y z) / (2 h)))."""
         smoothing = jnp.asarray(self.smoothing, margins.dtype)
         return -targets * jnp.clip((1 + smoothing - targets * margins) / (2 * smoothing), 0, 1)
+
+
+@final
+class MultinomialLogistic(Loss):
+    """l(z, y) = log sum_k exp(z_k) - z_y for y in 0..K-1, with coefficient softmax(z) - e_y.
+
+    |softmax(z) - e_y|^2 = (1 - p_y)^2 + sum_{k != y} p_k^2 <= 2 (1 - p_y)^2 < 2. The Hessian
+    diag(p) - pp' is a covariance of an indicator: u'(diag(p) - pp')u is the variance of u_k, at
+    most (max u - min u)^2 / 4 <= |u|^2 / 2 (Popoviciu), attained at p = (1/2, 1/2, 0, ...).
+
+    Examples
+    --------
+    >>> MultinomialLogistic(classes=2).coefficient(jnp.zeros((1, 2)), jnp.array([1]))
+    Array([[ 0.5, -0.5]], dtype=float64)
+    """
+
+    classes: int = eqx.field(static=True, converter=lambda k: checks.at_least("classes", k, 2))
+
+    @property
+    def outputs(self) -> int:
+        """K margins, one per class."""
+        return self.classes
+
+    @property
+    def lipschitz(self) -> float:
+        """sqrt(2), approached when a wrong class has all the probability."""
+        return math.sqrt(2)
+
+    @property
+    def smoothness(self) -> float:
+        """1/2."""
+        return 0.5
+
+    @property
+    def start_coefficient(self) -> float:
+        """sqrt((K - 1) / K), the distance of the uniform distribution from e_y."""
+        return math.sqrt((self.classes - 1) / self.classes)
+
+    def value(self, margins: Float[Array, "*B K"], targets: Int[Array, "*B"]) -> PerRecord:
+        """Return log sum_k exp(z_k) - z_y."""
+        chosen = jnp.take_along_axis(margins, targets[..., None], axis=-1)[..., 0]
+        return jax.nn.logsumexp(margins, axis=-1) - chosen
+
+    def coefficient(
+        self, margins: Float[Array, "*B K"], targets: Int[Array, "*B"]
+    ) -> Float[Array, "*B K"]:
+        """Return softmax(z) - e_y."""
+        chosen = jax.nn.one_hot(targets, self.classes, dtype=margins.dtype)
+        return jax.nn.softmax(margins, axis=-1) - chosen
+
+    def predict(self, margins: Float[Array, "*B K"]) -> Int[Array, "*B"]:
+        """Return the class of the largest margin, the first one if several are equal."""
+        return jnp.argmax(margins, axis=-1)
+
+    def error(self, margins: Float[Array, "*B K"], targets: Int[Array, "*B"]) -> PerRecord:
+        """Return 1 where the class is wrong, else 0."""
+        return (self.predict(margins) != targets).astype(margins.dtype)
+
+    def check_targets(self, targets: HostArray) -> None:
+        """Accept whole numbers 0..K-1 of an integer type only."""
+        if not np.issubdtype(targets.dtype, np.integer):
+            raise InputError(f"targets are {targets.dtype}; classes must be integers: use astype")
+        if not np.all((targets >= 0) & (targets < self.classes)):
+            raise InputError(
+                f"targets span {targets.min()}..{targets.max()}; "
+                f"{self.classes} classes must be numbered 0..{self.classes - 1}"
+            )

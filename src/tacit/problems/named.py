@@ -1,7 +1,7 @@
 """Losses, regularisers and constraint sets by name.
 
 An entry states the numbers that follow the name, as in `elastic:W1,W2`, and builds the object from
-them. A new loss, regulariser or set is its own file and an entry here.
+them. A new loss, regulariser or set is a class and an entry here.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 
 from tacit.errors import InputError
-from tacit.problems.losses import HuberHinge, Logistic, Loss, Squared
-from tacit.problems.multinomial import MultinomialLogistic
+from tacit.problems.losses import HuberHinge, Logistic, Loss, MultinomialLogistic, Squared
 from tacit.problems.regularisers import L1, L2, ElasticNet, NoRegulariser, Regulariser
 from tacit.problems.sets import Ball, Box, ConvexSet, Simplex, WholeSpace
 from tacit.typing import Task

@@ -25,7 +25,7 @@ def replace_record(
     Parameters
     ----------
     index
-        Position among the agent's own records, below its count.
+        Position among the agent's records, below its count.
     features, target
         The new record; it is rounded to the types of the shards.
     enforce

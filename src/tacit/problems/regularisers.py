@@ -48,9 +48,9 @@ class Regulariser(eqx.Module):
         """c_4: Lipschitz constant of the gradient; infinite where r has a kink."""
 
     @property
-    @abc.abstractmethod
     def strong_convexity(self) -> Scalar:
-        """Largest m for which r - m |x|^2 / 2 is convex."""
+        """Largest m for which r - m |x|^2 / 2 is convex; 0 unless a subclass says otherwise."""
+        return 0.0
 
     def prox(self, v: Model, step: Scalar) -> Model:
         """Return argmin_x r(x) + |x - v|_2^2 / (2 step)."""
@@ -84,11 +84,6 @@ class NoRegulariser(Regulariser):
         """0."""
         return 0.0
 
-    @property
-    def strong_convexity(self) -> float:
-        """0."""
-        return 0.0
-
 
 @final
 class L1(Regulariser):
@@ -111,7 +106,7 @@ class L1(Regulariser):
         return jnp.asarray(self.weight, x.dtype) * jnp.sign(x)
 
     def prox_within(self, constraint: ConvexSet, v: Model, step: Scalar) -> Model:
-        """Return the set's own proximal map of the l1 norm at threshold step weight."""
+        """Return the proximal map of the l1 norm within the set, at threshold step weight."""
         return constraint.prox_l1(v, step * self.weight)
 
     def gradient_bound(self, dimension: int) -> float:
@@ -122,11 +117,6 @@ class L1(Regulariser):
     def smoothness(self) -> float:
         """Infinite: the kink at 0."""
         return math.inf if self.weight else 0.0
-
-    @property
-    def strong_convexity(self) -> float:
-        """0."""
-        return 0.0
 
 
 @final

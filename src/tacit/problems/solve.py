@@ -10,14 +10,21 @@ from jaxtyping import Float
 
 from tacit import checks
 from tacit.errors import InputError
-from tacit.problems.flat import Flat, flatten, objective, prox_gradient_residual, smoothness
 from tacit.problems.problem import Problem
-from tacit.problems.proximal_gradient import accelerated
+from tacit.problems.reference import (
+    Flat,
+    accelerated,
+    flatten,
+    newton_polish,
+    objective,
+    prox_gradient_residual,
+    quasi_newton,
+    smoothness,
+    whitening,
+)
 from tacit.problems.sets import WholeSpace
 from tacit.problems.shards import Shards
-from tacit.problems.smooth import newton_polish, quasi_newton, whitening
-from tacit.problems.structured import ComposedL1
-from tacit.problems.structured_solve import proximal_newton
+from tacit.problems.structured import ComposedL1, proximal_newton
 from tacit.typing import Array
 
 

@@ -10,20 +10,18 @@ from tacit.proposal.parts import (
     Named,
     Structure,
     TableFacts,
+    check_seed,
+    graph_conditions,
+    graph_warning,
 )
-from tacit.proposal.proposal import Proposal, check_seed
+from tacit.proposal.proposal import Proposal, propose
 from tacit.proposal.request import (
     DEFAULT_NETWORK,
     DEFAULT_REGULARISER,
     NetworkRequest,
     Request,
-    propose,
-)
-from tacit.proposal.structures import (
     StructureRequest,
     chain_of,
-    graph_conditions,
-    graph_warning,
 )
 
 __all__ = [

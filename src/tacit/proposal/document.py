@@ -22,6 +22,7 @@ from pydantic import (
 )
 
 from tacit.errors import InputError
+from tacit.tables.bounds import repeated
 
 if TYPE_CHECKING:  # pydantic has no public name for the class of its models
     from pydantic._internal._model_construction import ModelMetaclass
@@ -148,12 +149,10 @@ def _parsed(text: str, what: str) -> dict[str, Any]:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    values = dict(pairs)
-    if len(values) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise InputError(f"the key {twice!r} is given twice; give each key once")
-    return values
+    twice = repeated(name for name, _ in pairs)
+    if twice:
+        raise InputError(f"the key {twice[0]!r} is given twice; give each key once")
+    return dict(pairs)
 
 
 def _refused(name: str) -> float:

@@ -15,6 +15,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import NamedTuple
 
 import numpy as np
 
@@ -62,12 +63,11 @@ class Forecast:
     basis: str
 
 
-@dataclass(frozen=True)
-class _Prediction:
-    margin_noise: float | None
-    proven: float | None
-    rule: float | None
+class _Prediction(NamedTuple):
     basis: str
+    rule: float | None = None
+    proven: float | None = None
+    margin_noise: float | None = None
 
 
 def forecast(proposal: Proposal, methods: Mapping[str, Method] = METHODS) -> Forecast:
@@ -92,18 +92,16 @@ def forecast(proposal: Proposal, methods: Mapping[str, Method] = METHODS) -> For
         raise InputError("without a budget there is no noise to forecast; give a finite epsilon")
     plan, name = proposal.plan(methods), proposal.method.name
     noise = noise_of_mean(plan)
-    predict = _PREDICTIONS.get(name, _nothing)
-    known = predict(plan, proposal.problem, noise)
+    known = _Prediction("no prediction for this algorithm")
+    if name in _PREDICTIONS:
+        known = _PREDICTIONS[name](plan, proposal.problem, noise)
     return Forecast(
         algorithm=name,
         rounds=proposal.rounds,
         multiplier=plan.multiplier,
         mu=plan.certificate.mu,
         noise=noise,
-        margin_noise=known.margin_noise,
-        proven=known.proven,
-        rule=known.rule,
-        basis=known.basis,
+        **known._asdict(),
     )
 
 
@@ -217,19 +215,17 @@ def _of_gradient(plan: Plan, problem: Problem, noise: float) -> _Prediction:
     margin = facts.record_norm * horizon * noise / math.sqrt(rounds)
     rule = radius_of(facts) ** 2 / (2 * horizon) + horizon * variance / (2 * rounds)
     if momentum > 0:
-        return _Prediction(margin, None, rule, "steps 1/L with momentum: no proof, rule only")
-    if not _is_gradient(plan, problem):
-        return _Prediction(margin, None, rule, "clipped vectors are no gradient: rule only")
+        basis = "steps 1/L with momentum: no proof, rule only"
+        return _Prediction(basis, rule, margin_noise=margin)
+    # a clipped gradient is the gradient of a convex function if the margin is a scalar
+    reached = facts.gradient_bound >= facts.record_norm * problem.loss.lipschitz
+    if problem.loss.outputs is not None and not reached:
+        basis = "clipped vectors are no gradient: rule only"
+        return _Prediction(basis, rule, margin_noise=margin)
     share = algorithm.averaged
     proven = gradient_bound(horizon, variance, rounds=rounds, facts=facts, averaged=share)
     batches = ", variance of batches included" if rate < 1 else ""
-    return _Prediction(margin, proven, rule, f"proven for the loss as clipped{batches}")
-
-
-def _is_gradient(plan: Plan, problem: Problem) -> bool:
-    """Whether the clipped gradient is the gradient of a convex function: so for a scalar margin."""
-    reached = plan.spec.gradient_bound >= plan.spec.record_norm * problem.loss.lipschitz
-    return problem.loss.outputs is None or reached
+    return _Prediction(f"proven for the loss as clipped{batches}", rule, proven, margin)
 
 
 def _of_admm(plan: Plan, problem: Problem, noise: float) -> _Prediction:
@@ -244,16 +240,13 @@ def _of_admm(plan: Plan, problem: Problem, noise: float) -> _Prediction:
     del problem, noise
     algorithm, facts = plan.program.algorithm, plan.spec
     if not isinstance(algorithm, DPADMM):
-        raise InputError(
-            "the method called dp-admm is another one now; forecast it by its own rate"
-        )
+        raise InputError("the method called dp-admm is another one now; forecast it by its rate")
     size = algorithm.radius or math.sqrt(facts.agents * facts.dimension) / facts.record_norm
     rho, slope = float(algorithm.rho), facts.gradient_bound
     spread = size * math.sqrt(2 * facts.dimension) * float(np.mean(plan.ledger.scale[:, 0, 0]))
     rest = size**2 * (facts.smoothness + rho) + slope**2 / rho
     rule = spread / math.sqrt(plan.rounds) + rest / (2 * plan.rounds)
-    basis = "(37) as published: average of all rounds, iterates within c_w"
-    return _Prediction(None, None, rule, basis)
+    return _Prediction("(37) as published: average of all rounds, iterates within c_w", rule)
 
 
 def _of_statistics(plan: Plan, problem: Problem, noise: float) -> _Prediction:
@@ -266,12 +259,7 @@ def _of_statistics(plan: Plan, problem: Problem, noise: float) -> _Prediction:
         else "the noise hides every direction"
     )
     text = f"{meaning}; eigenvalue floor {least:.3g}, mean eigenvalue <= {even:.3g}"
-    return _Prediction(None, None, rule, text)
-
-
-def _nothing(plan: Plan, problem: Problem, noise: float) -> _Prediction:
-    del plan, problem, noise
-    return _Prediction(None, None, None, "no prediction for this algorithm")
+    return _Prediction(text, rule)
 
 
 _PREDICTIONS: Mapping[str, Callable[[Plan, Problem, float], _Prediction]] = MappingProxyType(

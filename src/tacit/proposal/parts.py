@@ -34,7 +34,7 @@ from tacit.problems import (
     sparse_rows,
 )
 from tacit.proposal.document import Extended, Part
-from tacit.tables import Bounds, Categories, Numeric
+from tacit.tables import Bounds, Categories, Numeric, encoded_names, encoded_norm
 from tacit.typing import Task
 
 # what single precision can compute with: a weight, and a number whose square is needed
@@ -144,6 +144,18 @@ class DataFacts(Part):
     record_norm: float
     table: TableFacts | None
 
+    @classmethod
+    def of(cls, bounds: Bounds) -> DataFacts:
+        """Return the facts about a table that its bounds file states."""
+        return cls(
+            name=bounds.target_name,
+            task=bounds.task,
+            classes=None if bounds.labels is None else len(bounds.labels),
+            columns=len(encoded_names(bounds)),
+            record_norm=encoded_norm(bounds),
+            table=TableFacts.of(bounds),
+        )
+
     @model_validator(mode="after")
     def _in_range(self) -> DataFacts:
         checks.at_least("columns", self.columns, 1)
@@ -216,7 +228,7 @@ class Structure(Part):
 
 
 class MethodChoice(Part):
-    """A method by name, with the value of each of its own options."""
+    """A method by name, with the value of each of its options."""
 
     name: Name
     options: dict[str, Value]
@@ -285,6 +297,31 @@ class Connection(Part):
         return Walk(graph, np.array(self.holders), self.cap)
 
 
+def graph_conditions(structure: Structure | None) -> tuple[str, ...]:
+    """Return the conditions that the structure adds to a certificate."""
+    if structure is None or structure.source == "chain":
+        return ()
+    if structure.source == "given":
+        return ("the graph or matrix of the structure is taken as public, however it was found",)
+    if structure.source == "test":
+        return ("the graph of the structure was learned from the test records, which are public",)
+    return (
+        "the graph of the structure was learned from the training records themselves, without "
+        "noise, and the plan depends on it: the certificate holds only if the graph would be "
+        "the same whatever one record says",
+    )
+
+
+def graph_warning(structure: Structure | None) -> tuple[str, ...]:
+    """Return a warning if the graph was learned from private records, else nothing."""
+    if structure is None or structure.source != "private":
+        return ()
+    return (
+        "the certificate is conditional: the graph was learned from the training records; learn it "
+        "from public ones (--graph-from test) or give a public file (--graph)",
+    )
+
+
 def problem_of(
     loss: Loss,
     regulariser: Named,
@@ -292,7 +329,7 @@ def problem_of(
     structure: Structure | None,
     columns: int,
 ) -> Problem:
-    """Return the problem; the regulariser of a structure is its own.
+    """Return the problem; a structure replaces the regulariser.
 
     Raises
     ------
@@ -313,6 +350,12 @@ def problem_of(
             "constraint out"
         )
     return structure.structured(loss, columns).composed
+
+
+def check_seed(name: str, seed: int) -> None:
+    """Raise `InputError` unless the seed fits the generators: 0 to 2^63 - 1."""
+    if not 0 <= seed < 2**63:
+        raise InputError(f"{name} is {seed}; it must be a whole number from 0 to 2^63 - 1")
 
 
 def _column(name: str, fact: Numeric | Categories) -> Column:

@@ -1,28 +1,48 @@
-"""The proposal: everything public about a run, from which its plan is derived."""
+"""The proposal: everything public about a run, how it follows from a request, and its plan."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import ClassVar, Literal
 
 from pydantic import model_validator
 
 from tacit import checks
-from tacit.algorithms import METHODS, Composition, Method, Setting, checked_options, method_named
-from tacit.engine.plan import Plan, check_size, plan
+from tacit.algorithms import (
+    METHODS,
+    Composition,
+    Method,
+    Setting,
+    checked_options,
+    method_named,
+    settled,
+)
+from tacit.engine.planning import Plan, check_size, plan
 from tacit.errors import InputError
-from tacit.privacy import Terms
-from tacit.problems import Problem, facts_from
+from tacit.network import (
+    SUFFIXES,
+    Graph,
+    cyclic_walk,
+    network_named,
+    read_network,
+    uniform_walk,
+)
+from tacit.problems import Loss, Problem, default_clip, facts_from
 from tacit.proposal.document import Document, Extended
 from tacit.proposal.parts import (
+    NONE,
     Budget,
     Connection,
     DataFacts,
     MethodChoice,
     Named,
     Structure,
+    check_seed,
     problem_of,
 )
+from tacit.proposal.request import DEFAULT_NETWORK, DEFAULT_WALK, NetworkRequest, Request
 from tacit.spec import Spec
 
 
@@ -47,7 +67,7 @@ class Proposal(Document):
     structure
         None, or the structure of the weights.
     method
-        The method with all of its own options.
+        The method with a value for each of its options.
     budget
         Epsilon, delta, relation, unit, observer.
     network
@@ -61,7 +81,7 @@ class Proposal(Document):
 
     Notes
     -----
-    **Guarantee.** A proposal holds no record and is made without one. Its certificate is that of
+    **Guarantee.** A proposal holds no record and is derived without one. Its certificate is that of
     `plan`, which derives sensitivity, scales and ledger from the same values that its digest
     covers.
     """
@@ -92,7 +112,7 @@ class Proposal(Document):
         self.facts  # noqa: B018 - checked
         if self.network is not None:
             self.network.network(len(self.counts))
-        if ":" not in self.method.name:  # else a method of one's own, which no table here knows
+        if ":" not in self.method.name:  # no table here knows a method of the user
             self.composition().algorithm.questions(self.rounds)
         return self
 
@@ -115,11 +135,6 @@ class Proposal(Document):
         relay = self.network is not None and self.network.holders is not None
         if relay != (method.network == "relay"):
             raise InputError(f"{name} and the network disagree on whether there is a walk")
-
-    @property
-    def terms(self) -> Terms:
-        """The privacy terms."""
-        return self.budget.terms
 
     @property
     def problem(self) -> Problem:
@@ -146,8 +161,8 @@ class Proposal(Document):
         Parameters
         ----------
         methods
-            The table that names are looked up in: that of the library, or one with methods of your
-            own beside them. A proposal never brings code along.
+            The table that names are looked up in: that of the library, or one with further methods
+            of the caller. A proposal never brings code along.
 
         Raises
         ------
@@ -161,7 +176,7 @@ class Proposal(Document):
                 problem=self.problem,
                 facts=self.facts,
                 clip=self.clip,
-                terms=self.terms,
+                terms=self.budget.terms,
                 rounds=self.rounds,
                 options=dict(self.method.options),
             )
@@ -186,7 +201,7 @@ class Proposal(Document):
             self.facts,
             algorithm,
             oracles,
-            self.terms,
+            self.budget.terms,
             rounds=self.rounds,
             precision=self.precision,
             network=network,
@@ -200,7 +215,108 @@ class Proposal(Document):
         return filled_in or (self.structure is not None and self.structure.source == "private")
 
 
-def check_seed(name: str, seed: int) -> None:
-    """Raise `InputError` unless the seed fits the generators: 0 to 2^63 - 1."""
-    if not 0 <= seed < 2**63:
-        raise InputError(f"{name} is {seed}; it must be a whole number from 0 to 2^63 - 1")
+def propose(
+    data: DataFacts, counts: Sequence[int], request: Request, structure: Structure | None = None
+) -> Proposal:
+    """Return the proposal of a request, with every default from public facts alone.
+
+    Parameters
+    ----------
+    counts
+        Records of each agent.
+
+    Raises
+    ------
+    InputError
+        If the request cannot be met; the message names the fix.
+    """
+    agents, method = len(counts), request.method
+    rounds = request.rounds_among(agents)
+    check_size(rounds, agents)
+    regulariser = request.regulariser if structure is None else NONE
+    loss_name, loss = data.loss(request.loss)
+    problem = problem_of(loss, regulariser, request.constraint, structure, data.columns)
+    clip = coefficient_clip(loss, request)
+    facts = facts_from(
+        problem, counts, features=data.columns, record_norm=data.record_norm, clip=clip
+    )
+    setting = Setting(
+        problem=problem,
+        facts=facts,
+        clip=clip,
+        terms=request.budget.terms,
+        rounds=rounds,
+        options={},
+    )
+    return Proposal(
+        data=data,
+        counts=tuple(int(count) for count in counts),
+        split_seed=request.split_seed,
+        loss=loss_name,
+        clip=clip,
+        regulariser=regulariser,
+        constraint=request.constraint,
+        structure=structure,
+        method=MethodChoice(
+            name=request.algorithm, options=settled(method, setting, request.options)
+        ),
+        budget=request.budget,
+        rounds=rounds,
+        precision=request.precision,
+        network=connection_for(request.network, method, agents, rounds, seed=request.split_seed),
+    )
+
+
+def coefficient_clip(loss: Loss, request: Request) -> float:
+    """Return the public bound on the coefficient of a record.
+
+    The default is the largest norm of the coefficient at the starting point w = 0: 1/2 for the
+    logistic loss, 1 for the squared loss, whose targets lie in [-1, 1]. The first gradient is then
+    exact. A squared loss whose coefficient z - y is clipped at c has the gradient of the Huber loss
+    with threshold c. By default nothing is clipped without privacy, or where a method answers with
+    minimisers of a loss of several margins. For one-question the bound is on the targets.
+    """
+    if request.clip is not None:
+        return float(request.clip)
+    unclipped = request.method.minimises and loss.outputs is not None
+    return math.inf if math.isinf(request.epsilon) or unclipped else default_clip(loss)
+
+
+def connection_for(
+    request: NetworkRequest, method: Method, agents: int, rounds: int, *, seed: int
+) -> Connection | None:
+    """Return the connection of this many agents in so many rounds; None with an aggregator.
+
+    Parameters
+    ----------
+    seed
+        The public seed of a random walk.
+
+    Raises
+    ------
+    InputError
+        If there is no such network (`tacit.network.network_named`), or it has other agents.
+    """
+    if method.network is None:
+        return None
+    name = request.network or DEFAULT_NETWORK
+    graph = _graph(name, agents)
+    holders, walk = None, None
+    if method.network == "relay":
+        walk = request.walk or DEFAULT_WALK
+        cyclic = walk == "cyclic"
+        route = cyclic_walk(graph, rounds) if cyclic else uniform_walk(graph, rounds, seed=seed)
+        holders = tuple(route.holders.tolist())
+    edges = tuple(map(tuple, graph.edges.tolist()))
+    return Connection(name=name, edges=edges, walk=walk, holders=holders, cap=request.cap)
+
+
+def _graph(text: str, agents: int) -> Graph:
+    if not text.lower().endswith(SUFFIXES):
+        return network_named(text, agents)
+    graph = read_network(Path(text))
+    if graph.agents != agents:
+        raise InputError(
+            f"the network in {text} has {graph.agents} agents, the data {agents}; make them equal"
+        )
+    return graph

@@ -1,48 +1,40 @@
-"""A request for a run, and the proposal that follows from it and from public facts."""
+"""A request for a run: what a person says, before defaults are filled in."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+import csv
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import get_args
+
+import numpy as np
+from jaxtyping import Float, Int
 
 from tacit import checks
 from tacit.algorithms import (
     METHODS,
     Method,
-    Setting,
     Value,
     checked_options,
     method_named,
     rounds_by_default,
-    settled,
 )
-from tacit.engine.plan import check_size
 from tacit.errors import InputError
-from tacit.network import (
-    SUFFIXES,
-    Graph,
-    cyclic_walk,
-    network_named,
-    read_network,
-    uniform_walk,
-)
 from tacit.privacy import Observer, Sum, observer_named, relation_named
-from tacit.problems import Loss, default_clip, facts_from
+from tacit.problems.graphs import DEFAULT_GRAPH_WEIGHT, learned_edges
 from tacit.proposal.parts import (
     NONE,
     Budget,
-    Connection,
-    DataFacts,
-    MethodChoice,
     Named,
     Structure,
-    problem_of,
+    StructureName,
+    check_seed,
 )
-from tacit.proposal.proposal import Proposal, check_seed
-from tacit.typing import Precision
+from tacit.typing import HostArray, Precision
 
+DEFAULT_WEIGHT = Named(name="l1", numbers=(1e-4,))
+GRAPH_SOURCES = ("test", "private")
 DEFAULT_REGULARISER = Named(name="l2", numbers=(1e-6,))
 DEFAULT_NETWORK, DEFAULT_WALK = "ring", "cyclic"
 WALKS = ("cyclic", "random")
@@ -101,7 +93,7 @@ class Request:
     rounds
         None for the method's default.
     options
-        Values of the method's own options; defaults stand for the rest.
+        Values of options of the method; defaults stand for the rest.
     network
         For methods without aggregator.
     methods
@@ -167,111 +159,180 @@ class Request:
         return rounds_by_default(self.method, agents, self.options)
 
 
-def propose(
-    data: DataFacts, counts: Sequence[int], request: Request, structure: Structure | None = None
-) -> Proposal:
-    """Return the proposal of a request, with every default from public facts alone.
+@dataclass(frozen=True, kw_only=True)
+class StructureRequest:
+    """A request for a structure of the weights.
 
-    Parameters
+    Attributes
     ----------
-    counts
-        Records of each agent.
-
-    Raises
-    ------
-    InputError
-        If the request cannot be met; the message names the fix.
+    name
+        "lasso": weight |x|_1. "fused-lasso": weight (sum over edges |x_i - x_j| + |x|_1).
+        "generalized-lasso": weight |A x|_1. None for no structure.
+    weights
+        "l1:W", or "elastic:W1,W2" for a ridge W2 besides; None for "l1:1e-4".
+    graph
+        A CSV file, which is public: edges, or the rows of A. Without, neighbouring columns are
+        joined in a chain.
+    graph_from
+        "test" or "private": learn the edges from these records instead
+        (`tacit.problems.graphs.learned_edges`).
+    graph_weight
+        Weight of the graphical lasso that learns it: the larger, the fewer edges.
     """
-    agents, method = len(counts), request.method
-    rounds = request.rounds_among(agents)
-    check_size(rounds, agents)
-    regulariser = request.regulariser if structure is None else NONE
-    loss_name, loss = data.loss(request.loss)
-    problem = problem_of(loss, regulariser, request.constraint, structure, data.columns)
-    clip = coefficient_clip(loss, request)
-    facts = facts_from(
-        problem, counts, features=data.columns, record_norm=data.record_norm, clip=clip
-    )
-    setting = Setting(
-        problem=problem,
-        facts=facts,
-        clip=clip,
-        terms=request.budget.terms,
-        rounds=rounds,
-        options={},
-    )
-    return Proposal(
-        data=data,
-        counts=tuple(int(count) for count in counts),
-        split_seed=request.split_seed,
-        loss=loss_name,
-        clip=clip,
-        regulariser=regulariser,
-        constraint=request.constraint,
-        structure=structure,
-        method=MethodChoice(
-            name=request.algorithm, options=settled(method, setting, request.options)
-        ),
-        budget=request.budget,
-        rounds=rounds,
-        precision=request.precision,
-        network=connection_for(request.network, method, agents, rounds, seed=request.split_seed),
-    )
 
+    name: str | None = None
+    weights: Named | None = None
+    graph: str | None = None
+    graph_from: str | None = None
+    graph_weight: float = DEFAULT_GRAPH_WEIGHT
 
-def coefficient_clip(loss: Loss, request: Request) -> float:
-    """Return the public bound on the coefficient of a record.
+    def check(self, algorithm: str, method: Method) -> None:
+        """Raise `InputError` unless structure, graph and the method called `algorithm` agree."""
+        if self.name is None and method.structure == "required":
+            raise InputError(
+                f"{algorithm} solves problems with a structure; name one with --structure"
+            )
+        if self.name is not None and method.structure is None:
+            suited = ", ".join(name for name, one in METHODS.items() if one.structure is not None)
+            raise InputError(f"{algorithm} knows no structure; use {suited}")
+        if self.name is not None and self.name not in get_args(StructureName):
+            choices = ", ".join(get_args(StructureName))
+            raise InputError(f"structure is {self.name!r}; choose from {choices}")
+        if self.graph is not None and self.name in {None, "lasso"}:
+            raise InputError("a graph is for the structures fused-lasso and generalized-lasso")
+        self._check_source()
+        if self.name is not None:
+            self._weights()
 
-    The default is the largest norm of the coefficient at the starting point w = 0: 1/2 for the
-    logistic loss, 1 for the squared loss, whose targets lie in [-1, 1]. The first gradient is then
-    exact. A squared loss whose coefficient z - y is clipped at c has the gradient of the Huber loss
-    with threshold c. By default nothing is clipped without privacy, or where a method answers with
-    minimisers of a loss of several margins. For one-question the bound is on the targets.
-    """
-    if request.clip is not None:
-        return checks.positive("clip", request.clip)
-    if math.isinf(request.epsilon):
-        return math.inf
-    if request.method.minimises and loss.outputs is not None:
-        return math.inf
-    return default_clip(loss)
+    def _check_source(self) -> None:
+        if self.graph_from is None:
+            return
+        if self.graph_from not in GRAPH_SOURCES:
+            raise InputError(
+                f"graph-from is {self.graph_from!r}; choose from {', '.join(GRAPH_SOURCES)}"
+            )
+        if self.name != "fused-lasso" or self.graph is not None:
+            raise InputError(
+                "a graph is learned for the structure fused-lasso where no file gives one; leave "
+                "graph-from or the file out"
+            )
+        checks.positive("graph-weight", self.graph_weight)
 
-
-def connection_for(
-    request: NetworkRequest, method: Method, agents: int, rounds: int, *, seed: int
-) -> Connection | None:
-    """Return the connection of this many agents in so many rounds; None with an aggregator.
-
-    Parameters
-    ----------
-    seed
-        The public seed of a random walk.
-
-    Raises
-    ------
-    InputError
-        If there is no such network (`tacit.network.network_named`), or it has other agents.
-    """
-    if method.network is None:
-        return None
-    name = request.network or DEFAULT_NETWORK
-    graph = _graph(name, agents)
-    holders, walk = None, None
-    if method.network == "relay":
-        walk = request.walk or DEFAULT_WALK
-        cyclic = walk == "cyclic"
-        route = cyclic_walk(graph, rounds) if cyclic else uniform_walk(graph, rounds, seed=seed)
-        holders = tuple(route.holders.tolist())
-    edges = tuple((int(one), int(other)) for one, other in graph.edges.tolist())
-    return Connection(name=name, edges=edges, walk=walk, holders=holders, cap=request.cap)
-
-
-def _graph(text: str, agents: int) -> Graph:
-    if not text.lower().endswith(SUFFIXES):
-        return network_named(text, agents)
-    graph = read_network(Path(text))
-    if graph.agents != agents:
+    def _weights(self) -> tuple[float, float]:
+        """Return the weight of the structure and that of the ridge."""
+        weights = self.weights or DEFAULT_WEIGHT
+        if weights.name == "l1" and len(weights.numbers) == 1:
+            return weights.numbers[0], 0.0
+        if weights.name == "elastic" and len(weights.numbers) == 2:
+            return weights.numbers[0], weights.numbers[1]
         raise InputError(
-            f"the network in {text} has {graph.agents} agents, the data {agents}; make them equal"
+            f"a structure needs the weight of its l1 norm, not {str(weights)!r}; use l1:W, or "
+            "elastic:W1,W2 with a ridge W2"
         )
-    return graph
+
+    def structure(
+        self, columns: tuple[str, ...], rows: Float[HostArray, "M D"] | None
+    ) -> Structure | None:
+        """Return the structure as content.
+
+        Parameters
+        ----------
+        columns
+            The encoded columns.
+        rows
+            The records that `graph_from` names, encoded; None if it names none.
+
+        Raises
+        ------
+        InputError
+            If the file is not understood, or no graph can be learned.
+        """
+        if self.name is None:
+            return None
+        weight, ridge = self._weights()
+        edges, matrix = np.empty((0, 2), int), np.empty((0, len(columns)))
+        if self.name == "fused-lasso":
+            edges = self._edges(columns, rows)
+        elif self.name == "generalized-lasso":
+            if self.graph is None:
+                raise InputError(
+                    "generalized-lasso needs a file with the rows of A; give --graph FILE"
+                )
+            matrix = read_matrix(self.graph, len(columns))
+        return Structure(
+            name=self.name,
+            weight=weight,
+            ridge=ridge,
+            edges=tuple(map(tuple, edges.tolist())),
+            rows=tuple(map(tuple, matrix.tolist())),
+            source=(self.graph_from or "chain") if self.graph is None else "given",
+        )
+
+    def _edges(
+        self, columns: tuple[str, ...], rows: Float[HostArray, "M D"] | None
+    ) -> Int[HostArray, "e 2"]:
+        if self.graph is not None:
+            return read_edges(self.graph, columns)
+        if self.graph_from is None:
+            return chain_of(len(columns))
+        if rows is None or len(rows) < 2:
+            raise InputError("there are no test records to learn a graph from; give --test FILE")
+        return learned_edges(rows, weight=self.graph_weight)
+
+
+def chain_of(columns: int) -> Int[HostArray, "e 2"]:
+    """Return the edges that join neighbouring columns."""
+    nodes = np.arange(columns)
+    return np.stack([nodes[:-1], nodes[1:]], axis=1)
+
+
+def read_edges(path: str, columns: tuple[str, ...]) -> Int[HostArray, "e 2"]:
+    """Return the edges in a CSV file: two columns a line, by name or by number from 0.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, or a line names no two columns.
+    """
+    number = {name: place for place, name in enumerate(columns)}
+    number |= {str(place): place for place in range(len(columns)) if str(place) not in number}
+    edges = []
+    for line, cells in enumerate(_lines(path), start=1):
+        places = [number.get(cell.strip()) for cell in cells]
+        if len(places) != 2 or None in places:
+            raise InputError(
+                f"{path}, line {line}: {','.join(cells)!r} does not join two of the "
+                f"{len(columns)} columns; write two names, or numbers from 0"
+            )
+        edges.append(places)
+    return np.array(edges, dtype=int).reshape(-1, 2)
+
+
+def read_matrix(path: str, columns: int) -> Float[HostArray, "m n"]:
+    """Return the rows of a CSV file of numbers, one number per column of the model.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, or a line does not hold that many numbers.
+    """
+    rows = []
+    for line, cells in enumerate(_lines(path), start=1):
+        try:
+            row = [float(cell) for cell in cells]
+        except ValueError:
+            row = []
+        if len(row) != columns:
+            raise InputError(f"{path}, line {line}: expected {columns} numbers, one per column")
+        rows.append(row)
+    return np.array(rows, dtype=float).reshape(-1, columns)
+
+
+def _lines(path: str) -> list[list[str]]:
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(
+            f"{path} cannot be read ({type(error).__name__}); give a CSV file"
+        ) from error
+    return [cells for cells in csv.reader(text.splitlines()) if cells]

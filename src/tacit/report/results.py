@@ -1,7 +1,8 @@
-"""The results of a training as plain values."""
+"""The results of a training as plain values that strict JSON can express."""
 
 from __future__ import annotations
 
+import json
 import math
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,6 @@ import numpy as np
 
 import tacit
 from tacit.audit import pairwise_mu
-from tacit.report.markup import percent
-from tacit.report.strict import strict_object
 from tacit.tables import Table
 from tacit.training import Training
 
@@ -54,34 +53,35 @@ def results(training: Training, out: Path | None) -> dict[str, Any]:
     """
     certificate, dataset = training.certificate, training.dataset
     between = between_agents(training)
-    values = {
-        "algorithm": training.proposal.method.name,
-        "data": dataset.name,
-        "agents": len(training.proposal.counts),
-        "records": dataset.train_rows,
-        "rounds": training.plan.rounds,
-        **{name: getattr(certificate, name) for name in CERTIFIED},
-        "conditions": certificate.conditions,
-        **({} if between is None else {"between_agents": between}),
-        "conditional": training.conditional,
-        "error": error_name(training),
-        **_metrics(training),
-        "seconds": training.seconds,
-        "out": None if out is None else str(out),
-        "split_seed": training.proposal.split_seed,
-        "warnings": training.warnings,
-        "proposal": training.proposal.digest,
-        "plan": training.plan.digest,
-        "version": tacit.__version__,
-    }
-    return strict_object(values)
+    values: dict[str, Any] = strict(
+        {
+            "algorithm": training.proposal.method.name,
+            "data": dataset.name,
+            "agents": len(training.proposal.counts),
+            "records": dataset.train_rows,
+            "rounds": training.plan.rounds,
+            **{name: getattr(certificate, name) for name in CERTIFIED},
+            "conditions": certificate.conditions,
+            **({} if between is None else {"between_agents": between}),
+            "conditional": training.proposal.conditional,
+            "error": error_name(training),
+            **_metrics(training),
+            "seconds": training.seconds,
+            "out": None if out is None else str(out),
+            "split_seed": training.proposal.split_seed,
+            "warnings": training.warnings,
+            "proposal": training.proposal.digest,
+            "plan": training.plan.digest,
+            "version": tacit.__version__,
+        }
+    )
+    return values
 
 
 def curves(training: Training) -> dict[str, list[float]]:
     """Return test error and test loss after every round; nothing where the data is not public."""
-    if not training.shows_test:
-        return {}
-    return strict_object(training.curves)
+    shown: dict[str, list[float]] = strict(training.curves) if training.shows_test else {}
+    return shown
 
 
 def curves_text(shown: dict[str, list[float]]) -> str:
@@ -144,17 +144,19 @@ def oracle_metrics(training: Training) -> dict[str, Any]:
     file of their own and appear in no other.
     """
     best, dataset = training.nonprivate, training.dataset
-    values = {
-        "warning": ORACLE_WARNING,
-        "train_error": training.metrics.train_error,
-        "train_loss": training.metrics.train_loss,
-        "cells_outside_bounds": dataset.clipped if isinstance(dataset, Table) else None,
-        "nonprivate_train_error": None if best is None else best.train_error,
-        "nonprivate_train_loss": None if best is None else best.train_loss,
-        "nonprivate_test_error": best.test_error if best and training.shows_test else None,
-        "nonprivate_test_loss": best.test_loss if best and training.shows_test else None,
-    }
-    return strict_object(values)
+    values: dict[str, Any] = strict(
+        {
+            "warning": ORACLE_WARNING,
+            "train_error": training.metrics.train_error,
+            "train_loss": training.metrics.train_loss,
+            "cells_outside_bounds": dataset.clipped if isinstance(dataset, Table) else None,
+            "nonprivate_train_error": None if best is None else best.train_error,
+            "nonprivate_train_loss": None if best is None else best.train_loss,
+            "nonprivate_test_error": best.test_error if best and training.shows_test else None,
+            "nonprivate_test_loss": best.test_loss if best and training.shows_test else None,
+        }
+    )
+    return values
 
 
 def error_name(training: Training) -> str:
@@ -162,6 +164,28 @@ def error_name(training: Training) -> str:
     return "root-mean-square error" if training.dataset.task == "regression" else "error"
 
 
-def error_text(training: Training, value: float) -> str:
-    """Return a fraction in per cent, or a number in the units of the target."""
-    return f"{value:.4g}" if training.dataset.task == "regression" else percent(value)
+def strict(value: Any) -> Any:
+    """Return `value` as RFC 8259 allows it.
+
+    Tuples and arrays become lists, NumPy numbers plain ones, and what JSON cannot express becomes
+    text: "infinity", "-infinity", "undefined" (not a number), `str(value)` for any other object.
+
+    Examples
+    --------
+    >>> strict({"epsilon": float("inf"), "curve": np.array([0.5, np.nan])})
+    {'epsilon': 'infinity', 'curve': [0.5, 'undefined']}
+    """
+    if isinstance(value, dict):
+        return {str(key): strict(entry) for key, entry in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [strict(entry) for entry in value]
+    if isinstance(value, (np.ndarray, np.generic)):
+        return strict(value.tolist())
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value).replace("inf", "infinity").replace("nan", "undefined")
+    return value if isinstance(value, (bool, int, float, str, type(None))) else str(value)
+
+
+def json_text(values: Any) -> str:
+    """Return strict values as the text of a file; a value that JSON cannot express raises."""
+    return json.dumps(values, indent=1, allow_nan=False) + "\n"

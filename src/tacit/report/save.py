@@ -1,14 +1,18 @@
-"""Writing a report: whole or not at all."""
+"""The report of a training as a folder of files, which is written whole or not at all."""
 
 from __future__ import annotations
 
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
+from tacit.errors import InputError
 from tacit.models import model_text
-from tacit.report.folder import check_out, write_folder
 from tacit.report.html import page
-from tacit.report.results import curves, curves_text, oracle_metrics, results
-from tacit.report.strict import json_text, strict
+from tacit.report.results import curves, curves_text, json_text, oracle_metrics, results, strict
 from tacit.training import Training, released
 
 FILES = ("results.json", "proposal.json", "plan.json", "model.json", "report.html")
@@ -25,6 +29,38 @@ def save(training: Training, out: Path, *, force: bool, oracle: bool = False) ->
     ----------
     oracle
         Whether to write oracle_metrics.json too: metrics on private records, not for publication.
+    """
+    shown = curves(training)
+    # the certificate of the plan has neither the conditions nor whether a seed was given
+    certificate = training.certificate.to_dict()
+    plan = {**training.plan.to_dict(), "certificate": certificate, "digest": training.plan.digest}
+    texts = {
+        "results.json": json_text({**results(training, out), "curves": shown}),
+        "proposal.json": training.proposal.to_json() + "\n",
+        "plan.json": json_text(strict(plan)),
+        "model.json": model_text(released(training)),
+        "report.html": page(training),
+    }
+    if shown:
+        texts[CURVES] = curves_text(shown)
+    if oracle:
+        texts[ORACLE] = json_text(oracle_metrics(training))
+    write_folder(texts, out, force=force, obsolete=(ORACLE, CURVES))
+
+
+def write_folder(
+    texts: Mapping[str, str], out: Path, *, force: bool, obsolete: tuple[str, ...] = ()
+) -> None:
+    """Write files, given as name and text, into the folder `out`.
+
+    The files are written to a temporary folder first (next to `out`, or inside it if it exists, for
+    it may be a mount point) and then renamed, so an interrupted or failed call changes nothing.
+    With `force` only these files are replaced; other files in the folder stay.
+
+    Parameters
+    ----------
+    obsolete
+        Files of an earlier report that are deleted if they are not among `texts`.
 
     Raises
     ------
@@ -32,23 +68,63 @@ def save(training: Training, out: Path, *, force: bool, oracle: bool = False) ->
         As `check_out`, or if the files cannot be written.
     """
     check_out(out, force=force)
-    texts = _texts(training, out)
-    if oracle:
-        texts[ORACLE] = json_text(oracle_metrics(training))
-    write_folder(texts, out, force=force, obsolete=(ORACLE, CURVES))
+    target = out.resolve()
+    with _as_input_error("written", out):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        name = f".{target.name}.{os.getpid()}.part"
+        part = target / name if target.exists() else target.with_name(name)
+        try:
+            part.mkdir()
+            for name, text in texts.items():
+                (part / name).write_text(text, encoding="utf-8")
+            _move(part, target, obsolete)
+        finally:
+            shutil.rmtree(part, ignore_errors=True)
 
 
-def _texts(training: Training, out: Path) -> dict[str, str]:
-    values = results(training, out)
-    # the plan's own certificate has neither the conditions nor whether a seed was given
-    certificate = training.certificate.to_dict()
-    plan = {**training.plan.to_dict(), "certificate": certificate, "digest": training.plan.digest}
-    shown = curves(training)
-    return {
-        "results.json": json_text({**values, "curves": shown}),
-        "proposal.json": training.proposal.to_json() + "\n",
-        "plan.json": json_text(strict(plan)),
-        "model.json": model_text(released(training)),
-        **({CURVES: curves_text(shown)} if shown else {}),
-        "report.html": page(training),
-    }
+def check_out(out: Path, *, force: bool) -> None:
+    """Raise unless a report may be written to the folder `out`. Nothing is left behind.
+
+    Raises
+    ------
+    InputError
+        If `out` is a file, cannot be written to, or is not empty and `force` is not given.
+    """
+    with _as_input_error("used", out):
+        target = out.resolve()
+        occupied = target.is_dir() and any(target.iterdir())
+        place = next(p for p in (target, *target.parents) if p.exists())
+    if not target.name:
+        raise InputError(f"{out} is the root of the file system; name a new folder")
+    if target.exists() and not target.is_dir():
+        raise InputError(f"{out} is a file; name a new folder (--force does not replace files)")
+    if occupied and not force:
+        raise InputError(
+            f"{out} is not empty; pass --force to write the report into it, or name a new folder"
+        )
+    if not (place.is_dir() and os.access(place, os.W_OK | os.X_OK)):
+        raise InputError(f"{out} cannot be made: {place} is not a folder that can be written to")
+    with _as_input_error("made", out), tempfile.TemporaryDirectory(dir=place, prefix=".tacit"):
+        pass  # permissions alone do not tell: the file system may be read-only or full
+
+
+def _move(part: Path, target: Path, obsolete: tuple[str, ...]) -> None:
+    """Rename the finished folder to `target`, or its files one by one if that exists."""
+    if not target.exists():
+        part.replace(target)
+        return
+    for name in obsolete:
+        (target / name).unlink(missing_ok=True)
+    for file in sorted(part.iterdir()):
+        file.replace(target / file.name)
+
+
+@contextmanager
+def _as_input_error(what: str, out: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise InputError(
+            f"{out} cannot be {what} ({reason}); name another folder, or make room"
+        ) from error

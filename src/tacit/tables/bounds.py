@@ -169,11 +169,6 @@ def read_bounds(path: Path) -> Bounds:
 def bounds_from_dict(values: Mapping[str, Any]) -> Bounds:
     """Return the public facts that plain values state, the inverse of `bounds_to_dict`.
 
-    Raises
-    ------
-    InputError
-        As `read_bounds`.
-
     Examples
     --------
     >>> bounds_from_dict({

@@ -24,7 +24,7 @@ class Encoded(NamedTuple):
     features
         Float64 (N, D), see `encode`.
     targets
-        (N,), or None where they were not asked for.
+        (N,), or None without `with_target`.
     clipped
         How many cells lay outside the public bounds. A fact about the records: private.
     """
@@ -63,7 +63,10 @@ def encode(frame: pd.DataFrame, bounds: Bounds, *, with_target: bool) -> Encoded
             blocks.append(column[:, None])
             clipped += outside
         else:
-            blocks.append(_one_hot(_codes(frame[name], name, fact), len(fact.values)))
+            # not rows of an identity matrix, whose size would be the square of a long list
+            hot = np.zeros((len(frame), len(fact.values)))
+            hot[np.arange(len(frame)), _codes(frame[name], name, fact)] = 1
+            blocks.append(hot)
     blocks.append(np.ones((len(frame), 1)))
     features = np.concatenate(blocks, axis=1)
     if not with_target:
@@ -120,7 +123,8 @@ def _scaled(values: HostArray, fact: Numeric) -> tuple[HostArray, int]:
 
 
 def _codes(cells: pd.Series, name: str, fact: Categories) -> HostArray:
-    codes = pd.Index(fact.values).get_indexer(pd.Index(cells.map(_text), dtype=object))
+    texts = pd.Index(cells.map(lambda cell: str(cell).strip()), dtype=object)
+    codes = pd.Index(fact.values).get_indexer(texts)
     bad = np.flatnonzero(codes < 0)
     if bad.size:
         raise InputError(
@@ -128,17 +132,6 @@ def _codes(cells: pd.Series, name: str, fact: Categories) -> HostArray:
             "values in the bounds file; add the value there if it is public, or drop the row"
         )
     return codes
-
-
-def _one_hot(codes: HostArray, count: int) -> HostArray:
-    # not rows of an identity matrix, whose size would be the square of a long list
-    rows = np.zeros((len(codes), count))
-    rows[np.arange(len(codes)), codes] = 1
-    return rows
-
-
-def _text(cell: object) -> str:
-    return str(cell).strip()
 
 
 def _targets(cells: pd.Series, bounds: Bounds) -> tuple[HostArray, int]:

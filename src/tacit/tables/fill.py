@@ -88,11 +88,6 @@ def _numbers(cells: pd.Series, name: str) -> np.ndarray | None:
 def range_of(numbers: np.ndarray) -> Numeric:
     """Return the range that numbers span, widened if they are all the same; not a public fact.
 
-    Raises
-    ------
-    InputError
-        If the numbers are too large or too close together, see `Numeric`.
-
     Examples
     --------
     >>> range_of(np.array([3.0, 1.0])), range_of(np.array([0.0, 0.0]))

@@ -1,11 +1,14 @@
-"""A user's table, ready for training."""
+"""A user's table: read as text, in which nothing is guessed, and encoded for training."""
 
 from __future__ import annotations
 
+import csv
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
@@ -13,9 +16,8 @@ from jaxtyping import Float, Int, Num
 
 from tacit.errors import InputError
 from tacit.problems import partition_by
-from tacit.tables.bounds import Bounds, Categories, read_bounds
+from tacit.tables.bounds import Bounds, read_bounds, repeated
 from tacit.tables.encode import Encoded, encode, encoded_names, encoded_norm
-from tacit.tables.read import read_table, read_tables
 from tacit.typing import HostArray, Task
 
 
@@ -74,16 +76,9 @@ class Table:
     owners: tuple[Int[HostArray, "_m"], ...] | None
     clipped: int
     conditions: tuple[str, ...]
-
-    @property
-    def public(self) -> bool:
-        """False: un-noised metrics on the training records may not be shown."""
-        return False
-
-    @property
-    def licence(self) -> str:
-        """Nothing is known of it."""
-        return "not stated"
+    # un-noised metrics on the training records may not be shown
+    public: ClassVar[bool] = False
+    licence: ClassVar[str] = "not stated"
 
     @property
     def record_norm(self) -> float:
@@ -99,11 +94,6 @@ class Table:
     def task(self) -> Task:
         """The kind of the target."""
         return self.bounds.task
-
-    @property
-    def classes(self) -> int | None:
-        """How many labels the public list has; None for a regression."""
-        return None if self.bounds.labels is None else len(self.bounds.labels)
 
 
 def load_table(source: Source, known: Bounds | None = None) -> Table:
@@ -121,16 +111,33 @@ def load_table(source: Source, known: Bounds | None = None) -> Table:
         test file is one that is trained on.
     """
     bounds = known or _bounds(source)
-    _check_columns(source, bounds)
+    if bounds.target_name != source.target:
+        raise InputError(
+            f"the target is {source.target!r} and the bounds file {source.bounds} is for "
+            f"{bounds.target_name!r}; use one name in both"
+        )
+    if source.agent_column in {source.target, *bounds.columns}:
+        raise InputError(
+            f"the agent column {source.agent_column!r} is described in the bounds file as a "
+            "column to learn from; take it out there"
+        )
     frames = read_tables(source.path)
     owners = _owners(source, list(frames.values()))
     coded = [_encoded(file, frame, source, bounds) for file, frame in frames.items()]
     train_rows = sum(len(part.features) for part in coded)
     clipped = sum(part.clipped for part in coded)
-    _check_classes(_stacked([part.targets for part in coded]), bounds)
+    if bounds.labels and len(np.unique(_stacked([part.targets for part in coded]))) == 1:
+        raise InputError(
+            f"every row of the target {bounds.target_name!r} has the same label; training needs at "
+            "least two classes"
+        )
     if source.test is not None:
         tests = read_table(source.test)
-        _check_apart(source.test, list(frames))
+        if any(os.path.samefile(source.test, file) for file in frames):
+            raise InputError(
+                f"{source.test} is trained on, and metrics on test records are shown without "
+                "noise; name a file of other records, or use --oracle-metrics"
+            )
         coded.append(_encoded(source.test, tests, source, bounds))
     return Table(
         name=str(source.path),
@@ -155,19 +162,6 @@ def _bounds(source: Source) -> Bounds:
             "bounds.toml"
         )
     return read_bounds(source.bounds)
-
-
-def _check_columns(source: Source, bounds: Bounds) -> None:
-    if bounds.target_name != source.target:
-        raise InputError(
-            f"the target is {source.target!r} and the bounds file {source.bounds} is for "
-            f"{bounds.target_name!r}; use one name in both"
-        )
-    if source.agent_column in {source.target, *bounds.columns}:
-        raise InputError(
-            f"the agent column {source.agent_column!r} is described in the bounds file as a "
-            "column to learn from; take it out there"
-        )
 
 
 def _encoded(file: Path, frame: pd.DataFrame, source: Source, bounds: Bounds) -> Encoded:
@@ -206,35 +200,119 @@ def _owners(source: Source, frames: list[pd.DataFrame]) -> tuple[HostArray, ...]
     return tuple(partition_by(names))
 
 
-def _check_classes(targets: HostArray, bounds: Bounds) -> None:
-    if isinstance(bounds.target, Categories) and len(np.unique(targets)) == 1:
-        raise InputError(
-            f"every row of the target {bounds.target_name!r} has the same label; training needs at "
-            "least two classes"
-        )
-
-
-def _check_apart(test: Path, files: list[Path]) -> None:
-    if any(os.path.samefile(test, file) for file in files):
-        raise InputError(
-            f"{test} is trained on, and metrics on test records are shown without noise; name a "
-            "file of other records, or use --oracle-metrics"
-        )
-
-
 def _conditions(source: Source, bounds: Bounds) -> tuple[str, ...]:
+    ranges = (
+        "ranges, category lists and labels of the bounds file are public, as its author declares "
+        '(source = "public")'
+    )
     if bounds.origin == "data":
         ranges = (
             "ranges, category lists and labels were filled in from the records themselves (source "
             '= "data" in the bounds file): the certificate holds only if they would be the same '
             "whatever one record says"
         )
-    else:
-        ranges = (
-            "ranges, category lists and labels of the bounds file are public, as its author "
-            'declares (source = "public")'
-        )
     conditions = (ranges, "the number of records of each agent is public")
     if source.test is None:
         return conditions
     return (*conditions, f"the test records in {source.test.name} are public, by declaration")
+
+
+SUFFIXES = (".csv", ".parquet")
+
+
+def read_table(path: Path) -> pd.DataFrame:
+    """Return the CSV or Parquet file `path`; every cell is text without surrounding blanks.
+
+    Parquet needs the package pyarrow (`pip install "tacit[tables-parquet]"`).
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, has no rows, names a column twice, or a row has another number
+        of cells than the header (as the last one of a truncated file).
+    """
+    frame = _parquet(path) if path.suffix == ".parquet" else _csv(path)
+    twice = repeated(frame.columns)
+    if twice:
+        raise InputError(f"{path} has two columns called {twice[0]!r}; rename one")
+    if not len(frame):
+        raise InputError(f"{path} has no rows; a header and at least one row are needed")
+    return frame
+
+
+def read_tables(path: Path) -> dict[Path, pd.DataFrame]:
+    """Return the one table at `path`, or one per agent if it is a folder; see `read_agents`."""
+    # not Path.is_dir, which raises for names that are too long
+    return read_agents(path) if os.path.isdir(path) else {path: read_table(path)}
+
+
+def read_agents(folder: Path) -> dict[Path, pd.DataFrame]:
+    """Return one table per agent: the CSV and Parquet files of `folder`, by name of the file.
+
+    Raises
+    ------
+    InputError
+        As `read_table`; if there is no such file, or two have different columns.
+    """
+    try:
+        files = sorted(file for file in folder.iterdir() if file.suffix in SUFFIXES)
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise InputError(f"{folder} cannot be read ({reason})") from error
+    if not files:
+        raise InputError(f"{folder} has no .csv or .parquet file; put one file per agent there")
+    frames = [read_table(file) for file in files]
+    first = frames[0]
+    for file, frame in zip(files, frames, strict=True):
+        other = set(frame.columns) ^ set(first.columns)
+        if other:
+            raise InputError(
+                f"{file.name} and {files[0].name} have different columns: {min(other)!r} is in one "
+                "only; all agents need the same columns"
+            )
+    return {f: frame[list(first.columns)] for f, frame in zip(files, frames, strict=True)}
+
+
+def _csv(path: Path) -> pd.DataFrame:
+    try:
+        # utf-8-sig: spreadsheets put a mark at the start of the file
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            rows = _rows(path, csv.reader(file, strict=True, skipinitialspace=True))
+            header = next(rows, None)
+            if header is None:
+                raise InputError(f"{path} is empty; a header and at least one row are needed")
+            return pd.DataFrame(list(rows), columns=pd.Index(header, dtype=object), dtype=object)
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise InputError(f"{path} cannot be read ({reason})") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} is not text in UTF-8; save it as a CSV file in UTF-8") from error
+    except csv.Error as error:
+        raise InputError(f"{path} is not a valid CSV file ({error}); is it cut short?") from error
+
+
+def _rows(path: Path, lines: Iterator[Sequence[str]]) -> Iterator[list[str]]:
+    width: int | None = None
+    for number, cells in enumerate(line for line in lines if line):
+        width = len(cells) if width is None else width
+        if len(cells) != width:
+            raise InputError(
+                f"{path}: row {number} has {len(cells)} cells and the header {width}; "
+                "is the file cut short?"
+            )
+        yield [cell.strip() for cell in cells]
+
+
+def _parquet(path: Path) -> pd.DataFrame:
+    if find_spec("pyarrow") is None:
+        raise InputError(
+            f"{path} is a Parquet file, which needs pyarrow: "
+            'pip install "tacit[tables-parquet]"; or save it as CSV'
+        )
+    try:
+        frame = pd.read_parquet(path)
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path} cannot be read as a Parquet file; is it cut short?") from error
+    missing = frame.isna()
+    text = frame.astype(object).map(lambda cell: str(cell).strip()).mask(missing, "")
+    return text.rename(columns=str)

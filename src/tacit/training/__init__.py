@@ -8,8 +8,7 @@ from tacit.training.data import (
     divide,
     proposal_for,
 )
-from tacit.training.release import released
-from tacit.training.training import Metrics, Training, train, train_on, warnings_of
+from tacit.training.training import Metrics, Training, released, train, train_on, warnings_of
 
 __all__ = [
     "DEFAULT_AGENTS",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -16,7 +17,6 @@ from tacit.proposal import (
     Proposal,
     Request,
     StructureRequest,
-    TableFacts,
     propose,
 )
 from tacit.tables import Table
@@ -45,11 +45,6 @@ class DividedData:
     split_seed: int
 
     @property
-    def has_test(self) -> bool:
-        """Whether there are test records."""
-        return len(self.parts.test_targets) > 0
-
-    @property
     def counts(self) -> tuple[int, ...]:
         """How many records each agent has."""
         return tuple(len(rows) for rows in self.owners)
@@ -57,25 +52,20 @@ class DividedData:
     @cached_property
     def test(self) -> Shards:
         """The test rows as those of one agent, clipped like training rows."""
-        return pack(
-            self.parts.test_features,
-            self.parts.test_targets,
-            [np.arange(len(self.parts.test_targets))],
-            record_norm=self.dataset.record_norm,
-            precision="float64",
-            enforce="clip",
-        )
+        x, y = self.parts.test_features, self.parts.test_targets
+        return self._packed(x, y, [np.arange(len(y))], "float64")
 
     def shards(self, precision: Precision) -> Shards:
         """Return the agents' training rows, clipped to the record norm."""
-        return pack(
-            self.parts.train_features,
-            self.parts.train_targets,
-            self.owners,
-            record_norm=self.dataset.record_norm,
-            precision=precision,
-            enforce="clip",
+        return self._packed(
+            self.parts.train_features, self.parts.train_targets, self.owners, precision
         )
+
+    def _packed(
+        self, x: HostArray, y: HostArray, owners: Sequence[HostArray], precision: Precision
+    ) -> Shards:
+        norm = self.dataset.record_norm
+        return pack(x, y, owners, record_norm=norm, precision=precision, enforce="clip")
 
 
 def divide(
@@ -97,7 +87,11 @@ def divide(
         If a number of agents is given for records that have owners, or there are more agents than
         records.
     """
-    parts = _parts(dataset, split_seed)
+    if isinstance(dataset, Dataset) and dataset.owners is None:
+        parts = split(dataset, seed=split_seed)
+    else:
+        x, y, cut = dataset.features, dataset.targets, dataset.train_rows
+        parts = Split(x[:cut], y[:cut], x[cut:], y[cut:])
     if dataset.owners is not None:
         if agents is not None:
             raise InputError(
@@ -109,43 +103,35 @@ def divide(
         raise InputError(
             f"{count} agents cannot share {rows} training records; ask for at most {rows}"
         )
-    return DividedData(
-        dataset, parts, tuple(random_partition(rows, count, seed=split_seed)), split_seed
-    )
+    owners = tuple(random_partition(rows, count, seed=split_seed))
+    return DividedData(dataset, parts, owners, split_seed)
 
 
 def proposal_for(data: DividedData, request: Request, structure: StructureRequest) -> Proposal:
-    """Return the proposal of a request on these records.
-
-    Raises
-    ------
-    InputError
-        If the request cannot be met; the message names the fix.
+    """Return the proposal of a request on these records; see `propose`.
 
     Notes
     -----
     **Guarantee.** Only columns, counts and bounds are read, unless the graph of the structure is to
     be learned from records; the certificate then says so.
     """
-    rows = {
-        "test": data.parts.test_features,
-        "private": data.parts.train_features,
-    }.get(structure.graph_from or "")
-    names = data.dataset.feature_names
-    content = structure.structure(names, rows)
+    sources = {"test": data.parts.test_features, "private": data.parts.train_features}
+    rows = sources.get(structure.graph_from or "")
+    content = structure.structure(data.dataset.feature_names, rows)
     return propose(data_facts(data.dataset), data.counts, request, content)
 
 
 def data_facts(dataset: Dataset | Table) -> DataFacts:
     """Return the public facts about a data set or a table, except its counts."""
-    table = TableFacts.of(dataset.bounds) if isinstance(dataset, Table) else None
+    if isinstance(dataset, Table):
+        return DataFacts.of(dataset.bounds)
     return DataFacts(
-        name=dataset.name if table is None else table.target.name,
+        name=dataset.name,
         task=dataset.task,
         classes=dataset.classes,
         columns=len(dataset.feature_names),
         record_norm=dataset.record_norm,
-        table=table,
+        table=None,
     )
 
 
@@ -164,10 +150,3 @@ def check_data(data: DividedData, proposal: Proposal) -> None:
             f"records in all, the data have {len(data.counts)} with {sum(data.counts)}, or "
             "share them otherwise; propose again"
         )
-
-
-def _parts(dataset: Dataset | Table, seed: int) -> Split:
-    if isinstance(dataset, Dataset) and dataset.owners is None:
-        return split(dataset, seed=seed)
-    x, y, cut = dataset.features, dataset.targets, dataset.train_rows
-    return Split(x[:cut], y[:cut], x[cut:], y[cut:])

@@ -13,9 +13,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+import tacit
 from tacit.algorithms import METHODS, Method
 from tacit.datasets import Dataset
 from tacit.engine import Plan, run
+from tacit.models import Model, Term, table_terms
 from tacit.privacy import Certificate, delta_warning
 from tacit.problems import Problem, Shards, minimise
 from tacit.proposal import (
@@ -80,11 +82,6 @@ class Training:
     warnings: tuple[str, ...]
 
     @property
-    def conditional(self) -> bool:
-        """Whether the certificate rests on ranges, lists or a graph taken from the records."""
-        return self.proposal.conditional
-
-    @property
     def shows_test(self) -> bool:
         """Whether test metrics may be shown: the test records are published or declared public."""
         declared = self.dataset.public or isinstance(self.dataset, Table)
@@ -117,7 +114,7 @@ def train(
     Raises
     ------
     InputError
-        If the proposal was made for other records, or no such plan exists.
+        If the proposal is for other records, or no such plan exists.
     """
     check_data(data, proposal)
     began = time.perf_counter()
@@ -169,21 +166,18 @@ def train_on(
 
 def warnings_of(proposal: Proposal) -> tuple[str, ...]:
     """Return the warnings that a proposal deserves: about delta, bounds and graph."""
+    table = proposal.data.table
     return (
         *delta_warning(proposal.budget.delta, sum(proposal.counts)),
-        *_bounds_warning(proposal),
+        *((_FILLED_IN,) if table is not None and table.source == "data" else ()),
         *graph_warning(proposal.structure),
     )
 
 
-def _bounds_warning(proposal: Proposal) -> tuple[str, ...]:
-    """Return a warning if the bounds of a table were filled in from its records, else nothing."""
-    if proposal.data.table is None or proposal.data.table.source == "public":
-        return ()
-    return (
-        "the certificate is conditional: the bounds file was filled in from the records; put "
-        'public ranges and lists in their place and write source = "public"',
-    )
+_FILLED_IN = (
+    "the certificate is conditional: the bounds file was filled in from the records; put "
+    'public ranges and lists in their place and write source = "public"'
+)
 
 
 def measure(problem: Problem, data: DividedData, shards: Shards, model: HostArray) -> Metrics:
@@ -197,7 +191,7 @@ def measure(problem: Problem, data: DividedData, shards: Shards, model: HostArra
 
 def curves_on_test(problem: Problem, data: DividedData, models: HostArray) -> dict[str, HostArray]:
     """Return `test_error` and `test_loss` of each of T models, `(T,)` each; empty without tests."""
-    if not data.has_test:
+    if not len(data.parts.test_targets):
         return {}
     rows = data.test.shard(0)
     stacked = jnp.asarray(models, jnp.float64)
@@ -219,15 +213,10 @@ def optimum(problem: Problem, data: DividedData) -> Metrics:
 
 
 def _train_error(problem: Problem, data: DividedData, shards: Shards, model: HostArray) -> float:
-    mask = np.asarray(shards.stacked.mask)
-    errors = _errors(problem, shards, model)
+    stacked, mask = shards.stacked, np.asarray(shards.stacked.mask)
+    margins = stacked.features @ jnp.asarray(model, stacked.features.dtype)
+    errors = np.asarray(jax.vmap(problem.loss.error)(margins, stacked.targets), np.float64)
     return float(_in_units(data, np.sum(mask * errors) / np.sum(mask)))
-
-
-def _errors(problem: Problem, shards: Shards, model: HostArray) -> HostArray:
-    weights = jnp.asarray(model, shards.stacked.features.dtype)
-    margins = shards.stacked.features @ weights
-    return np.asarray(jax.vmap(problem.loss.error)(margins, shards.stacked.targets), np.float64)
 
 
 def _in_units(data: DividedData, errors: Values) -> Values:
@@ -238,3 +227,36 @@ def _in_units(data: DividedData, errors: Values) -> Values:
     scale = dataset.bounds.half_range if isinstance(dataset, Table) else 1.0
     roots: Values = scale * np.sqrt(errors)
     return roots
+
+
+def released(training: Training) -> Model:
+    """Return the model of a training: of a table in its units, of a data set as it is loaded.
+
+    Notes
+    -----
+    **Guarantee.** Post-processing of the released weights by public facts.
+    """
+    dataset = training.dataset
+    bounds, target, labels = None, "label", None
+    if isinstance(dataset, Table):
+        bounds, target, labels = dataset.bounds, dataset.bounds.target_name, dataset.bounds.labels
+        terms = table_terms(bounds, training.model)
+    else:
+        rows = training.model.reshape(len(training.model), -1).tolist()
+        columns = zip(dataset.feature_names, rows, strict=True)
+        terms = tuple(Term(name, None, tuple(row)) for name, row in columns)
+        if dataset.classes is not None:
+            binary = dataset.task == "binary"
+            labels = ("-1", "1") if binary else tuple(map(str, range(dataset.classes)))
+    return Model(
+        data=dataset.name,
+        task=dataset.task,
+        loss=str(training.proposal.loss),
+        target=target,
+        labels=labels,
+        bounds=bounds,
+        terms=terms,
+        certificate=training.certificate.to_dict(),
+        statement=tuple(training.certificate.lines()),
+        tacit_version=tacit.__version__,
+    )

@@ -1,4 +1,4 @@
-"""Attacks on transcripts: records out of gradients.
+"""Attacks on transcripts: records out of gradients, demand out of messages.
 
 An attack here holds what an eavesdropper holds, recorded answers, messages and public facts, and
 never private state.
@@ -6,6 +6,7 @@ never private state.
 
 from tacit_papers.attacks.closed_form import RankOne, class_sums, outside, rank_one, span
 from tacit_papers.attacks.closeness import Closeness, closeness, nearest
+from tacit_papers.attacks.demand import Inference, infer_demand
 from tacit_papers.attacks.dlg import dlg
 from tacit_papers.attacks.gradinversion import gradinversion
 from tacit_papers.attacks.inverting_gradients import inverting_gradients
@@ -15,12 +16,14 @@ from tacit_papers.attacks.seen import Seen, seen_on_links
 __all__ = [
     "Closeness",
     "Guess",
+    "Inference",
     "RankOne",
     "Seen",
     "class_sums",
     "closeness",
     "dlg",
     "gradinversion",
+    "infer_demand",
     "inverting_gradients",
     "labels_shown",
     "nearest",

@@ -39,7 +39,8 @@ def _once(given: Material, key: Key, steps: int) -> Guess:
         return flat[:split].reshape(records, dimension), flat[split:].reshape(records, classes)
 
     def value_and_slope(flat: HostArray) -> tuple[float, HostArray]:
-        value, slopes = _compiled(sides(flat), given)
+        records_and_logits = tuple(map(jnp.asarray, sides(flat)))
+        value, slopes = _compiled(records_and_logits, given)
         return float(value), np.concatenate([np.ravel(slope) for slope in slopes])
 
     pixels, logits = jax.random.split(key)
@@ -62,7 +63,5 @@ def _mismatch(sides: tuple[Array, Array], given: Material) -> Array:
 
 
 @jax.jit
-def _compiled(
-    sides: tuple[HostArray, HostArray], given: Material
-) -> tuple[Array, tuple[Array, Array]]:
+def _compiled(sides: tuple[Array, Array], given: Material) -> tuple[Array, tuple[Array, Array]]:
     return jax.value_and_grad(_mismatch)(sides, given)

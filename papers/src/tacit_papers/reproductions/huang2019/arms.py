@@ -185,7 +185,7 @@ def augmented(
     data: Shard,
     iterates: Float[Array, "T A D"],
     publics: Float[Array, "T D"],
-    rho: float,
+    rho: Float[Array, ""] | float,
 ) -> Float[Array, " T"]:
     """Return sum_i (f_i(wbar_i^k) + rho |wbar_i^k - wbar^k|) after every round k.
 
@@ -303,7 +303,9 @@ def _look(
         LOSS: np.asarray(losses(problem, data, shared)),
         OWN_LOSS: np.asarray(losses(problem, data, own)),
     }
-    looks = [{name: v[place] for name, v in values.items()} for place in range(len(plans))]
+    looks = [
+        {name: np.asarray(v[place]) for name, v in values.items()} for place in range(len(plans))
+    ]
     for place in watched:
         looks[place][AUGMENTED] = _followed(problem, one, place, trace)
     return looks

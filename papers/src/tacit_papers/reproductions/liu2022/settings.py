@@ -75,7 +75,7 @@ FULL = Scale(
 QUICK = Scale(data=(ADULT,), budgets=(0.2, 1.0), seeds=3, epochs=1, records=2_000)
 
 
-Rows = tuple[Float[HostArray, "N D"], Float[HostArray, "N"]]
+Rows = tuple[Float[HostArray, "_ D"], HostArray]
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,13 +21,13 @@ from tacit.power import (
     bundled_case,
     chosen_zones,
     grid,
-    infer_demand,
     network,
     relax,
     solve_privately,
 )
 from tacit.privacy import BoundedChange, Laplace, account, epsilon_of
 from tacit.typing import HostArray
+from tacit_papers.attacks import infer_demand
 from tacit_papers.reproductions.figure import Budget, Measured
 from tacit_papers.reproductions.ryu2023.settings import (
     BETA,

@@ -14,27 +14,28 @@ from jaxtyping import Float
 
 from tacit import checks
 from tacit.algorithms import Value
-from tacit.audit.canary import Canary, canary, opened
 from tacit.audit.faults import BothAnswers, Fault, Subject, plant
 from tacit.audit.likelihood import LowerBound, log_likelihood_ratio, lower_bound
-from tacit.audit.replay import ReplayReport, replay
-from tacit.audit.residuals import ResidualReport, residual_report
+from tacit.audit.recorded import ReplayReport, ResidualReport, replay, residual_report
 from tacit.audit.subject import (
     AGENTS,
     FEATURES,
     RECORDS,
-    Case,
+    Canary,
     Maker,
+    Setup,
+    canary,
     composition_of,
     method_of,
     name_of,
+    opened,
     planned,
 )
 from tacit.engine import simulate
 from tacit.engine.door import Live, Pair, Rival
-from tacit.engine.plan import Plan
+from tacit.engine.planning import Plan
 from tacit.engine.program import Program
-from tacit.engine.transcript import Trace
+from tacit.engine.protocol import Trace
 from tacit.errors import InputError
 from tacit.network import Network
 from tacit.oracles import Oracle
@@ -126,12 +127,12 @@ def audit(  # noqa: PLR0913 - who is attacked, by whom, with what
         whose bounds are then audited too. Their clip must be 1, which is what the problem
         saturates; it saturates the first oracle for which such a problem is known.
     mu
-        What the plan is made to spend; between 1 and 2 the attack is sharpest.
+        The total that is planned; between 1 and 2 the attack is sharpest.
     runs
         Runs on each of the two data sets, for the likelihood ratio.
     fault
         A fault to plant; the report must then say `violated`. The question is one of
-        the library's own: what is audited is the algorithm, the door and the accounting.
+        the library's: what is audited is the algorithm, the door and the accounting.
     observer
         Who attacks; every message, if not given.
     network
@@ -149,7 +150,7 @@ def audit(  # noqa: PLR0913 - who is attacked, by whom, with what
         raise InputError(f"mu is {mu:g}; it must be between {LEAST_MU:g} and {MOST_MU:g}")
     if checks.at_least("runs", runs, 1) > MOST_RUNS:
         raise InputError(f"{runs} runs are more than memory holds; ask for at most {MOST_RUNS:,}")
-    case = Case(
+    setup = Setup(
         epsilon=float(epsilon_of(DELTA, mu)),
         delta=DELTA,
         observer=observer or Messages(),
@@ -157,7 +158,7 @@ def audit(  # noqa: PLR0913 - who is attacked, by whom, with what
         options=options or {},
     )
     refuse_without_mu(algorithm)
-    pair, plan = prepared(algorithm, case, seed)
+    pair, plan = prepared(algorithm, setup, seed)
     if fault == "reused-noise" and plan.rounds == 1:
         raise InputError(
             f"{algorithm} draws noise once, so none can be reused; choose another fault"
@@ -174,9 +175,9 @@ def audit(  # noqa: PLR0913 - who is attacked, by whom, with what
     )
 
 
-def prepared(subject: str | Maker, case: Case, seed: int) -> tuple[Canary, Plan]:
+def prepared(subject: str | Maker, setup: Setup, seed: int) -> tuple[Canary, Plan]:
     """Return the pair that saturates the subject's question, and the plan that is attacked."""
-    return saturating(composition_of(subject).oracles, seed), planned(subject, case)
+    return saturating(composition_of(subject).oracles, seed), planned(subject, setup)
 
 
 def saturating(oracles: tuple[Oracle, ...], seed: int) -> Canary:
@@ -254,7 +255,7 @@ def _ratios(plan: Plan, pair: Canary, actual: Shards, keys: Key, fault: Fault | 
     program = plan.program
     live = Live(program.oracles, program.mechanism, keys)
     subject = plant(fault, program.algorithm, live)
-    # the wire is the business of message replay: here the algorithm runs as planned
+    # message replay covers what is sent: here the algorithm runs as planned
     door = live if isinstance(subject.door, BothAnswers) else subject.door
     behind = Pair(opened(actual), opened(pair.first), opened(pair.second))
     observer = Messages() if plan.certificate.observer == "messages" else plan.terms.observer

@@ -14,10 +14,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from tacit.engine.door import Live, Private
-from tacit.engine.plan import Plan
-from tacit.engine.serial import serial
-from tacit.engine.simulate import simulate
-from tacit.engine.transcript import KEPT, Trace, observed_ledger
+from tacit.engine.planning import Plan
+from tacit.engine.protocol import KEPT, Trace, observed_ledger
+from tacit.engine.runtimes import serial, simulate
 from tacit.errors import InputError, PrivacyError
 from tacit.privacy import Certificate, Ledger
 from tacit.problems import Shards, check_norms
@@ -72,13 +71,13 @@ def run(
         noise can be drawn again by whoever knows it, so the run is stamped "reproduction, not
         private".
     keep
-        Parts of the trace to keep, of `transcript.KEPT`. Single answers and messages are for the
+        Parts of the trace to keep, of `KEPT`. Single answers and messages are for the
         data custodian's audit: a certificate for the observer `sum` does not cover them.
 
     Raises
     ------
     InputError
-        If the shards are not those the plan was made for (counts, dimension, record norm).
+        If the shards differ from those of the plan (counts, dimension, record norm).
     PrivacyError
         If a record breaks the norm that the shards promise, the program asks for more than was
         planned, or the observed ledger differs from the planned one. Nothing is returned then.
@@ -153,8 +152,8 @@ def check_bounds(plan: Plan) -> None:
     oracles = plan.program.oracles
     same = len(oracles) == len(plan.bounds)
     for oracle, bound in zip(oracles, plan.bounds, strict=False):
-        loss = plan.program.algorithm.loss
-        oracle.check(plan.spec, bound.adjacency, norm=bound.norm, loss=loss)
+        loss, rho = plan.program.algorithm.loss, plan.program.algorithm.step_rho
+        oracle.check(plan.spec, bound.adjacency, norm=bound.norm, loss=loss, rho=rho)
         fresh = oracle.bound(plan.spec, bound.adjacency, norm=bound.norm)
         same = same and bool(np.all(fresh.value <= bound.value))
     questions = plan.program.network.asked(np.asarray(plan.program.questions))

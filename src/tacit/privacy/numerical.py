@@ -1,4 +1,4 @@
-"""Privacy-loss distributions: the accountant for noise whose law is a curve, not a mu.
+"""Accountants for answers whose law is not a mu: loss distributions, and Renyi for fixed sizes.
 
 The arithmetic is `dp_accounting`'s; which pair of distributions is the worst one, the grid and
 the allowance for rounding are decided here.
@@ -12,9 +12,11 @@ from collections.abc import Mapping
 from functools import reduce
 from typing import Any, TypeAlias
 
-from dp_accounting import privacy_accountant
+from dp_accounting import dp_event, privacy_accountant
 from dp_accounting.pld import pld_pmf
 from dp_accounting.pld import privacy_loss_distribution as distributions
+from dp_accounting.privacy_accountant import NeighboringRelation
+from dp_accounting.rdp import RdpAccountant
 
 from tacit.errors import InputError
 from tacit.privacy.events import (
@@ -27,7 +29,7 @@ from tacit.privacy.events import (
     Sampled,
 )
 from tacit.privacy.objective import objective_deltas
-from tacit.privacy.relations import Relation, ReplaceOne, ZeroOut
+from tacit.privacy.terms import Relation, ReplaceOne, ZeroOut
 
 _Distribution: TypeAlias = Any
 _Neighbours = privacy_accountant.NeighboringRelation
@@ -61,7 +63,7 @@ def numerical_epsilon(counts: Mapping[Event, int], delta: float, relation: Relat
     **Guarantee.** Each event is replaced by a pair of one-dimensional distributions that dominates
     it (its hockey-stick divergence is at least as large at every epsilon), the pairs compose, and
     discretisation rounds privacy up ("connect the dots", Doroshenko et al. 2022). What the
-    convolutions may lose to rounding is taken off delta beforehand. The pairs, with multiplier s:
+    convolutions may lose to rounding is subtracted from delta first. The pairs, with multiplier s:
 
     - Gaussian: N(0, s^2) and N(1, s^2). All plain Gaussian answers are first merged exactly.
     - Laplace: Lap(0, s) and Lap(1, s). A vector answer that moves by d, |d|_1 = D, is dominated by
@@ -95,7 +97,7 @@ def numerical_epsilon(counts: Mapping[Event, int], delta: float, relation: Relat
 
 
 def _with_output_noise(counts: Mapping[Event, int]) -> Counter[Event]:
-    """Return the events with the output noise of perturbed answers as answers of its own."""
+    """Return the events with the output noise of perturbed answers as separate answers."""
     total: Counter[Event] = Counter()
     for event, count in counts.items():
         match event:
@@ -214,3 +216,47 @@ def _perturbed(event: PerturbedAnswer, relation: Relation, step: float) -> _Dist
     )
     pmf = pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(step, -reach, reach, deltas)
     return distributions.PrivacyLossDistribution(pmf)
+
+
+def fixed_size_epsilon(counts: Mapping[Event, int], delta: float, relation: Relation) -> float:
+    """Return an upper bound on epsilon for answers on fixed-size batches and on all records.
+
+    Raises
+    ------
+    InputError
+        If the relation is not replace_one, or an event is neither `FixedSize` nor a plain Gaussian
+        answer.
+
+    Notes
+    -----
+    **Guarantee.** For a Gaussian answer of replace-one multiplier s on a batch of b out of n
+    records without replacement, the Renyi divergence of every order is bounded by Wang, Balle and
+    Kasiviswanathan (2019), Theorem 9; orders add up over answers, adaptively chosen or not, and
+    turn into (epsilon, delta) by Canonne, Kamath and Steinke (2020). All of it is `dp_accounting`'s
+    Renyi accountant for replace-one. Removing a record changes the size of the data, on which the
+    batch depends, so zero_out has no such bound here. Bounds of this kind are looser than those
+    by privacy-loss distributions, which Poisson batches have.
+    """
+    if not isinstance(relation, ReplaceOne):
+        raise InputError(
+            f"batches of a fixed size are accounted for under replace_one only, not under "
+            f"{relation.name}; use Poisson batches or replace_one"
+        )
+    accountant = RdpAccountant(neighboring_relation=NeighboringRelation.REPLACE_ONE)
+    for event, count in counts.items():
+        accountant.compose(_their_event(event), count)
+    return float(accountant.get_epsilon(delta))
+
+
+def _their_event(event: Event) -> dp_event.DpEvent:
+    match event:
+        case GaussianAnswer(multiplier):
+            return dp_event.GaussianDpEvent(multiplier)
+        case FixedSize(inner, batch, records):
+            gaussian = dp_event.GaussianDpEvent(inner.multiplier)
+            return dp_event.SampledWithoutReplacementDpEvent(records, batch, gaussian)
+        case _:
+            raise InputError(
+                f"{type(event).__name__} cannot be composed with batches of a fixed size here; "
+                "use one kind of sampling in a plan"
+            )

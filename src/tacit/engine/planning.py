@@ -15,15 +15,14 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
+import equinox as eqx
+import jax
 import numpy as np
 
 from tacit import checks
 from tacit.algorithms import Algorithm, Noise
-from tacit.engine.connect import connect
 from tacit.engine.credit import credits_summation
-from tacit.engine.describe import compact, describe
-from tacit.engine.draft import Design, Draft, drafted, scales_for
-from tacit.engine.program import Program
+from tacit.engine.program import Design, Draft, Program, connect, drafted, scales_for
 from tacit.errors import InputError, PrivacyError
 from tacit.network import Network
 from tacit.oracles import Oracle
@@ -69,7 +68,9 @@ class Plan:
 
     def to_dict(self) -> dict[str, Any]:
         """Return all of the plan as JSON-safe values; arrays as nested lists."""
-        return self.program.network.described() | {
+        network = self.program.network
+        on_network = {"network": describe(network)} if network.written else {}
+        return on_network | {
             "algorithm": describe(self.program.algorithm),
             "oracles": [describe(oracle) for oracle in self.program.oracles],
             "mechanism": describe(self.program.mechanism),
@@ -125,7 +126,7 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
         If an answer is not bounded and epsilon is finite, a setting is out of range, an oracle is
         about another loss than the algorithm or differs from the public facts (`Oracle.check`),
         the oracles differ in the shape of their answers or in where the noise stands, or the
-        network does not suit (`tacit.engine.connect.connect`).
+        network does not suit (`tacit.engine.program.connect`).
     PrivacyError
         If the predicted ledger would cost more than the budget.
 
@@ -155,16 +156,18 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
     law = NoNoise() if np.isinf(terms.epsilon) else (mechanism or Gaussian())
     _check_shapes(oracles, spec)
     for oracle in oracles:
-        oracle.check(spec, terms.adjacency, norm=law.norm, loss=algorithm.loss)
+        loss, rho = algorithm.loss, algorithm.step_rho
+        oracle.check(spec, terms.adjacency, norm=law.norm, loss=loss, rho=rho)
+    bounds = _bounds(oracles, spec, terms.adjacency, law)
     inside = _inside(oracles, spec, terms.adjacency)
-    design = Design(spec, algorithm, oracles, terms.adjacency, law, inside, connected)
-    preview = _preview(design)
+    design = Design(spec, algorithm, oracles, bounds, law, inside, connected)
+    preview = bounds[0].value[:, 0, 0] * oracles[0].noise.relative_multiplier
     if multiplier is None:
         multiplier = _multiplier(design, questions, terms)
     multiplier = checks.not_negative("multiplier", multiplier)
 
     def build(observer: Observer) -> Draft:
-        scales = scales_for(preview * oracles[0].noise.relative_multiplier, multiplier, observer)
+        scales = scales_for(preview, multiplier, observer)
         noise = Noise(multiplier, scales, oracles[0].sampling.rate < 1)
         return drafted(design, questions, noise, observer, precision)
 
@@ -189,7 +192,7 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
         precision=precision,
         multiplier=multiplier,
         schedules=draft.schedules,
-        bounds=draft.bounds,
+        bounds=bounds,
         ledger=draft.ledger,
         certificate=certificate,
         program=draft.program,
@@ -245,17 +248,17 @@ def _check_shapes(oracles: tuple[Oracle, ...], spec: Spec) -> None:
         )
 
 
-def _preview(design: Design) -> HostArray:
-    """Return how far each agent's answer to question 0 can move, `(A,)`; all must be bounded."""
-    adjacency, norm = design.adjacency, design.mechanism.norm
-    bounds = [oracle.bound(design.spec, adjacency, norm=norm) for oracle in design.oracles]
-    moves = [bound.value[:, 0, 0] for bound in bounds]
-    if not isinstance(design.mechanism, NoNoise) and bool(np.any(np.isinf(moves))):
+def _bounds(
+    oracles: tuple[Oracle, ...], spec: Spec, adjacency: Adjacency, law: Mechanism
+) -> tuple[SensitivityBound, ...]:
+    """Return the sensitivity bounds; they must be finite unless the run is without noise."""
+    bounds = tuple(oracle.bound(spec, adjacency, norm=law.norm) for oracle in oracles)
+    if not isinstance(law, NoNoise) and any(np.any(np.isinf(bound.value)) for bound in bounds):
         raise InputError(
             "nothing bounds one record's gradient under this loss; clip the coefficient (clip=...) "
             "or ask for epsilon infinity"
         )
-    return moves[0]
+    return bounds
 
 
 def _multiplier(design: Design, questions: HostArray, terms: Terms) -> float:
@@ -297,3 +300,40 @@ def _under_name_of(observer: Observer, certificate: Certificate, ledger: Ledger)
         "observer of every message"
     )
     return dataclasses.replace(certificate, observer=observer.name, trust=trust)
+
+
+MOST_WRITTEN = 10_000
+
+
+def describe(module: Any) -> Any:
+    """Return a module as nested JSON-safe values: its class name and its fields.
+
+    Fields without `repr` (the set-up of a solver) are left out. Arrays of more than `MOST_WRITTEN`
+    numbers are given by shape, type and digest.
+    """
+    if isinstance(module, eqx.Module):
+        shown = [f.name for f in dataclasses.fields(module) if f.repr]
+        fields = {name: describe(getattr(module, name)) for name in shown}
+        return {"class": type(module).__name__, **fields}
+    if isinstance(module, (np.ndarray, np.generic, jax.Array)):
+        return _array(np.asarray(module))
+    if isinstance(module, tuple):
+        return [describe(part) for part in module]
+    return module
+
+
+def _array(values: HostArray) -> Any:
+    if values.size <= MOST_WRITTEN:
+        return values.tolist()
+    content = np.ascontiguousarray(values).tobytes()
+    return {
+        "shape": list(values.shape),
+        "type": str(values.dtype),
+        "sha256": hashlib.sha256(content).hexdigest(),
+    }
+
+
+def compact(values: HostArray) -> Any:
+    """Return nested lists, with one number for an array that is constant."""
+    first = values.flat[0]
+    return float(first) if np.all(values == first) else values.tolist()

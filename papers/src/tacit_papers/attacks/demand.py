@@ -24,9 +24,7 @@ from jaxtyping import Bool, Float
 from scipy.linalg import null_space
 
 from tacit.errors import InputError
-from tacit.power.agents import proximal_weight
-from tacit.power.flow import Flow
-from tacit.power.parts import Part
+from tacit.power import Flow, Part, proximal_weight
 from tacit.problems import ConicSet
 from tacit.typing import HostArray
 

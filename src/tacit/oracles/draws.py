@@ -1,17 +1,48 @@
-"""Poisson batches whose cost follows the batch, not the data."""
+"""Batches drawn before any record is read: places of rows, Poisson or of a fixed size."""
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from fractions import Fraction
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Int, UInt
+from jaxtyping import Bool, Float, Int, UInt
 
-from tacit.oracles.drawn import Drawn
+from tacit.problems import Shard
 from tacit.typing import Array, HostArray, Key
+
+
+class Drawn(NamedTuple):
+    """A batch as places.
+
+    Attributes
+    ----------
+    places
+        The row of every slot; None if there is a slot for every row, in order.
+    taken
+        Which slots are in use.
+    """
+
+    places: Int[Array, "K"] | None
+    taken: Bool[Array, "K"]
+
+
+def gathered(shard: Shard, drawn: Drawn) -> Shard:
+    """Return the rows of a batch, those of slots not in use masked."""
+    places, taken = drawn
+    if places is None:
+        return dataclasses.replace(shard, mask=shard.mask * taken)
+
+    def at_places(leaf: Array) -> Array:
+        return leaf.at[places].get(mode="promise_in_bounds")
+
+    mask = at_places(shard.mask) * taken
+    return Shard(at_places(shard.features), at_places(shard.targets), mask)
+
 
 # the chance that a batch does not fit, at most; see `poisson_draw`
 OVERFLOW = 1e-40
@@ -27,8 +58,8 @@ def poisson_draw(key: Key, rate: float, rows: int) -> Drawn:
 
     Notes
     -----
-    **Guarantee.** Places are found by drawing how many records are passed over before the next one
-    that takes part. The gap is found by comparing one uniform 63-bit integer with integers T_k,
+    **Guarantee.** Places follow from drawing how many records are passed over before the next one
+    that takes part. The gap follows from comparing one uniform 63-bit integer with integers T_k,
     T_0 = 2^63 and T_k+1 = ceil((1 - q) T_k): given that the records before it were passed over,
     record k takes part with probability (T_k - T_k+1) / T_k, which is q rounded down, by less than
     2^-59. After G records passed over the draw starts again, which does not change that. So every
@@ -101,3 +132,30 @@ def gaps(draws: UInt[Array, "K"], ends: HostArray, rate: float) -> Int[Array, "K
     below = falling.at[near].get(mode="promise_in_bounds") <= draws
     beyond = falling.at[near + 1].get(mode="promise_in_bounds") > draws
     return near - below.astype(jnp.int32) + beyond.astype(jnp.int32)
+
+
+def distinct(key: Key, size: int, count: float | Float[Array, ""]) -> Int[Array, "b"]:
+    r"""Return b different numbers below m, every set of b equally likely (Floyd).
+
+    For j = m - b, ..., m - 1 a number t is drawn uniformly from 0, ..., j, and t is added to the
+    set, or j if t is in it already. Costs b^2 comparisons, whatever m.
+
+    Notes
+    -----
+    **Guarantee.** Say that after the step for j - 1 every set of k numbers below j is equally
+    likely. A set S of k + 1 numbers below j + 1 then arises in one step only: if j is not in S,
+    from S without t, for each of its k + 1 members t; if j is, from S without j, with t = j or one
+    of the k members of that. Either way in k + 1 ways of probability
+    1 / (binom(j, k) (j + 1)) each, which make 1 / binom(j + 1, k + 1). Numbers below j + 1 come
+    from 128 random bits, so each is uniform to within 2^-64.
+    """
+    tops = jnp.asarray(count, jnp.int64) - size + jnp.arange(size, dtype=jnp.int64)
+    picks = jax.random.randint(key, (size,), 0, tops + 1, jnp.int64)
+
+    def add(k: Int[Array, ""], chosen: Array) -> Array:
+        new = jnp.where(jnp.any(chosen == picks[k]), tops[k], picks[k])
+        return chosen.at[k].set(new)
+
+    none: Array = jnp.full(size, -1, jnp.int64)
+    chosen: Array = jax.lax.fori_loop(0, size, add, none)
+    return chosen.astype(jnp.int32)

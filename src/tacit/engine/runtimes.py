@@ -1,0 +1,218 @@
+"""The two runtimes: all agents as one compiled program, or one agent at a time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any, cast
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from tacit.algorithms import Turn
+from tacit.engine.door import AheadOf, Door, Live, Prepared
+from tacit.engine.program import Program, agent_turns, server_turns
+from tacit.engine.protocol import Keep, Trace, agent_round, at, kept_parts
+from tacit.typing import Array, PyTree
+
+
+@partial(jax.jit, static_argnames=("keep", "report"))
+def simulate(
+    program: Program,
+    door: Door,
+    private: Any,
+    *,
+    keep: Keep,
+    report: Callable[[Any], None] | None = None,
+) -> tuple[Array, Trace]:
+    """Return the final model and the kept parts of the trace.
+
+    Parameters
+    ----------
+    program
+        The plan as arrays.
+    door
+        What stands between the algorithm and the data.
+    private
+        The data that the door takes, agents on the first axis of every leaf; an argument, never a
+        closure.
+    keep
+        Any of `KEPT`. Answers and messages cost memory T x A x dimension.
+    report
+        Called on the host with the number of finished rounds (and in no certain order).
+    """
+    return _simulate(program, door, private, keep, report)
+
+
+@partial(jax.jit, static_argnames=("keep",))
+def sweep(programs: Program, doors: Door, private: Any, *, keep: Keep) -> tuple[Array, Trace]:
+    """Return `simulate` for every pair of a program and a door, as one compiled program.
+
+    Parameters
+    ----------
+    programs
+        From `program.stack`: leaves with a leading axis B.
+    doors
+        Doors that differ in their key: leaves with a leading axis S.
+
+    Returns
+    -------
+    model, trace
+        With leading axes `(B, S)`.
+    """
+
+    def one(program: Program, door: Door) -> tuple[Array, Trace]:
+        return _simulate(program, door, private, keep, None)
+
+    over_doors = jax.vmap(one, in_axes=(None, 0))
+    return jax.vmap(over_doors, in_axes=(0, None))(programs, doors)
+
+
+def _simulate(
+    program: Program, door: Door, private: Any, keep: Keep, report: Callable[[Any], None] | None
+) -> tuple[Array, Trace]:
+    network, algorithm = program.network, program.algorithm
+    turns = (agent_turns(program), server_turns(program))
+    length = block_length(program, door, private, turns[0])
+    behind = network.behind(door, private)
+
+    def body(carry: PyTree, now: tuple[Any, PyTree]) -> tuple[PyTree, Trace]:
+        turn, chances = now
+        opened = behind if chances is None else prepared(*behind, chances)
+        carry, (records, messages) = network.round(algorithm, *opened, carry, *turn)
+        if report is not None:
+            jax.debug.callback(report, turn[1].round + 1)
+        model = network.model(algorithm, *carry)
+        return carry, kept_parts(model, carry[1], records, messages, keep)
+
+    template = program.template
+    first = (network.first_states(algorithm, template), network.first_inboxes(algorithm, template))
+    if length:
+        last, trace = in_blocks(
+            body, first, turns, lambda some: draw(program, door, private, some[0]), length=length
+        )
+    else:
+        last, trace = jax.lax.scan(body, first, (turns, None))
+    records = network.spread_records(trace.records)
+    return network.model(algorithm, *last), trace._replace(records=records)
+
+
+_one_agent = jax.jit(agent_round)
+
+
+def serial(
+    program: Program,
+    door: Door,
+    private: Any,
+    *,
+    keep: Keep,
+    report: Callable[[Any], None] | None = None,
+) -> tuple[Array, Trace]:
+    """Return what `simulate` returns, by a loop over rounds and agents; they agree to 1e-10.
+
+    Slow on purpose: it is the truth that the vectorised runtime is held to, and the shape that a
+    runtime on real machines takes.
+    """
+    network, algorithm, template = program.network, program.algorithm, program.template
+    turns, server = agent_turns(program), server_turns(program)
+    first, inboxes = (
+        network.first_states(algorithm, template),
+        network.first_inboxes(algorithm, template),
+    )
+    states = [at(first, agent) for agent in range(program.agents)]
+    participants = np.asarray(turns.agent[:, 0, :])
+    traces = []
+    for t in range(program.rounds):
+        records, messages = [], []
+        for slot, agent in enumerate(participants[t].tolist()):
+            turn = jax.tree.map(lambda x, t=t, slot=slot: x[t, :, slot], turns)
+            inbox = network.inbox(inboxes, agent)
+            state, message, record = _one_agent(
+                algorithm, door, states[agent], inbox, turn, at(private, agent)
+            )
+            new, old = (state, message), (states[agent], inbox)
+            states[agent], message = network.if_taking_part(t, new, old)
+            records.append(record)
+            messages.append(message)
+        wire = _stack(messages, axis=0)
+        inboxes = network.deliver(algorithm, inboxes, wire, at(server, t))
+        model = network.model(algorithm, _stack(states, axis=0), inboxes)
+        traces.append(kept_parts(model, inboxes, _stack(records, axis=1), wire, keep))
+        if report is not None:
+            report(t + 1)
+    trace = _stack(traces, axis=0)
+    return model, trace._replace(records=network.spread_records(trace.records))
+
+
+def _stack(trees: list[PyTree], *, axis: int) -> PyTree:
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves, axis=axis), *trees)
+
+
+# bytes that are drawn at once; a sweep draws as many for each of its runs
+_BLOCK = 2**21
+# below so many rounds a block there is little to gain
+_LEAST = 8
+
+
+def block_length(program: Program, door: Door, private: Any, turns: Turn) -> int:
+    """Return how many rounds are drawn at once; 0 if none are, because the door draws nothing.
+
+    It divides the number of rounds if a number down to half as large does: what is left over is
+    compiled a second time.
+    """
+    if not program.network.draws_ahead:
+        return 0
+    one = jax.tree.map(lambda leaf: leaf[:1], turns)
+    leaves = jax.tree.leaves(jax.eval_shape(lambda: draw(program, door, private, one)))
+    size = sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in leaves)
+    most = min(_BLOCK // max(size, 1), program.rounds)
+    if not leaves or most < min(_LEAST, program.rounds):
+        return 0
+    fits = [n for n in range(most, most // 2, -1) if program.rounds % n == 0]
+    return fits[0] if fits else most
+
+
+def draw(program: Program, door: Door, private: Any, turns: Turn) -> PyTree:
+    """Return what the door draws ahead for some rounds, leaves `(B, A, E, ...)`."""
+
+    def one(turn: Turn, data: Any) -> PyTree:
+        return door.ahead(data, turn, program.template.shape)
+
+    questions = jax.vmap(one, in_axes=(0, None))
+    agents = jax.vmap(questions, in_axes=(-1, 0))
+    return jax.vmap(agents, in_axes=(0, None))(turns, private)
+
+
+def prepared(door: Door, private: Any, chances: PyTree) -> tuple[Door, Any]:
+    """Return the door, and the data that it takes, in a round whose draws are `chances`."""
+    return AheadOf(cast(Live, door)), Prepared(private, chances)
+
+
+def in_blocks(
+    step: Callable[[PyTree, tuple[PyTree, PyTree]], tuple[PyTree, PyTree]],
+    first: PyTree,
+    turns: PyTree,
+    draws: Callable[[PyTree], PyTree],
+    *,
+    length: int,
+) -> tuple[PyTree, PyTree]:
+    """Return `jax.lax.scan` of `step` over (turns, draws of the turns), a block at a time."""
+
+    def block(carry: PyTree, some: PyTree) -> tuple[PyTree, PyTree]:
+        return jax.lax.scan(step, carry, (some, draws(some)))
+
+    rounds = jax.tree.leaves(turns)[0].shape[0]
+    whole, left = divmod(rounds, length)
+    if whole == 1:
+        last, trace = block(first, at(turns, slice(0, length)))
+    else:
+        cut = at(turns, slice(0, whole * length))
+        shaped = jax.tree.map(lambda x: x.reshape(whole, length, *x.shape[1:]), cut)
+        last, trace = jax.lax.scan(block, first, shaped)
+        trace = jax.tree.map(lambda x: x.reshape(whole * length, *x.shape[2:]), trace)
+    if not left:
+        return last, trace
+    last, rest = block(last, at(turns, slice(whole * length, None)))
+    return last, jax.tree.map(lambda *parts: jnp.concatenate(parts), trace, rest)
