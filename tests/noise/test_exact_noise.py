@@ -52,7 +52,7 @@ LAWS = [(discrete_gaussian, exact_gaussian), (discrete_laplace, exact_laplace)]
 @pytest.mark.parametrize("scale", [1.0, 1.7, 2.0, 4.0, 8.0])
 def test_small_scales_follow_the_exact_probabilities(law, exact, scale):
     values = np.arange(-400, 401)
-    drawn = draws(law, scale, 6_000)
+    drawn = draws(law, scale, 2_500)
     assert p_value(drawn, exact(values, scale), values) > LEVEL
 
 
