@@ -4,6 +4,7 @@ import itertools
 import math
 
 import numpy as np
+import opendp.prelude as opendp
 import pytest
 from mpmath import mp, mpf
 from scipy import special, stats
@@ -194,7 +195,6 @@ def test_scales_out_of_range_are_refused(law, scale):
 
 
 def test_opendp_draws_from_the_same_law():
-    opendp = pytest.importorskip("opendp.prelude")
     opendp.enable_features("contrib")
     space = opendp.vector_domain(opendp.atom_domain(T="i64")), opendp.l2_distance(T="i64")
     theirs = np.array(opendp.m.make_gaussian(*space, scale=2.0)([0] * 6_000))
