@@ -14,7 +14,7 @@ import tacit
 ROOT = Path(tacit.__file__).parent
 LAYERS = [
     ("typing", "checks", "errors", "spec"),
-    ("problems", "network", "privacy"),
+    ("problems", "network", "privacy", "noise"),
     ("oracles", "datasets"),
     ("algorithms", "tables"),
     ("engine",),

@@ -26,6 +26,7 @@ from tacit.privacy.gaussian import (
     mu_of,
     true_positive_rate,
 )
+from tacit.privacy.lattice import lattice_epsilon
 from tacit.privacy.ledger import NO_QUESTION, Inside, Ledger
 from tacit.privacy.mechanisms import Gaussian, Laplace, Mechanism, NoNoise
 from tacit.privacy.objective import objective_deltas
@@ -80,6 +81,7 @@ __all__ = [
     "delta_warning",
     "epsilon_of",
     "gaussian_multiplier",
+    "lattice_epsilon",
     "mean_gradient_bound",
     "mu_of",
     "multiplier_for",

@@ -1,0 +1,99 @@
+"""Random words from a stream cipher that is keyed by the operating system."""
+
+from __future__ import annotations
+
+import itertools
+import secrets
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import NamedTuple
+
+import numpy as np
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
+from jaxtyping import UInt64
+
+from tacit.errors import InputError
+from tacit.typing import HostArray
+
+_WORD = 8  # bytes
+_KEY = 32  # bytes
+# fields of the nonce, in bytes: round, agent, question within the round, use
+_WIDTHS = (4, 4, 3, 1)
+
+
+class Use(IntEnum):
+    """What the words of an answer are for; every use has a stream to itself."""
+
+    NOISE = 0
+    DIGITS = 1
+    BATCH = 2
+
+
+class Label(NamedTuple):
+    """The place of an answer in a run."""
+
+    round: int
+    agent: int
+    local: int
+
+
+@dataclass(frozen=True)
+class Stream:
+    """The random words of a run: for every answer and use a ChaCha20 stream of its own.
+
+    **Guarantee.** ChaCha20 (RFC 8439) under one key of 256 bits, with a nonce of 96 bits that
+    spells label and use, so that no two streams share a block: 2^32 blocks of 64 bytes fit into
+    each, and the cipher raises an error beyond them. Whoever does not know the key cannot tell the
+    words from independent uniform ones, under the usual assumption on the cipher; every statement
+    about noise drawn from them is computational in this sense. The key comes from the operating
+    system (`Stream.fresh`), is shown by no `repr` and written to no file.
+
+    Attributes
+    ----------
+    key
+        32 bytes.
+    """
+
+    key: bytes = field(repr=False)
+
+    def __post_init__(self) -> None:
+        if len(self.key) != _KEY:
+            raise InputError(f"the key has {len(self.key)} bytes; it must have {_KEY}")
+
+    @classmethod
+    def fresh(cls) -> Stream:
+        """Return a stream under a new key from the operating system."""
+        return cls(secrets.token_bytes(_KEY))
+
+    def words(
+        self, labels: Sequence[Label], use: Use, count: int, *, skip: int = 0
+    ) -> UInt64[HostArray, "n count"]:
+        """Return words `skip` to `skip + count` of every label's stream, a row a label.
+
+        Each word is uniform on 0..2^64 - 1, all of them independent.
+        """
+        total = skip + count
+        zeros = bytes(_WORD * total)
+        buffer = np.empty((len(labels), total), np.uint64)
+        for row, label in zip(buffer, labels, strict=True):
+            cipher = Cipher(algorithms.ChaCha20(self.key, _nonce(label, use)), mode=None)
+            cipher.encryptor().update_into(zeros, row.view(np.uint8).data)
+        return buffer[:, skip:]
+
+    def further(self, label: Label) -> Iterator[int]:
+        """Yield further words of one answer, one by one, from a stream of their own."""
+        for place in itertools.count():
+            yield int(self.words([label], Use.DIGITS, 1, skip=place)[0, 0])
+
+
+def _nonce(label: Label, use: Use) -> bytes:
+    """Return the block counter, 0, and the 96 bits of the nonce; two labels never share them."""
+    numbers = (*label, int(use))
+    if not all(0 <= n < 256**width for n, width in zip(numbers, _WIDTHS, strict=True)):
+        raise InputError(
+            f"round {label.round}, agent {label.agent}, question {label.local} is out of range; a "
+            f"run has fewer than 2^32 rounds and agents and 2^24 questions a round"
+        )
+    parts = (n.to_bytes(width, "little") for n, width in zip(numbers, _WIDTHS, strict=True))
+    return bytes(4) + b"".join(parts)
