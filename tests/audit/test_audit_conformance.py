@@ -2,6 +2,8 @@
 
 import dataclasses
 
+import equinox as eqx
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from typing_extensions import override
@@ -9,7 +11,8 @@ from typing_extensions import override
 from tacit.algorithms import METHODS, Composition, NoisyGradient
 from tacit.audit import check_method, check_oracle
 from tacit.errors import InputError
-from tacit.oracles import Centre, Gradient, MinibatchGradient, ProximalStep, Statistics
+from tacit.oracles import Centre, Gradient, MinibatchGradient, Oracle, ProximalStep, Statistics
+from tacit.privacy import Adjacency, SensitivityBound
 from tacit.problems import HuberHinge, Logistic, NoRegulariser, Problem, Squared, WholeSpace
 
 
@@ -29,6 +32,53 @@ class Unclipped(Gradient):
     def exact(self, shard, count, query):
         coefficient = self.loss.coefficient(shard.features @ query.x, shard.targets)
         return (coefficient * shard.mask) @ shard.features / count
+
+
+class RecordBoundForAgents(Gradient):
+    """Planted fault: the bound of one record, also where all of them may change."""
+
+    @override
+    def bound(self, spec, adjacency, **settings):
+        return super().bound(spec, Adjacency(adjacency.relation, "record"), **settings)
+
+
+class OtherNorm(Gradient):
+    """Planted fault: the bound in the 2-norm, also where the 1-norm is meant."""
+
+    @override
+    def bound(self, spec, adjacency, *, norm):
+        return super().bound(spec, adjacency, norm="l2")
+
+
+class NotANumber(Gradient):
+    """Planted fault: no number where the first record has a large target."""
+
+    @override
+    def exact(self, shard, count, query):
+        answer = super().exact(shard, count, query)
+        return jnp.where(shard.targets[0] > 1e3, jnp.nan, answer)
+
+
+class WrongShare(Oracle):
+    """The share of records whose sign is missed, a bound in which the record norm is not."""
+
+    half: bool = eqx.field(static=True, default=False)
+
+    @override
+    def answer_shape(self, model_shape):
+        return (1,)
+
+    @override
+    def exact(self, shard, count, query):
+        right = shard.targets * (shard.features @ query.x) > 0
+        return jnp.sum(jnp.where(right, 0, shard.mask) / count)[None]
+
+    @override
+    def bound(self, spec, adjacency, *, norm):
+        counts = np.asarray(spec.counts, float)
+        value = 1 / counts if adjacency.unit == "record" else np.ones_like(counts)
+        value = value[:, None, None] / (2 if self.half else 1)
+        return SensitivityBound(value, norm, adjacency, "terms in [0, 1/m_i] change")
 
 
 class TooLargeSteps(NoisyGradient):
@@ -85,7 +135,30 @@ def test_a_question_of_another_form_is_asked_with_its_query():
 @pytest.mark.parametrize("oracle", [HalfTheBound(Squared(), 1.0), Unclipped(Squared(), 1.0)])
 def test_a_broken_oracle_is_seen(oracle):
     report = check_oracle(oracle)
-    assert set(report.violated) == {"sensitivity, replace_one", "sensitivity, zero_out"}
+    assert set(report.violated) == {law.name for law in report.laws}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("oracle", "violated"),
+    [
+        (RecordBoundForAgents(Squared(), 1.0), {"replace_one, agent", "zero_out, agent"}),
+        (OtherNorm(Squared(), 1.0), {"replace_one, record", "zero_out, record"}),
+        (NotANumber(Squared(), 1.0), {"replace_one, record", "replace_one, agent"}),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_a_fault_of_one_unit_norm_or_record_is_seen(oracle, violated):
+    report = check_oracle(oracle, trials=500)
+    assert {f"sensitivity, {name}" for name in violated} <= set(report.violated)
+
+
+@pytest.mark.slow
+def test_a_bound_without_the_record_norm_needs_another_planted_fault():
+    report = check_oracle(WrongShare(), trials=500)
+    assert report.passes, report
+    assert "planted: half the bound" in str(report)
+    assert not check_oracle(WrongShare(half=True), trials=500).passes
 
 
 @pytest.mark.slow
@@ -96,6 +169,7 @@ def test_a_method_with_a_broken_question_is_seen_by_replay():
     assert "replay" in check_method(broken, runs=50, rounds=50).violated
 
 
+@pytest.mark.slow
 def test_a_method_that_diverges_is_seen_by_convergence():
     assert "convergence" in check_method(TooLargeSteps, runs=50, rounds=50).violated
 

@@ -113,6 +113,7 @@ def test_the_report_repeats_the_json_and_is_stamped_as_a_reproduction(report):
     assert "reproduction, not private" in (out / "report.html").read_text()
 
 
+@pytest.mark.slow
 def test_train_for_people_prints_choices_certificate_and_errors(tacit_):
     done = tacit_("train", "breast_cancer", "--epsilon", "inf", "--delta", "1e-5", "--rounds", "3")
     assert (done.code, done.err) == (0, "")

@@ -63,6 +63,7 @@ def test_a_bounds_file_stands_for_columns_norm_and_loss(tacit_, tmp_path):
     assert any("filled in from the records" in line for line in values["warnings"])
 
 
+@pytest.mark.slow
 def test_what_is_planned_is_what_train_then_does(tacit_, tmp_path):
     """Same public facts: the same multiplier and mu as a training of that size."""
     out = tmp_path / "report"

@@ -296,6 +296,7 @@ def test_a_data_set_writes_a_model_that_can_be_shown(tacit_, tmp_path, refused):
     assert "bundled" in refused("predict", tmp_path / "out" / "model.json", tmp_path / "t.csv")
 
 
+@pytest.mark.slow
 def test_the_name_of_a_data_set_wins_over_a_file(tacit_, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "breast_cancer").write_text("not a table")

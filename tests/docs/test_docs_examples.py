@@ -16,6 +16,7 @@ from docs_pages import PAGES, ROOT, blocks, commands, name_of
 from tacit.cli.main import commands as known_commands
 
 README = ROOT / "README.md"
+LONG = {ROOT / "CONTRIBUTING.md"}  # the conformance kit, three times
 SEARCHED = (ROOT / "src", ROOT / "papers" / "src")
 DOWNLOADED = ("mnist", "femnist", "w8a", "mushrooms", "ijcnn1", "cifar10")
 
@@ -77,7 +78,7 @@ def in_shell(code, where):
 def of_python_alone():
     """Return the pages whose Python the slow test below does not run, and README.md."""
     return [
-        pytest.param(page, id=name_of(page))
+        pytest.param(page, id=name_of(page), marks=pytest.mark.slow if page in LONG else ())
         for page in PAGES
         if "python" in languages(page) and (page == README or "sh" not in languages(page))
     ]

@@ -133,6 +133,7 @@ def test_the_runtimes_agree():
     both_runtimes("gradient")
 
 
+@pytest.mark.slow
 def test_targets_are_asked_once_and_noise_is_in_the_first_answer_alone():
     made, done = both_runtimes("targets")
     assert made.ledger.asked.sum(axis=(1, 2)).tolist() == [1, 1, 1]

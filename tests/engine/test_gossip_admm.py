@@ -49,6 +49,7 @@ GRAPHS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("graph", GRAPHS)
 @pytest.mark.parametrize("problem", [SMOOTH, SPARSE], ids=["smooth", "sparse"])
 def test_without_noise_linearised_gossip_admm_reaches_the_certified_optimum(problem, graph):

@@ -222,6 +222,7 @@ def test_the_two_runtimes_agree_to_1e_10_on_batches(shards):
     np.testing.assert_allclose(runs[0].model, runs[1].model, rtol=0, atol=1e-10)
 
 
+@pytest.mark.slow
 def test_dp_sgd_in_float32_stays_in_float32():
     shards = make_shards(precision="float32")
     made = planned(shards, precision="float32")
@@ -238,6 +239,7 @@ def recorded(shards, key):
     return made, private, trace
 
 
+@pytest.mark.slow
 def test_replay_draws_the_same_batches_and_finds_the_noise(shards):
     key = jax.random.key(7)
     made, private, trace = recorded(shards, key)

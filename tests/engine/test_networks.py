@@ -1,6 +1,7 @@
 """Relay and gossip: laws 3, 7, 9 and 10, and what is refused."""
 
 import dataclasses
+import functools
 import math
 import re
 from pathlib import Path
@@ -77,15 +78,18 @@ def exact(algorithm, problem, shards, network, rounds):
 
 
 EIGHT = make_shards(agents=8, records=15, features=4, seed=2)
-TRUTH = {name: minimise(p, EIGHT, tol=1e-10) for name, p in
-         {"ridge": RIDGE, "lasso": LASSO, "logistic": LOGISTIC}.items()}  # fmt: skip
 PROBLEMS = {"ridge": RIDGE, "lasso": LASSO, "logistic": LOGISTIC}
+
+
+@functools.cache
+def truth_of(problem):
+    return minimise(PROBLEMS[problem], EIGHT, tol=1e-10)
 
 
 def reaches_the_optimum(method, problem, graph):
     rounds = 20_000 if method in TOKENS else 1500
     network = network_for(method, graph, rounds)
-    subject, truth = PROBLEMS[problem], TRUTH[problem]
+    subject, truth = PROBLEMS[problem], truth_of(problem)
     done = exact(method(subject), subject, EIGHT, network, rounds)
     gap = float(subject.objective(jnp.asarray(done.model), EIGHT)) - truth.value
     assert abs(gap) <= 1e-8 * truth.value
@@ -148,7 +152,7 @@ def test_a_method_without_its_correction_does_not_pass_as_converged(method):
     walk = uniform_walk(ring(8), rounds, seed=0)
     network = walk if issubclass(method, RECAL) else metropolis(ring(8))
     done = exact(method(RIDGE), RIDGE, EIGHT, network, rounds)
-    assert not np.linalg.norm(done.model - TRUTH["ridge"].w) < 1e-4
+    assert not np.linalg.norm(done.model - truth_of("ridge").w) < 1e-4
 
 
 SETTINGS = [
@@ -175,6 +179,7 @@ CASES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("index", CASES)
 def test_both_runtimes_agree_to_1e_10_on_every_network(index):
     made, shards = small(index), make_shards()
@@ -233,6 +238,7 @@ def test_with_a_cap_the_last_half_of_the_models_that_were_made_is_averaged(metho
     np.testing.assert_allclose(done.model, awake[len(awake) // 2 :].mean(axis=0), rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_a_capped_agent_passes_the_token_on_and_answers_nothing():
     walk = uniform_walk(star(4), 40, seed=0).capped(5)
     made = planned(RECAL(LOGISTIC), make_shards(), walk, rounds=40)
@@ -281,6 +287,7 @@ def test_a_relay_that_asks_out_of_turn_releases_nothing():
         run(dataclasses.replace(made, program=other), shards, runtime="simulate")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by_agent", [True, False])
 def test_messages_of_gossip_are_mixed_as_by_the_matrix(by_agent):
     graph = grid(3, 4)
@@ -303,7 +310,7 @@ def test_gossip_does_not_drift_in_single_precision():
         precision="float32",
     )  # fmt: skip
     model = run(made, shards, runtime="simulate").model
-    assert np.linalg.norm(model - TRUTH["ridge"].w) <= 1e-5 * np.linalg.norm(TRUTH["ridge"].w)
+    assert np.linalg.norm(model - truth_of("ridge").w) <= 1e-5 * np.linalg.norm(truth_of("ridge").w)
 
 
 def test_without_an_aggregator_nothing_is_credited_to_summation():

@@ -75,6 +75,7 @@ def test_the_ledger_of_a_run_with_gaps_is_the_planned_one(runtime):
     np.testing.assert_array_equal(done.ledger.kind, made.ledger.kind)
 
 
+@pytest.mark.slow
 def test_both_runtimes_agree_on_several_questions_a_round():
     made, shards = planned(KINDS)
     models = [run(made, shards, runtime=r, seed=2).model for r in ("simulate", "serial")]

@@ -136,6 +136,7 @@ def test_a_runtime_with_other_noise_keys_is_told_apart(shards):
     assert gap[-1] > 1e-3
 
 
+@pytest.mark.slow
 def test_a_sweep_equals_its_single_runs(shards):
     plans = [make_plan("dp-admm", shards, terms=make_terms(epsilon)) for epsilon in (0.5, 2.0)]
     program = plans[0].program

@@ -123,6 +123,7 @@ def test_without_noise_vradmm_reaches_the_certified_optimum_of_every_structure(n
     assert residual < 1e-8
 
 
+@pytest.mark.slow
 def test_a_general_b_and_c_are_split_by_a_linearised_step():
     draw = np.random.default_rng(1)
     coupling, target = draw.standard_normal((4, 4)), jnp.asarray(draw.standard_normal(4))
@@ -140,6 +141,7 @@ def test_the_renyi_form_of_the_lasso_reaches_the_same_optimum():
     assert residual < 1e-8
 
 
+@pytest.mark.slow
 def test_restarts_converge_where_a_has_full_row_rank_and_do_not_where_it_has_not():
     square = lasso(Logistic(), D, weight=WEIGHT, ridge=0.05)
     done = exact(*reduced(square, rate=1.0, inner=199, restart=True), 6000)
@@ -208,11 +210,13 @@ def test_the_certified_gap_holds_against_a_conic_solver_and_is_small(name):
     assert found.value - conic(problem) >= -1e-10
 
 
+@pytest.mark.slow
 def test_no_gap_is_certified_where_nothing_bounds_the_solution():
     with pytest.raises(InputError, match="duality gap is inf"):
         minimise(STRUCTURES["generalised-lasso"].composed, SHARDS, tol=1e-7)
 
 
+@pytest.mark.slow
 def test_the_composed_prox_meets_its_variational_inequality():
     composed = STRUCTURES["ridge"].composed.regulariser
     draw = np.random.default_rng(0)

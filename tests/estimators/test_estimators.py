@@ -158,6 +158,7 @@ def test_batches_of_a_fixed_size_are_accounted_for_as_such():
     assert 7.9 < model.certificate_.epsilon <= 8.0
 
 
+@pytest.mark.slow
 def test_an_estimator_lives_in_pipelines_grids_and_pickles():
     x, y = two_labels()
     frame = pd.DataFrame(x, columns=["age", "level"])

@@ -1,6 +1,7 @@
 """What is declared is imported by somebody; what is imported is declared."""
 
 import ast
+import functools
 import re
 import sys
 import tomllib
@@ -30,6 +31,7 @@ def named(requirement: str) -> str:
     return re.split(r"[\[<>=~!; ]", requirement)[0].lower().replace("_", "-")
 
 
+@functools.cache
 def imported(*folders: str) -> set[str]:
     """Return the packages that the Python files of some folders import."""
     files = [file for folder in folders for file in (ROOT / folder).rglob("*.py")]

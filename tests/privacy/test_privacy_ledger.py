@@ -84,6 +84,7 @@ def test_one_enormous_scale_does_not_wash_out_the_others():
     assert ledger.mu_per_agent(Sum(1))[1] == pytest.approx(1 / math.sqrt(2), rel=1e-12)
 
 
+@pytest.mark.slow
 def test_a_thousand_agents_and_five_thousand_rounds_are_quick():
     rng = np.random.default_rng(0)
     shape = (1000, 5000, 1)

@@ -128,6 +128,7 @@ def test_two_records_at_any_angle_stay_below_the_curve():
                 assert mean <= values[k] + 4 * error
 
 
+@pytest.mark.slow
 def test_the_accountant_agrees_with_the_curve_for_one_answer():
     event, delta = PerturbedAnswer(2.0, 2.0, 0.0), 1e-5
     truth = brentq(lambda e: redberg(e, 0.5, 2.0) - delta, 2.3, 10)
@@ -193,6 +194,7 @@ def test_two_answers_cost_no_more_than_the_curve_composed_with_itself(sharpness)
             assert np.sum(weights * np.maximum(0, -np.expm1(spent - sums))) <= delta * (1 + 1e-6)
 
 
+@pytest.mark.slow
 def test_noise_on_the_output_is_one_more_gaussian_answer():
     """With a Hessian and a shift next to nothing, only the output noise is left."""
     event = PerturbedAnswer(1e6, 0.0, 1e6)

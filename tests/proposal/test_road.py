@@ -6,6 +6,7 @@ import re
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import tacit
@@ -15,11 +16,9 @@ from tacit.algorithms import METHODS
 from tacit.cli.main import BUILT_IN, commands, main
 from tacit.cli.options import method_options
 from tacit.datasets import FACTS
+from tacit.errors import InputError
 from tacit.estimators import (
-    PrivateLinearRegression,
     PrivateLogisticRegression,
-    PrivateStructuredClassifier,
-    PrivateSVC,
 )
 from tacit.problems import CONSTRAINTS, LOSSES, REGULARISERS, graphs
 from tacit.proposal import request as requests
@@ -77,6 +76,7 @@ def both_roads(tacit_, files, planned, trained, options):
     return direct, carried
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "road",
     [
@@ -91,6 +91,7 @@ def test_a_proposal_trains_as_its_options_do(road, tacit_, files):
     assert {"proposal", "plan", "test_error", "epsilon"} <= direct.keys()
 
 
+@pytest.mark.slow
 def test_the_proposal_of_a_table_trains_as_its_options_do(tacit_, files):
     bounds, table = f"--bounds {files / 'bounds.toml'}", files / "table.csv"
     direct, carried = both_roads(
@@ -276,16 +277,23 @@ def test_every_option_of_a_method_is_one_of_the_command(command, capsys, monkeyp
     assert command in {one.name for one in BUILT_IN}
 
 
-def test_every_option_of_a_method_is_one_of_the_estimators_that_can_use_it():
-    plain = PrivateLogisticRegression, PrivateSVC, PrivateLinearRegression
-    for method in METHODS.values():
-        if method.network is not None:
-            continue
-        able = () if method.structure == "required" else plain
-        able += (PrivateStructuredClassifier,) if method.structure is not None else ()
-        for option in method.options:
-            for estimator in able:
-                assert option.name in estimator().get_params(), (estimator, option.name)
+def fitted_plan(**settings):
+    rows = np.random.default_rng(0).uniform(0, 1, (60, 2))
+    public = {"bounds": (0, 1), "classes": np.array([0, 1])}
+    estimator = PrivateLogisticRegression(epsilon=2, delta=1e-3, rounds=8, **public, **settings)
+    return estimator.fit(rows, (rows[:, 0] > 0.5).astype(int), agents=3).plan_
+
+
+@pytest.mark.slow
+def test_an_estimator_takes_any_option_of_its_method_by_name():
+    named = fitted_plan(algorithm="linearised-admm", local_updates=2)
+    by_options = fitted_plan(algorithm="linearised-admm", options={"local_updates": 2})
+    assert by_options.digest == named.digest
+    assert fitted_plan(algorithm="linearised-admm").digest != named.digest
+    with pytest.raises(InputError, match="given twice"):
+        fitted_plan(algorithm="linearised-admm", local_updates=2, options={"local_updates": 2})
+    with pytest.raises(InputError, match="has no option"):
+        fitted_plan(options={"nonsense": 2})
 
 
 @pytest.mark.parametrize("option", sorted(method_options()))
@@ -303,6 +311,7 @@ def test_an_option_that_a_method_lacks_names_the_methods_that_have_it(option, ta
 # each thing is done once
 
 
+@pytest.mark.slow
 def test_a_graph_from_test_records_is_learned_once_of_data_that_are_split_once(tacit_, monkeypatch):
     calls = []
 
@@ -349,6 +358,7 @@ def mine(tmp_path, monkeypatch):
     return "mine_of_a_test:Mine"
 
 
+@pytest.mark.slow
 def test_a_star_method_of_ones_own_is_planned_trained_and_audited(mine, tacit_):
     data = f"breast_cancer {BUDGET} --agents 5 --rounds 4"
     tacit_(f"plan {data} --algorithm {mine} --out p.json")

@@ -56,6 +56,7 @@ def test_the_reference_is_the_optimum_that_scikit_learn_finds(adult):
     assert 0.14 < error < 0.16
 
 
+@pytest.mark.slow
 def test_without_privacy_nothing_is_clipped_and_the_certificate_says_so():
     dataset = load("breast_cancer")
     asked = REQUEST | {"agents": 5, "epsilon": math.inf, "rounds": 800}

@@ -18,11 +18,8 @@ CHANGED = {
 KEPT = {"certificate", "multiplier", "claimed_mu", "verdict"}
 QUICK = (
     "cancer default",
-    "cancer pvp",
-    "cancer recal",
     "plan numbers",
     "fit logistic",
-    "cost gaussian",
 )
 
 

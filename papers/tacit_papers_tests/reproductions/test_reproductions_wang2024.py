@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 
 import jax.numpy as jnp
@@ -76,7 +77,8 @@ TINY = Scale(
 )  # fmt: skip
 
 
-def made_task():
+@functools.cache
+def task():
     draw = np.random.default_rng(0)
     x = draw.standard_normal((160, 4)) + 0.3
     y = np.sign(x @ np.array([2.0, -1, 0, 1]) + 0.1)
@@ -95,12 +97,9 @@ def made_task():
                 np.asarray(best.w), best.value, slope)  # fmt: skip
 
 
-TASK = made_task()
-
-
 @pytest.fixture(scope="module")
 def recal():
-    return outcome(TASK, TASK.problem, "RECAL", AT_TWELVE, TINY)
+    return outcome(task(), task().problem, "RECAL", AT_TWELVE, TINY)
 
 
 def test_the_agent_asked_most_spends_the_budget_and_the_others_less(recal):
@@ -134,12 +133,12 @@ def test_published_noise_charges_itself_what_is_claimed(name):
 
 def test_published_runs_use_the_gradient_of_the_agents_own_records():
     point = np.array([0.3, -0.2, 0.5, 0.1])
-    exact = TASK.problem.local_gradient(
-        jnp.asarray(point, jnp.float32), TASK.shards.shard(3), TASK.shards.counts[3]
+    exact = task().problem.local_gradient(
+        jnp.asarray(point, jnp.float32), task().shards.shard(3), task().shards.counts[3]
     )
-    np.testing.assert_allclose(gradient_of(TASK)(3, point), exact, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(gradient_of(task())(3, point), exact, rtol=1e-4, atol=1e-6)
     for name in PRINTED:
-        one = printed(TASK, name, EQUAL, TINY)
+        one = printed(task(), name, EQUAL, TINY)
         assert one.messages == (96 if name == RECAL_PRINTED else 12 * 2 * AGENTS)
         assert np.all(np.isfinite(one.relative))
 
@@ -229,5 +228,5 @@ def test_orderings_follow_the_measured_means_and_the_page_stands_alone():
 def test_the_drawing_writes_what_each_agent_spends():
     drawn = spending_svg(ring(8), [1.0, 2, 3, 4, 5, 6, 7, 8], [3] * 8)
     assert drawn.startswith("<svg")
-    assert error_of(TASK, TASK.optimum) < 20
+    assert error_of(task(), task().optimum) < 20
     assert leak_figure(()).id == "Figure 9"

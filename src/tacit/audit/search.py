@@ -10,92 +10,116 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tacit.errors import InputError
 from tacit.oracles import Oracle, Point
-from tacit.privacy import Adjacency, BoundedChange, ZeroOut
+from tacit.privacy import Adjacency, BoundedChange, Norm, Relation, Unit, ZeroOut
 from tacit.problems import NoRegulariser, Problem, Shard, Squared, WholeSpace, facts_from
 from tacit.typing import Array, Key
 
 RECORDS, FEATURES = 6, 5
+NORMS: tuple[Norm, ...] = ("l2", "l1")
 # sizes of questions and targets, as powers of ten
 _SMALLEST, _LARGEST = -2.0, 6.0
 
 
-def largest_change(
-    oracle: Oracle,
-    adjacency: Adjacency,
-    *,
-    query: Callable[[Array], Any] | None,
-    length: float,
-    trials: int,
-    seed: int,
-) -> float:
-    """Return the largest |exact(D) - exact(D')| / bound that a search finds.
+class Search:
+    """A search over neighbouring data sets and questions for the largest change of an answer.
 
-    One record of `RECORDS` is changed as the relation allows: replaced by another one (by its
-    negative, and by one with the opposite target, as often as by a random one), set to zero, or
-    moved by beta in its target.
+    One record of `RECORDS` is changed as the relation allows, or every one if the unit is an agent:
+    replaced by another one (by its negative, and by one with the opposite target, as often as by a
+    random one), set to zero, or moved by beta in its target. An answer that is not finite counts as
+    an infinite change: whether it is may depend on a record.
 
     Parameters
     ----------
     query
         From a vector of `FEATURES` numbers to a question; a `Point` if none is given.
-    length
-        Norm of the changed records; the bound holds for 1.
     """
-    asks = query or Point
-    bound = _bound(oracle, adjacency)
-    keys = jax.random.split(jax.random.key(seed), trials)
 
-    @jax.jit
-    def changes(keys: Key) -> Array:
-        return jax.vmap(lambda key: _change(oracle, adjacency, asks, length, key))(keys)
+    def __init__(
+        self, oracle: Oracle, relation: Relation, query: Callable[[Array], Any] | None
+    ) -> None:
+        asks = query or Point
 
-    moved = np.asarray(changes(keys))
-    return float(np.max(moved[np.isfinite(moved)], initial=0.0)) / bound
+        def one(key: Key, length: Array, changed: Array) -> Array:
+            return _change(oracle, relation, asks, length, changed, key)
 
+        self._oracle, self._relation = oracle, relation
+        self._changes = jax.jit(jax.vmap(one, in_axes=(0, None, None)))
 
-def _bound(oracle: Oracle, adjacency: Adjacency) -> float:
-    problem = Problem(getattr(oracle, "loss", Squared()), NoRegulariser(), WholeSpace())
-    clip = getattr(oracle, "clip", np.inf)
-    spec = facts_from(problem, [RECORDS], features=FEATURES, record_norm=1.0, clip=clip)
-    return float(oracle.bound(spec, adjacency, norm="l2").value[0, 0, 0])
+    def bound(self, unit: Unit, *, norm: Norm = "l2", record_norm: float = 1.0) -> float:
+        """Return the bound of one answer about `RECORDS` records; infinity if none in the 1-norm.
+
+        Raises
+        ------
+        InputError
+            If the oracle has no bound for this relation and unit in the 2-norm.
+        """
+        loss, clip = getattr(self._oracle, "loss", Squared()), getattr(self._oracle, "clip", np.inf)
+        problem = Problem(loss, NoRegulariser(), WholeSpace())
+        spec = facts_from(problem, [RECORDS], features=FEATURES, record_norm=record_norm, clip=clip)
+        adjacency = Adjacency(self._relation, unit)
+        try:
+            return float(self._oracle.bound(spec, adjacency, norm=norm).value[0, 0, 0])
+        except InputError:
+            if norm == "l1":
+                return np.inf
+            raise
+
+    def largest(self, unit: Unit, *, length: float, trials: int, seed: int) -> float:
+        """Return the largest |exact(D) - exact(D')| / bound that was found, in either norm.
+
+        Parameters
+        ----------
+        length
+            Norm of the changed records; the bound holds for 1.
+        """
+        changed = jnp.arange(RECORDS) < (1 if unit == "record" else RECORDS)
+        keys = jax.random.split(jax.random.key(seed), trials)
+        moved = np.asarray(self._changes(keys, jnp.asarray(length), changed))
+        bounds = np.array([self.bound(unit, norm=norm) for norm in NORMS])
+        return float(np.max(moved / bounds))
 
 
 def _change(
     oracle: Oracle,
-    adjacency: Adjacency,
+    relation: Relation,
     asks: Callable[[Array], Any],
-    length: float,
+    length: Array,
+    changed: Array,
     key: Key,
 ) -> Array:
-    """Return how far one answer moves between one random pair of neighbours."""
+    """Return how far one answer moves between one random pair of neighbours, in each norm."""
     parts = jax.random.split(key, 8)
     rows = _unit(jax.random.normal(parts[0], (RECORDS, FEATURES)))
     size = 10 ** jax.random.uniform(parts[1], minval=_SMALLEST, maxval=_LARGEST)
     targets = jnp.sign(jax.random.normal(parts[2], (RECORDS,))) * size
-    rows = rows.at[0].multiply(length)
+    rows = jnp.where(changed[:, None], length * rows, rows)
     first = Shard(rows, targets, jnp.ones(RECORDS))
-    second = _neighbour(adjacency, first, length, parts[3:6])
+    second = _neighbour(relation, first, changed, length, parts[3:5])
     scale = 10 ** jax.random.uniform(parts[6], minval=_SMALLEST, maxval=_LARGEST)
     question = asks(scale * _unit(jax.random.normal(parts[7], (FEATURES,))))
     count = jnp.asarray(float(RECORDS))
     answers = [oracle.exact(shard, count, question) for shard in (first, second)]
-    moved: Array = jnp.linalg.norm((answers[0] - answers[1]).ravel())
-    return moved
+    moved = jnp.abs(answers[0] - answers[1]).ravel()
+    sizes = jnp.stack([jnp.linalg.norm(moved), jnp.sum(moved)])
+    return jnp.where(jnp.isfinite(sizes), sizes, jnp.inf)
 
 
-def _neighbour(adjacency: Adjacency, shard: Shard, length: float, keys: Key) -> Shard:
-    relation = adjacency.relation
+def _neighbour(relation: Relation, shard: Shard, changed: Array, length: Array, keys: Key) -> Shard:
+    """Return the shard with the records in `changed` moved as the relation allows."""
     if isinstance(relation, ZeroOut):
-        return dataclasses.replace(shard, mask=shard.mask.at[0].set(0.0))
+        return dataclasses.replace(shard, mask=jnp.where(changed, 0.0, shard.mask))
     if isinstance(relation, BoundedChange):
-        return dataclasses.replace(shard, targets=shard.targets.at[0].add(relation.beta))
+        return dataclasses.replace(shard, targets=shard.targets + relation.beta * changed)
     choice = jax.random.randint(keys[0], (), 0, 3)
-    other = length * _unit(jax.random.normal(keys[1], (FEATURES,)))
-    row = jnp.select([choice == 0, choice == 1], [-shard.features[0], shard.features[0]], other)
-    target = jnp.where(choice == 0, shard.targets[0], -shard.targets[0])
+    other = length * _unit(jax.random.normal(keys[1], shard.features.shape))
+    rows = jnp.select([choice == 0, choice == 1], [-shard.features, shard.features], other)
+    targets = jnp.where(choice == 0, shard.targets, -shard.targets)
     return dataclasses.replace(
-        shard, features=shard.features.at[0].set(row), targets=shard.targets.at[0].set(target)
+        shard,
+        features=jnp.where(changed[:, None], rows, shard.features),
+        targets=jnp.where(changed, targets, shard.targets),
     )
 
 

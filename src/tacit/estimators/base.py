@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 import dataclasses
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
@@ -62,6 +63,9 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         Options of the algorithms that have them; None for the default. Batches are "poisson", or
         "fixed": of one size, without replacement, under replace_one only, with two to three times
         the noise.
+    options
+        Further options of the algorithm by name, such as those of a method that was added to
+        `METHODS`; None for none.
     l2
         Weight of the regulariser.
     clip
@@ -115,6 +119,7 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
     batches: str | None = None
     rho: float | None = None
     local_updates: int | None = None
+    options: Mapping[str, Any] | None = None
     l2: float = 1e-6
     clip: float | None = None
     split_seed: int = 0
@@ -207,11 +212,16 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
     def _options(self) -> dict[str, Any]:
         """Return the options of the method; None where not given.
 
-        They are the fields of this class that have the name of an option in `METHODS`.
+        They are `options`, and the fields of this class that have the name of an option in
+        `METHODS`.
         """
         fields = {field.name for field in dataclasses.fields(PrivateLinearModel)}
-        options = {one.name for method in METHODS.values() for one in method.options}
-        return {name: getattr(self, name) for name in sorted(fields & options)}
+        known = {one.name for method in METHODS.values() for one in method.options}
+        given = dict(self.options or {})
+        twice = sorted(name for name in fields & set(given) if getattr(self, name) is not None)
+        if twice:
+            raise InputError(f"{twice[0]} is given twice, by itself and in options; give it once")
+        return {name: getattr(self, name) for name in sorted(fields & known)} | given
 
     def _structure(self, shards: Shards) -> Structure | None:
         """Return the structure of the weights; here there is none."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import re
 from collections.abc import Mapping
@@ -77,11 +78,14 @@ def _draw(axes: Axes, title: str, values: HostArray, reference: float | None) ->
 def inline_svg(figure: Figure, label: str) -> str:
     """Return the drawing as an `<svg>` that refers to nothing outside itself.
 
-    The file header and the metadata, which name outside addresses, are left out.
+    The file header and the metadata, which name outside addresses, are left out. Names of its
+    parts begin with a digest of the label, so that several drawings can stand on one page.
     """
     buffer = io.StringIO()
     with matplotlib.rc_context(dict(STYLE)):
         figure.savefig(buffer, format="svg", metadata={"Date": None}, transparent=True)
     svg = buffer.getvalue()
     body = re.sub(r"<metadata>.*?</metadata>", "", svg[svg.index("<svg") :], flags=re.DOTALL)
+    prefix = hashlib.sha256(label.encode()).hexdigest()[:8]
+    body = re.sub(r'((?:\bid="|href="#|url\(#))', rf"\g<1>d{prefix}-", body)
     return body.replace("<svg ", f'<svg role="img" aria-label="{escape(label)}" ', 1)
