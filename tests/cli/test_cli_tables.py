@@ -203,6 +203,7 @@ def command(folder, data="t.csv", *more):
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_folder_and_an_agent_column_give_the_same_run(tacit_, small):
     seeded = ["--seed", "1", "--json"]
     folder = tacit_(*command(small, "agents", *seeded, "--out", small / "one"))

@@ -16,7 +16,8 @@ from docs_pages import PAGES, ROOT, blocks, commands, name_of
 from tacit.cli.main import commands as known_commands
 
 README = ROOT / "README.md"
-LONG = {ROOT / "CONTRIBUTING.md"}  # the conformance kit, three times
+# the conformance kit, three times; sixty runs
+LONG = {ROOT / "CONTRIBUTING.md", ROOT / "docs" / "how-to" / "sweep.md"}
 SEARCHED = (ROOT / "src", ROOT / "papers" / "src")
 DOWNLOADED = ("mnist", "femnist", "w8a", "mushrooms", "ijcnn1", "cifar10")
 

@@ -130,6 +130,7 @@ def test_only_the_agents_own_records_are_drawn_and_all_of_them_if_all_are_asked_
     assert float(jnp.sum(batch.mask)) == SIZE
 
 
+@pytest.mark.slow
 def test_the_mean_over_batches_is_the_full_gradient(shards):
     query, shard = Point(jnp.array([0.3, -0.2, 0.5])), shards.shard(0)
     question, count = oracle(), jnp.asarray(12.0)

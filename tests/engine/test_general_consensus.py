@@ -88,6 +88,7 @@ def test_agents_that_share_some_coordinates_reach_the_joint_least_squares(questi
     np.testing.assert_allclose(done.model, least_squares(shards, OVERLAPPING, 5), atol=1e-5)
 
 
+@pytest.mark.slow
 def test_consensus_on_everything_is_the_special_case():
     held = [np.arange(3)] * 4
     shards, spec, method = problem(held, 3, updates=2)

@@ -179,6 +179,7 @@ def test_summation_is_never_credited_since_questions_are_asked_at_private_iterat
     assert not credits_summation(made.program)
 
 
+@pytest.mark.slow
 def test_weights_by_records_make_the_objective_the_mean_over_all_records():
     shards = ragged()
     problem = Problem(MultinomialLogistic(3), L2(0.1), Box(-0.5, 0.5))
@@ -193,6 +194,7 @@ def test_weights_by_records_make_the_objective_the_mean_over_all_records():
     np.testing.assert_allclose(done.model, truth.w, atol=1e-7)
 
 
+@pytest.mark.slow
 def test_a_laplace_arm_keeps_its_bound_and_budget():
     """OutL: pure differential privacy in the 1-norm."""
     shards = make_shards(agents=3, features=4)

@@ -98,6 +98,7 @@ def test_the_certificate_of_dp_sgd_is_dp_accountings_own_value(relation, theirs,
     assert made.certificate.mu is None
 
 
+@pytest.mark.slow
 def test_amplification_pays_for_the_divisor_of_a_batch_and_for_little_more(shards):
     """Per sensitivity a tenth of the noise, which is the full batch's in gradient units."""
     sampled, full = planned(shards, rounds=50, rate=0.1), planned(shards, rounds=50, rate=1.0)
@@ -176,6 +177,7 @@ def test_every_record_is_drawn_at_the_rate_and_apart_from_the_others():
     assert np.var(masks.sum(1)) == pytest.approx(20 * RATE * (1 - RATE), rel=0.12)
 
 
+@pytest.mark.slow
 def test_the_mean_over_batches_is_the_full_gradient():
     shards, oracle = make_shards(agents=1, records=20), MinibatchGradient(Logistic(), 1.0, RATE)
     query = Point(jnp.array([0.3, -0.2, 0.5]))

@@ -44,6 +44,7 @@ def test_without_noise_it_is_the_fused_lasso_of_a_conic_solver(fitted):
     assert any("graph=" in line for line in fitted.certificate_.conditions)
 
 
+@pytest.mark.slow
 def test_a_graph_learned_from_the_records_is_disclosed():
     x, y = records()
     model = PrivateStructuredClassifier(**PUBLIC, epsilon=1.0, graph=None, rounds=2, random_state=0)

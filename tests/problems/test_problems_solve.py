@@ -50,6 +50,7 @@ def ridge_gradient(x, y, weights, w):
     return x.T @ (weights * -y * scipy.special.expit(-y * (x @ w))) + 0.01 * w
 
 
+@pytest.mark.slow
 def test_the_logistic_optimum_matches_sklearn():
     x, y, shards = data()
     weight = 1e-3
@@ -134,6 +135,7 @@ def test_the_gap_bound_holds_at_a_rough_tolerance():
     assert 1e-12 < rough.value - fine.value <= rough.gap_bound
 
 
+@pytest.mark.slow
 def test_more_features_than_the_whitening_takes_are_solved_too():
     x, y, shards = data(features=1003, rows=60)
     solution = minimise(Problem(Logistic(), L2(0.01), WholeSpace()), shards)

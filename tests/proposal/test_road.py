@@ -102,6 +102,7 @@ def test_the_proposal_of_a_table_trains_as_its_options_do(tacit_, files):
     assert direct == carried
 
 
+@pytest.mark.slow
 def test_the_proposal_of_a_table_with_owners_trains_as_its_options_do(tacit_, files):
     bounds = f"--bounds {files / 'bounds.toml'}"
     owned = f"{files / 'owned.csv'} --agent-column clinic"

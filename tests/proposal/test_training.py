@@ -74,6 +74,7 @@ def test_many_classes_train_too():
     assert run.metrics.test_error < 0.3
 
 
+@pytest.mark.slow
 def test_the_curves_end_at_the_released_model():
     dataset = load("breast_cancer")
     run = trained_on(dataset, **REQUEST | {"agents": 5, "rounds": 7})

@@ -17,7 +17,7 @@ CHANGED = {
 # what must stay all the same in a changed setting
 KEPT = {"certificate", "multiplier", "claimed_mu", "verdict"}
 QUICK = (
-    "cancer default",
+    "cancer recal",
     "plan numbers",
     "fit logistic",
 )
