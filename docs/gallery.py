@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import io
+import itertools
 import json
 import math
 import re
@@ -33,7 +34,20 @@ COMMANDS = {
     "liu2022": ("liu2022",),
 }
 SIDES = {"published": "As published", "sound": "In sound form"}
-COLOURS = ("#1f5fa8", "#b45309", "#15803d", "#9333ea", "#be123c", "#0f766e", "#6b7280", "#a16207")
+COLOURS = (
+    "#1f5fa8",
+    "#b45309",
+    "#15803d",
+    "#9333ea",
+    "#be123c",
+    "#0f766e",
+    "#6b7280",
+    "#a16207",
+    "#db2777",
+    "#334155",
+    "#4d7c0f",
+    "#7dd3fc",
+)
 STYLE = {
     "font.family": "DejaVu Sans",
     "font.size": 9,
@@ -207,6 +221,11 @@ def side_of(curve: dict[str, Any]) -> str | None:
     return "published" if published or curve["not_private"] else "sound"
 
 
+def shown_on(curve: dict[str, Any], side: str) -> bool:
+    """Whether a curve is drawn on a side."""
+    return side_of(curve) in {side, None}
+
+
 def no_noise(curve: dict[str, Any]) -> bool:
     """Whether a curve has no budget at all."""
     return _single(curve) and math.isinf(number(curve["total_epsilon"]))
@@ -222,21 +241,32 @@ def drawn(figure: dict[str, Any], side: str) -> str | None:
     if side not in sides:
         return None
     with matplotlib.rc_context(dict(STYLE)):
-        height = 3.4 * len(figure["panels"])
+        curves = [curve for panel in figure["panels"] for curve in panel["curves"]]
+        names = dict.fromkeys(legend(curve) for curve in curves)
+        colours = dict(zip(names, itertools.cycle(COLOURS), strict=False))
+        lines = {legend(curve) for curve in curves if shown_on(curve, side)}
+        height = 2.9 * len(figure["panels"]) + 0.19 * len(lines)
         canvas = Figure(figsize=(4.6, height), layout="constrained")
         FigureCanvasSVG(canvas)
         canvas.suptitle(SIDES[side], x=0.01, ha="left", fontsize=10, fontweight="bold")
         rows = canvas.subplots(len(figure["panels"]), 1, squeeze=False)[:, 0]
         for axes, panel in zip(rows, figure["panels"], strict=True):
-            _draw(axes, panel, side)
+            _draw(axes, panel, side, colours)
+        _legend(canvas, rows)
         return _svg(canvas)
 
 
-def _draw(axes: Axes, panel: dict[str, Any], side: str) -> None:
+def _legend(canvas: Figure, rows: Sequence[Axes]) -> None:
+    """Draw one legend below all panels, each label once."""
+    pairs = [pair for axes in rows for pair in zip(*axes.get_legend_handles_labels(), strict=True)]
+    lines = {label: line for line, label in pairs}
+    canvas.legend(lines.values(), lines.keys(), loc="outside lower left", frameon=False, fontsize=8)
+
+
+def _draw(axes: Axes, panel: dict[str, Any], side: str, colours: dict[str, str]) -> None:
     """Draw the curves of one side; the axes span those of both."""
-    shown = [curve for curve in panel["curves"] if side_of(curve) in {side, None}]
-    for number, curve in enumerate(panel["curves"]):
-        if curve in shown:
+    for curve in panel["curves"]:
+        if shown_on(curve, side):
             line = "--" if side_of(curve) is None else "-"
             marker = "o" if 2 < len(curve["x"]) <= MARKED else ""
             axes.plot(
@@ -245,14 +275,13 @@ def _draw(axes: Axes, panel: dict[str, Any], side: str) -> None:
                 line,
                 marker=marker,
                 markersize=3,
-                color=COLOURS[number % len(COLOURS)],
+                color=colours[legend(curve)],
                 label=legend(curve),
             )
     _scale(axes, panel)
     axes.set_xlabel(panel["x"])
     axes.set_title(panel["y"], loc="left", fontsize=9)
     axes.grid(axis="y", color="#e3e7ec", linewidth=0.8)
-    axes.legend(frameon=False, fontsize=6.5)
 
 
 def _scale(axes: Axes, panel: dict[str, Any]) -> None:
