@@ -215,10 +215,9 @@ def duration(seconds: float) -> str:
 
 def side_of(curve: dict[str, Any]) -> str | None:
     """Return on which side a curve belongs; None for a reference, which is on both."""
-    if curve["reference"] or no_noise(curve):
-        return None
-    published = re.search(r"publish|printed|paper's", curve["label"])
-    return "published" if published or curve["not_private"] else "sound"
+    if re.search(r"publish|printed|paper's", curve["label"]) or curve["not_private"]:
+        return "published"
+    return None if curve["reference"] or no_noise(curve) else "sound"
 
 
 def shown_on(curve: dict[str, Any], side: str) -> bool:
@@ -318,7 +317,8 @@ def legend(curve: dict[str, Any]) -> str:
     total = curve["total_epsilon"]
     if side_of(curve) is None or not _single(curve):
         return str(curve["label"])
-    return f"{curve['label']}, total epsilon {number(total):.3g}"
+    epsilon = f"{number(total):.3g}" if math.isfinite(number(total)) else "infinite"
+    return f"{curve['label']}, total epsilon {epsilon}"
 
 
 def _svg(canvas: Figure) -> str:
