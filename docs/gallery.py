@@ -33,6 +33,8 @@ COMMANDS = {
     "wang2024": ("wang2024",),
     "liu2022": ("liu2022",),
 }
+# figures that show the published method alone, whose curves do not say so
+AS_PUBLISHED = {("ryu2023", "Figure 3"), ("ryu2023", "Figure 4")}
 SIDES = {"published": "As published", "sound": "In sound form"}
 COLOURS = (
     "#1f5fa8",
@@ -101,6 +103,8 @@ def write(results: dict[str, Any], commit: str) -> None:
     for old in folder.glob("*.svg"):
         old.unlink()
     for figure in results["figures"]:
+        if (paper, figure["id"]) in AS_PUBLISHED:
+            figure["panels"] = [as_published(panel) for panel in figure["panels"]]
         for side in SIDES:
             drawing = drawn(figure, side)
             if drawing:
@@ -116,6 +120,11 @@ def write(results: dict[str, Any], commit: str) -> None:
     }
     (folder / "run.json").write_text(json.dumps(run, indent=1, ensure_ascii=False) + "\n")
     (GALLERY / f"{paper}.md").write_text(page(results, run, folder), encoding="utf-8")
+
+
+def as_published(panel: dict[str, Any]) -> dict[str, Any]:
+    """Return a panel whose curves belong to the published side, all of them."""
+    return {**panel, "curves": [{**curve, "not_private": True} for curve in panel["curves"]]}
 
 
 def page(results: dict[str, Any], run: dict[str, Any], folder: Path) -> str:
