@@ -14,7 +14,8 @@ import tacit
 ROOT = Path(tacit.__file__).parent
 LAYERS = [
     ("typing", "checks", "errors", "spec"),
-    ("problems", "network", "privacy", "noise"),
+    ("noise",),
+    ("problems", "network", "privacy"),
     ("oracles", "datasets"),
     ("algorithms", "tables"),
     ("engine",),

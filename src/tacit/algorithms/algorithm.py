@@ -41,6 +41,8 @@ class Turn(NamedTuple):
         The agent that answers.
     scale
         Absolute scale of the noise on the answer.
+    exponent
+        The step of the lattice that answer and noise stand on is 2^exponent.
     values
         The algorithm's schedules at this turn.
     """
@@ -51,6 +53,7 @@ class Turn(NamedTuple):
     question: Int[Array, "*q"]
     agent: Int[Array, "*q"]
     scale: Float[Array, "*q"]
+    exponent: Int[Array, "*q"]
     values: dict[str, Float[Array, "*q"]]
 
 

@@ -4,7 +4,7 @@ from tacit.engine.door import Door, Live, Private, Record, Recorded, Replay, Riv
 from tacit.engine.planning import Plan, plan
 from tacit.engine.program import Program, cast, stack
 from tacit.engine.protocol import Trace, observed_ledger
-from tacit.engine.running import Run, Runtime, behind_the_door, fresh_key, run
+from tacit.engine.running import Run, Runtime, behind_the_door, run
 from tacit.engine.runtimes import serial, simulate, sweep
 from tacit.network import Network
 
@@ -24,7 +24,6 @@ __all__ = [
     "Trace",
     "behind_the_door",
     "cast",
-    "fresh_key",
     "observed_ledger",
     "plan",
     "run",

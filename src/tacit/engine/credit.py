@@ -77,6 +77,7 @@ def _of_one_agent(program: Program) -> dict[str, Any]:
     return {
         "agent": jnp.zeros((), jnp.int32),
         "scale": one,
+        "exponent": jnp.zeros((), jnp.int32),
         "values": dict.fromkeys(program.per_agent, one),
     }
 
@@ -85,9 +86,8 @@ def _turn(program: Program, private: dict[str, Any]) -> Turn:
     """One agent's turn: what differs between agents traced, the shared schedules as constants."""
     zero = jnp.zeros((), jnp.int32)
     shared = {name: values[0] for name, values in program.shared.items()}
-    return Turn(
-        zero, zero, zero, zero, private["agent"], private["scale"], shared | private["values"]
-    )
+    of_agent = (private[name] for name in ("agent", "scale", "exponent"))
+    return Turn(zero, zero, zero, zero, *of_agent, shared | private["values"])
 
 
 def _marks_out(

@@ -16,13 +16,13 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Int64
 from typing_extensions import override
 
 from tacit.algorithms import Turn
 from tacit.errors import InputError
-from tacit.oracles import Drawn, Oracle
-from tacit.privacy import Mechanism
+from tacit.oracles import Drawn, OnLattice, Oracle, Words
+from tacit.privacy import Mechanism, NoNoise
 from tacit.problems import Shard
 from tacit.typing import Array, Key, PyTree
 
@@ -37,12 +37,14 @@ class Private(NamedTuple):
 class Record(NamedTuple):
     """A door's record of one answer; all but `answer` makes the observed ledger.
 
-    `kind` is the number of the question, `rate` the sampling rate, and `batch` the size of the
-    batch if it is fixed, else 0; the last two are None where no oracle samples.
+    `kind` is the number of the question, 2^`exponent` the step of the lattice, `rate` the sampling
+    rate, and `batch` the size of the batch if it is fixed, else 0; the last two are None where no
+    oracle samples.
     """
 
     kind: Int[Array, "*s"]
     scale: Float[Array, "*s"]
+    exponent: Int[Array, "*s"]
     answer: Float[Array, "*s_shape"] | None
     rate: Float[Array, "*s"] | None = None
     batch: Int[Array, "*s"] | None = None
@@ -69,6 +71,21 @@ class Chance(NamedTuple):
     batches: tuple[Drawn | None, ...]
 
 
+class Raw(NamedTuple):
+    """The random numbers of one answer, as they come from a stream.
+
+    Attributes
+    ----------
+    steps
+        Its noise, in steps of the lattice.
+    words
+        For each oracle the words that its batch is drawn from.
+    """
+
+    steps: Int64[Array, "*s_shape"]
+    words: tuple[Words, ...]
+
+
 class Door(eqx.Module):
     """A way to ask private data one question."""
 
@@ -93,6 +110,12 @@ def batch_key(key: Key, turn: Turn) -> Key:
     """Return the key of one answer's batch; independent of every noise key."""
     # a separate branch at the root, beside the agents: no key is both drawn from and folded
     return noise_key(jax.random.fold_in(key, jnp.uint32(2**32 - 1)), turn)
+
+
+def two_to(exponent: Int[Array, "*s"]) -> Float[Array, "*s"]:
+    """Return 2^exponent in double precision, exactly; the exponent within -1022 and 1023."""
+    biased = (exponent.astype(jnp.int64) + 1023) << 52
+    return jax.lax.bitcast_convert_type(biased, jnp.float64)
 
 
 def samples(oracles: tuple[Oracle, ...]) -> bool:
@@ -135,7 +158,9 @@ def _draw(oracle: Oracle, private: Private, turn: Turn, key: Key | None) -> Draw
         return None
     if key is None:
         raise InputError("an oracle samples its batches; give the key of the run")
-    return oracle.sampling.draw(batch_key(key, turn), private.shard.mask.shape[-1], private.records)
+    rows = private.shard.mask.shape[-1]
+    words = jax.random.bits(batch_key(key, turn), (oracle.sampling.words(rows),), jnp.uint64)
+    return oracle.sampling.draw(words, rows, private.records)
 
 
 def answer_shape(oracle: Oracle, private: Private, query: PyTree) -> tuple[int, ...]:
@@ -147,15 +172,21 @@ def answer_shape(oracle: Oracle, private: Private, query: PyTree) -> tuple[int, 
 class Live(Door):
     """The door of a run: the oracle's answer under noise of the turn's scale.
 
-    **Guarantee.** Every answer is `oracle.answer(..., mechanism.sample(...))`: the exact answer on
-    a batch of `oracle.sampling`, with its noise where `oracle.noise` puts it. Noise and batch are
-    drawn afresh for every answer, each with a separate key that is used once. Every answer leaves
-    one record, which the run compares with the plan.
+    **Guarantee.** Every answer is `oracle.answer(...)`: the exact answer on a batch of
+    `oracle.sampling`, with its noise where `oracle.noise` puts it, on the lattice of the turn, and
+    only then in the precision of the run. Noise and batch are drawn afresh for every answer: handed
+    in from a stream (`realised`), or in a reproduction each with a separate key that is used once.
+    Every answer leaves one record, which the run compares with the plan.
+
+    Attributes
+    ----------
+    key
+        That of a reproduction; None where every draw is handed in.
     """
 
     oracles: tuple[Oracle, ...]
     mechanism: Mechanism
-    key: Key
+    key: Key | None
 
     @override
     def __call__(self, private: Private, query: PyTree, turn: Turn) -> tuple[Array, Record]:
@@ -170,28 +201,53 @@ class Live(Door):
         def answer(oracle: Oracle, drawn: Drawn | None) -> Array:
             noise = chance.noise
             if noise is None:
-                shape = oracle.noise.shape(answer_shape(oracle, private, query))
-                noise = self._noise(private, shape, turn)
-            return oracle.answer(private.shard, drawn, private.records, query, noise)
+                noise = self._noise(oracle.noise.shape(answer_shape(oracle, private, query)), turn)
+            step = None if isinstance(self.mechanism, NoNoise) else two_to(turn.exponent)
+            on_lattice = OnLattice(noise, step)
+            return oracle.answer(private.shard, drawn, private.records, query, on_lattice)
 
         pairs = zip(self.oracles, chance.batches, strict=True)
         noised = _chosen(turn, [partial(answer, *pair) for pair in pairs])
-        return noised, Record(turn.question, turn.scale, noised, *self._sampling(turn))
+        told = noised.astype(turn.scale.dtype)
+        return told, Record(
+            turn.question, turn.scale, turn.exponent, told, *self._sampling(turn)
+        )
 
     @override
     def ahead(self, private: Private, turn: Turn, shape: tuple[int, ...]) -> Chance | None:
         """Return noise and batches of a turn, which depend on neither records nor queries."""
-        if type(self).__call__ is not Live.__call__:
-            return None  # another door, which may draw otherwise
+        if type(self).__call__ is not Live.__call__ or self.key is None:
+            return None  # another door, which may draw otherwise, or nothing to draw from
         drawn = tuple(_draw(oracle, private, turn, self.key) for oracle in self.oracles)
         shapes = {oracle.noise.shape(oracle.answer_shape(shape)) for oracle in self.oracles}
         if len(shapes) > 1:
             return Chance(None, drawn)
-        return Chance(self._noise(private, shapes.pop(), turn), drawn)
+        return Chance(self._noise(shapes.pop(), turn), drawn)
 
-    def _noise(self, private: Private, shape: tuple[int, ...], turn: Turn) -> Array:
-        like = jnp.zeros(shape, private.records.dtype)
-        return self.mechanism.sample(noise_key(self.key, turn), like, turn.scale)
+    def realised(self, rows: int, count: Array, turn: Turn, raw: Raw) -> Chance:
+        """Return noise and batches of a turn from the random numbers of a stream.
+
+        Parameters
+        ----------
+        rows, count
+            The agent's padded rows, of which `count` are records.
+        """
+        batches = tuple(
+            oracle.sampling.draw(words, rows, count) if words.size else None
+            for oracle, words in zip(self.oracles, raw.words, strict=True)
+        )
+        return Chance(raw.steps.astype(jnp.float64) * two_to(turn.exponent), batches)
+
+    def _noise(self, shape: tuple[int, ...], turn: Turn) -> Array:
+        """Return the noise of a reproduction, rounded to the lattice where there is one."""
+        if self.key is None:
+            raise InputError("this door has no key to draw noise from; hand in the draws")
+        like = jnp.zeros(shape, turn.scale.dtype)
+        noise = self.mechanism.sample(noise_key(self.key, turn), like, turn.scale)
+        if isinstance(self.mechanism, NoNoise) or not self.oracles[0].noise.adds:
+            return noise
+        step = two_to(turn.exponent)
+        return jnp.rint(noise.astype(jnp.float64) / step) * step
 
     def _sampling(self, turn: Turn) -> tuple[Array | None, Array | None]:
         """Return the rate and the fixed size of a turn's batch; None if nothing is sampled."""
@@ -212,17 +268,27 @@ class Prepared(NamedTuple):
 
 
 class AheadOf(Door):
-    """A live door that takes `Prepared` data: the same answers, from the same keys."""
+    """A live door that takes `Prepared` data: the same answers, from draws made in advance."""
 
     live: Live
 
     @override
     def __call__(self, private: Prepared, query: PyTree, turn: Turn) -> tuple[Array, Record]:
+        return Holding(self.live, private.chances)(private.private, query, turn)
+
+
+class Holding(Door):
+    """A live door for one agent that holds its draws for the E questions of a round."""
+
+    live: Live
+    chances: Chance
+
+    @override
+    def __call__(self, private: Private, query: PyTree, turn: Turn) -> tuple[Array, Record]:
         def of_question(leaf: Array) -> Array:
             return leaf[0] if leaf.shape[0] == 1 else leaf[turn.local]
 
-        chance = jax.tree.map(of_question, private.chances)
-        return self.live.answered(private.private, query, turn, chance)
+        return self.live.answered(private, query, turn, jax.tree.map(of_question, self.chances))
 
 
 class Recorded(NamedTuple):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import equinox as eqx
 import jax
@@ -18,13 +18,13 @@ from jaxtyping import Float, Int, Num
 from typing_extensions import override
 
 from tacit.algorithms import Algorithm, StarAlgorithm, Turn
-from tacit.engine.door import Door, Record
+from tacit.engine.door import AheadOf, Door, Live, Prepared, Record
 from tacit.engine.protocol import agent_round
 from tacit.errors import InputError
 from tacit.privacy import NO_QUESTION
 from tacit.typing import Array, HostArray, PyTree
 
-_AGENTS_LAST: Any = Turn(-1, -1, -1, None, -1, -1, -1)  # type: ignore[arg-type]
+_AGENTS_LAST: Any = Turn(-1, -1, -1, None, -1, -1, -1, -1)  # type: ignore[arg-type]
 
 
 class NetworkKind(eqx.Module):
@@ -140,6 +140,10 @@ class NetworkKind(eqx.Module):
     def behind(self, door: Door, private: Any) -> tuple[Door, Any]:
         """Return door and data as `round` takes them: here as they are."""
         return door, private
+
+    def prepared(self, door: Door, private: Any, chances: Any) -> tuple[Door, Any]:
+        """Return door and data of `behind` for a round whose draws are `chances`, `(S, E, ...)`."""
+        return AheadOf(cast(Live, door)), Prepared(private, chances)
 
     def if_taking_part(self, hop: int | Array, new: PyTree, old: PyTree) -> PyTree:
         """Return `new`, or `old` where the participant of a round takes no part."""

@@ -10,6 +10,7 @@ import dataclasses
 import functools
 import hashlib
 import json
+import math
 import operator
 from collections import Counter
 from dataclasses import dataclass
@@ -32,6 +33,7 @@ from tacit.privacy import (
     Event,
     Gaussian,
     Inside,
+    Laplace,
     Ledger,
     Mechanism,
     Messages,
@@ -44,6 +46,7 @@ from tacit.privacy import (
     gaussian_multiplier,
     multiplier_for_all,
 )
+from tacit.privacy.lattice import Law, budget_left, lattice_share, lattice_width
 from tacit.spec import Spec
 from tacit.typing import HostArray, Precision
 
@@ -137,6 +140,8 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
     (epsilon, delta) curve of that mu passes through the budget, with n that of the agent that
     answers most (on a relay: the privacy leakage frequency; the others spend less). The certificate
     is computed again from the finished ledger, not from z, for every agent.
+    Answers and noise stand on a lattice, and the noise is discrete: both make z larger by less than
+    a millionth in most plans, and are in the ledger (`tacit.privacy.lattice`).
     A question whose noise has the `relative_multiplier` r has multiplier r z instead, in scales,
     ledger and calibration alike; z is then computed numerically.
 
@@ -163,7 +168,7 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
     design = Design(spec, algorithm, oracles, bounds, law, inside, connected)
     preview = bounds[0].value[:, 0, 0] * oracles[0].noise.relative_multiplier
     if multiplier is None:
-        multiplier = _multiplier(design, questions, terms)
+        multiplier = _multiplier_on_lattice(design, questions, terms)
     multiplier = checks.not_negative("multiplier", multiplier)
 
     def build(observer: Observer) -> Draft:
@@ -259,6 +264,28 @@ def _bounds(
             "or ask for epsilon infinity"
         )
     return bounds
+
+
+def _multiplier_on_lattice(design: Design, questions: HostArray, terms: Terms) -> float:
+    """Return the multiplier with which the budget holds for answers and noise on their lattice."""
+    mechanism = design.mechanism
+    if isinstance(mechanism, NoNoise) or design.inside is not None:
+        return _multiplier(design, questions, terms)
+    values = math.prod(design.oracles[0].answer_shape(design.spec.shape))
+    answers = int(np.max(np.sum(design.network.asked(questions) >= 0, axis=(1, 2))))
+    law: Law = "laplace" if isinstance(mechanism, Laplace) else "gaussian"
+    epsilon, delta = budget_left(terms.epsilon, terms.delta, values=values * answers, law=law)
+    real = _multiplier(design, questions, dataclasses.replace(terms, epsilon=epsilon, delta=delta))
+    width = lattice_width(values, mechanism.norm)
+    shares = [
+        lattice_share(
+            1.01 * real * oracle.noise.relative_multiplier,
+            width,
+            poisson=oracle.sampling.rate < 1 and not oracle.sampling.size,
+        )
+        for oracle in design.oracles
+    ]
+    return real * (1 + max(shares)) * (1 + 1e-12)
 
 
 def _multiplier(design: Design, questions: HostArray, terms: Terms) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -22,6 +23,7 @@ from tacit.errors import InputError
 from tacit.network import Mixing, Network, Walk
 from tacit.oracles import Oracle
 from tacit.privacy import Inside, Ledger, Mechanism, Observer, SensitivityBound, Sum
+from tacit.privacy.lattice import lattice_width, step_exponents
 from tacit.spec import Spec
 from tacit.typing import Array, HostArray, Precision, PyTree
 
@@ -38,6 +40,8 @@ class Program(eqx.Module):
     scales
         `(T, E, S)`: absolute noise scale of every answer of the S agents that may be asked in a
         round: all on a star and in gossip, the holder of the token on a relay.
+    exponents
+        `(T, E, S)`: the lattice of every answer has the step 2^exponent.
     template
         A zero model: its shape and dtype are the run's.
     network
@@ -51,6 +55,7 @@ class Program(eqx.Module):
     shared: dict[str, Float[Array, "T"]]
     per_agent: dict[str, Float[Array, "T A"]]
     scales: Float[Array, "T E S"]
+    exponents: Int[Array, "T E S"]
     template: Float[Array, "*shape"]
     network: NetworkKind
 
@@ -118,6 +123,7 @@ def agent_turns(program: Program) -> Turn:
         question=fill(network.questions(program.questions)[:, :, None]),
         agent=fill(agent[:, None, :]),
         scale=program.scales,
+        exponent=program.exponents,
         values={name: fill(v[:, None, None]) for name, v in program.shared.items()}
         | {name: fill(v[:, None, :]) for name, v in per_agent.items()},
     )
@@ -128,7 +134,8 @@ def server_turns(program: Program) -> Turn:
     index = jnp.arange(program.rounds, dtype=jnp.int32)
     nobody = jnp.full_like(index, -1)
     nothing = jnp.zeros(program.rounds, program.template.dtype)
-    return Turn(index, jnp.zeros_like(index), index, nobody, nobody, nothing, program.shared)
+    zero = jnp.zeros_like(index)
+    return Turn(index, zero, index, nobody, nobody, nothing, zero, program.shared)
 
 
 @dataclass(frozen=True)
@@ -166,7 +173,19 @@ def drafted(
     scale = scales_for(_by_question(weighted, numbers), noise.multiplier, observer)
     rates = np.array([oracle.sampling.rate for oracle in oracles])[np.maximum(numbers, 0)]
     sizes = np.array([oracle.sampling.size or 0 for oracle in oracles])[np.maximum(numbers, 0)]
-    ledger = Ledger(numbers, sensitivity, scale, design.mechanism, rates, design.inside, sizes)
+    exponents = _exponents(design, numbers, scale, noise.multiplier)
+    on_lattice = (scale > 0) & (design.inside is None)
+    ledger = Ledger(
+        numbers,
+        sensitivity,
+        scale,
+        design.mechanism,
+        rates,
+        design.inside,
+        sizes,
+        step=np.where(on_lattice, np.ldexp(1.0, exponents), 0.0),
+        values=math.prod(oracles[0].answer_shape(design.spec.shape)),
+    )
     program = Program(
         algorithm=design.algorithm,
         oracles=oracles,
@@ -175,10 +194,22 @@ def drafted(
         shared={name: jnp.asarray(v) for name, v in schedules.items() if v.ndim == 1},
         per_agent={name: jnp.asarray(v.T) for name, v in schedules.items() if v.ndim == 2},
         scales=jnp.asarray(design.network.of_participants(_rounded_up(scale, precision))),
+        exponents=jnp.asarray(design.network.of_participants(exponents)),
         template=jnp.zeros(design.spec.shape),
         network=design.network,
     )
     return Draft(schedules, ledger, cast(program, jnp.dtype(precision)))
+
+
+def _exponents(
+    design: Design, numbers: HostArray, scale: HostArray, multiplier: float
+) -> Int[HostArray, "A T E"]:
+    """Return the binary logarithm of the lattice step of every answer; 0 without noise."""
+    values = math.prod(design.oracles[0].answer_shape(design.spec.shape))
+    relative = [np.asarray(o.noise.relative_multiplier) for o in design.oracles]
+    multipliers = multiplier * _by_question(relative, numbers)
+    width = lattice_width(values, design.mechanism.norm)
+    return step_exponents(scale, multipliers, width)
 
 
 def _by_question(of_oracles: list[HostArray], questions: HostArray) -> HostArray:

@@ -93,26 +93,29 @@ def kept_parts(
     )
 
 
-def observed_ledger(
-    planned: Ledger, kind: Any, scale: Any, rate: Any = None, batch: Any = None
-) -> Ledger:
+def observed_ledger(planned: Ledger, records: Record) -> Ledger:
     """Return the ledger that the door's records amount to.
 
     Parameters
     ----------
     planned
         Supplies the sensitivities and the law, which are the oracles' and not the door's.
-    kind, scale, rate, batch
-        `(T, E, A)` as recorded; neither rate nor size of batch where no oracle sampled.
+    records
+        Leaves `(T, E, A)`.
     """
+    rate, batch = records.rate, records.batch
+    scale = _agents_first(records.scale)
+    exponent = _agents_first(records.exponent).astype(np.int64)
     return Ledger(
-        _agents_first(kind),
+        _agents_first(records.kind),
         planned.sensitivity,
-        _agents_first(scale),
+        scale,
         planned.mechanism,
         None if rate is None else _agents_first(rate),
         planned.inside,
         None if batch is None else _agents_first(batch),
+        step=np.where((scale > 0) & (planned.inside is None), np.ldexp(1.0, exponent), 0.0),
+        values=planned.values,
     )
 
 

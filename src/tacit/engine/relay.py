@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from functools import partial
 from typing import Any, ClassVar
@@ -13,7 +14,7 @@ from jaxtyping import Bool, Float, Int, Num
 from typing_extensions import override
 
 from tacit.algorithms import RelayAlgorithm, Turn
-from tacit.engine.door import Door
+from tacit.engine.door import Door, Holding
 from tacit.engine.network import NetworkKind, check_agents
 from tacit.engine.protocol import agent_round, at
 from tacit.errors import InputError
@@ -114,6 +115,10 @@ class Relay(NetworkKind):
         if self.agents > _MOST_BRANCHES:
             return SlicedDoor(door), private
         return SwitchDoor(door), tuple(at(private, agent) for agent in range(self.agents))
+
+    @override
+    def prepared(self, door: Any, private: Any, chances: Any) -> tuple[Door, Any]:
+        return dataclasses.replace(door, door=Holding(door.door, at(chances, 0))), private
 
     @override
     def round(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,14 +12,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tacit.engine.door import Live, Private
+from tacit.engine.door import Live, Private, samples
 from tacit.engine.planning import Plan
+from tacit.engine.program import Program
 from tacit.engine.protocol import KEPT, Trace, observed_ledger
-from tacit.engine.runtimes import serial, simulate
+from tacit.engine.runtimes import serial, simulate, streamed
+from tacit.engine.supply import Supply
 from tacit.errors import InputError, PrivacyError
-from tacit.privacy import Certificate, Ledger
-from tacit.problems import Shards, check_norms
-from tacit.typing import HostArray, Key
+from tacit.noise import Stream
+from tacit.oracles import Oracle
+from tacit.privacy import Certificate, Ledger, Mechanism, NoNoise
+from tacit.problems import Shards, check_norms, for_exact_sums
+from tacit.typing import HostArray
 
 Runtime = Literal["simulate", "serial"]
 
@@ -67,9 +70,10 @@ def run(
     runtime
         "simulate" (vectorised) or "serial" (one agent at a time).
     seed
-        None: the noise key comes from the operating system and is written nowhere. A number: the
-        noise can be drawn again by whoever knows it, so the run is stamped "reproduction, not
-        private".
+        None: noise and batches come from a cryptographic stream under a fresh key of the operating
+        system, which is written nowhere, and the noise has its exact law. A number: quick floating-
+        point noise, which can be drawn again by whoever knows the number, so the run is stamped
+        "reproduction, not private".
     keep
         Parts of the trace to keep, of `KEPT`. Single answers and messages are for the
         data custodian's audit: a certificate for the observer `sum` does not cover them.
@@ -79,7 +83,8 @@ def run(
     InputError
         If the shards differ from those of the plan (counts, dimension, record norm).
     PrivacyError
-        If a record breaks the norm that the shards promise, the program asks for more than was
+        If no seed is given and no exact sampler is known for the noise (inside an objective), a
+        record breaks the norm that the shards promise, the program asks for more than was
         planned, or the observed ledger differs from the planned one. Nothing is returned then.
     """
     if not keep <= set(KEPT):
@@ -88,16 +93,12 @@ def run(
     check_bounds(plan)
     private = behind_the_door(plan, shards)
     program = plan.program
-    door = Live(
-        program.oracles, program.mechanism, fresh_key() if seed is None else jax.random.key(seed)
-    )
     began = time.perf_counter()
-    execute = simulate if runtime == "simulate" else serial
-    model, trace = execute(program, door, private, keep=keep, report=report)
+    model, trace = _executed(program, private, runtime, seed, keep=keep, report=report)
     released = np.asarray(model)
     seconds = time.perf_counter() - began
     records = trace.records
-    ledger = observed_ledger(plan.ledger, records.kind, records.scale, records.rate, records.batch)
+    ledger = observed_ledger(plan.ledger, records)
     plan.ledger.same_as(ledger)
     certificate = plan.certificate
     if seed is not None:  # whoever knows the seed subtracts the noise
@@ -105,8 +106,45 @@ def run(
     return Run(released, trace, ledger, certificate, plan, seconds)
 
 
+def _executed(
+    program: Program,
+    private: Private,
+    runtime: Runtime,
+    seed: int | None,
+    *,
+    keep: frozenset[str],
+    report: Callable[[Any], None] | None,
+) -> tuple[Any, Trace]:
+    """Return model and trace; without a seed all randomness is from a fresh stream."""
+    quiet = isinstance(program.mechanism, NoNoise) and not samples(program.oracles)
+    if seed is not None or quiet:
+        door = Live(program.oracles, program.mechanism, jax.random.key(seed or 0))
+        execute = simulate if runtime == "simulate" else serial
+        return execute(program, door, private, keep=keep, report=report)
+    check_exact_noise(program)
+    door = Live(program.oracles, program.mechanism, None)
+    supply = Supply(program, Stream.fresh(), private.shard.mask.shape[-1])
+    if runtime == "simulate":
+        return streamed(program, door, private, supply, keep=keep, report=report)
+    return serial(program, door, private, keep=keep, report=report, supply=supply)
+
+
+def check_exact_noise(program: Program) -> None:
+    """Raise `PrivacyError` unless the noised answers have the law that the certificate is of."""
+    if not all(oracle.noise.adds for oracle in program.oracles):
+        raise PrivacyError(
+            "noise inside an objective reaches the answer through a minimiser that is computed in "
+            "floating-point numbers, for which no certificate holds yet; give a seed for a "
+            "reproduction, or use a method that adds its noise to the answer"
+        )
+
+
 def behind_the_door(plan: Plan, shards: Shards) -> Private:
-    """Return the data for the doors of `plan`; raise `InputError` for other shards than planned."""
+    """Return the data for the doors of `plan`; raise `InputError` for other shards than planned.
+
+    With noise they are in double precision, cut to the digits at which sums over records are exact,
+    if an oracle has such sums.
+    """
     spec, program = plan.spec, plan.program
     if shards.counts != spec.counts:
         raise InputError(
@@ -123,7 +161,20 @@ def behind_the_door(plan: Plan, shards: Shards) -> Private:
             f"the shards hold {features.shape[-1]} features in {features.dtype}; the plan is for "
             f"{spec.shape[0]} in {plan.precision}"
         )
-    return Private(shards.stacked, jnp.asarray(shards.counts, program.template.dtype))
+    return opened(program.oracles, program.mechanism, shards)
+
+
+def opened(oracles: tuple[Oracle, ...], mechanism: Mechanism, shards: Shards) -> Private:
+    """Return all agents' records as a door for these questions and this noise takes them."""
+    if isinstance(mechanism, NoNoise):
+        return Private(shards.stacked, jnp.asarray(shards.counts, shards.stacked.features.dtype))
+    rows = shards.stacked.mask.shape[-1]
+    slots = max(oracle.sampling.slots(rows) for oracle in oracles)
+    shard = for_exact_sums(shards, slots=slots)
+    if not all(oracle.sums_records for oracle in oracles):
+        wide = shards.stacked.features.astype(jnp.float64)
+        shard = dataclasses.replace(shard, features=wide, grid=None)
+    return Private(shard, jnp.asarray(shards.counts, jnp.float64))
 
 
 def check_shards(shards: Shards) -> None:
@@ -161,8 +212,3 @@ def check_bounds(plan: Plan) -> None:
         raise PrivacyError("the program's questions are not the planned ones; plan again")
 
 
-def fresh_key() -> Key:
-    """Return a noise key from the operating system's entropy. It is never written down."""
-    words = np.frombuffer(os.urandom(8), dtype=np.uint32)
-    key: Key = jax.random.wrap_key_data(jnp.asarray(words), impl="threefry2x32")
-    return key

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, cast
 
@@ -12,9 +13,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from tacit.algorithms import Turn
-from tacit.engine.door import AheadOf, Door, Live, Prepared
+from tacit.engine.door import AheadOf, Door, Live, Prepared, Raw
 from tacit.engine.program import Program, agent_turns, server_turns
 from tacit.engine.protocol import Keep, Trace, agent_round, at, kept_parts
+from tacit.engine.supply import Supply
 from tacit.typing import Array, PyTree
 
 
@@ -76,17 +78,7 @@ def _simulate(
     network, algorithm = program.network, program.algorithm
     turns = (agent_turns(program), server_turns(program))
     length = block_length(program, door, private, turns[0])
-    behind = network.behind(door, private)
-
-    def body(carry: PyTree, now: tuple[Any, PyTree]) -> tuple[PyTree, Trace]:
-        turn, chances = now
-        opened = behind if chances is None else prepared(*behind, chances)
-        carry, (records, messages) = network.round(algorithm, *opened, carry, *turn)
-        if report is not None:
-            jax.debug.callback(report, turn[1].round + 1)
-        model = network.model(algorithm, *carry)
-        return carry, kept_parts(model, carry[1], records, messages, keep)
-
+    body = _one_round(program, door, private, keep, report)
     template = program.template
     first = (network.first_states(algorithm, template), network.first_inboxes(algorithm, template))
     if length:
@@ -99,6 +91,99 @@ def _simulate(
     return network.model(algorithm, *last), trace._replace(records=records)
 
 
+def _one_round(
+    program: Program, door: Door, private: Any, keep: Keep, report: Callable[[Any], None] | None
+) -> Callable[[PyTree, tuple[Any, PyTree]], tuple[PyTree, Trace]]:
+    """Return one round as a step of a scan: from (turns, draws) to the kept parts."""
+    network, algorithm = program.network, program.algorithm
+    behind = network.behind(door, private)
+
+    def body(carry: PyTree, now: tuple[Any, PyTree]) -> tuple[PyTree, Trace]:
+        turn, chances = now
+        opened = behind if chances is None else network.prepared(*behind, chances)
+        carry, (records, messages) = network.round(algorithm, *opened, carry, *turn)
+        if report is not None:
+            jax.debug.callback(report, turn[1].round + 1)
+        model = network.model(algorithm, *carry)
+        return carry, kept_parts(model, carry[1], records, messages, keep)
+
+    return body
+
+
+def streamed(
+    program: Program,
+    door: Live,
+    private: Any,
+    supply: Supply,
+    *,
+    keep: Keep,
+    report: Callable[[Any], None] | None = None,
+) -> tuple[Array, Trace]:
+    """Return `simulate` with noise and batches from a stream, a block of rounds at a time.
+
+    A block is drawn while the program compiles, or while the one before is computed, so that two
+    are in memory at most.
+    """
+    network, algorithm, template = program.network, program.algorithm, program.template
+    carry = (network.first_states(algorithm, template), network.first_inboxes(algorithm, template))
+    turns, length = (supply.turns, server_turns(program)), supply.length()
+    starts = range(0, program.rounds, length)
+    compiled: dict[int, Any] = {}
+    traces = []
+    with ThreadPoolExecutor(1) as pool:
+
+        def ordered(start: int) -> Any:
+            return pool.submit(supply.block, start, min(start + length, program.rounds))
+
+        following = ordered(0)
+        for start in starts:
+            rounds = min(length, program.rounds - start)
+            some = at(turns, slice(start, start + rounds))
+            if rounds not in compiled:
+                shapes = supply.shapes(rounds)
+                traced = _block.lower(
+                    program, door, private, carry, some, shapes, keep=keep, report=report
+                )
+                compiled[rounds] = traced.compile()
+            raw = following.result()
+            if start + length < program.rounds:
+                following = ordered(start + length)
+            carry, trace = compiled[rounds](program, door, private, carry, some, raw)
+            traces.append(jax.block_until_ready(trace))
+    trace = jax.tree.map(lambda *parts: jnp.concatenate(parts), *traces)
+    records = network.spread_records(trace.records)
+    return network.model(algorithm, *carry), trace._replace(records=records)
+
+
+@partial(jax.jit, static_argnames=("keep", "report"))
+def _block(
+    program: Program,
+    door: Live,
+    private: Any,
+    carry: PyTree,
+    turns: PyTree,
+    raw: Raw,
+    *,
+    keep: Keep,
+    report: Callable[[Any], None] | None,
+) -> tuple[PyTree, Trace]:
+    """Return the carry and the trace after some rounds whose random numbers are `raw`."""
+    chances = realised(program, door, private, turns[0], raw)
+    return jax.lax.scan(_one_round(program, door, private, keep, report), carry, (turns, chances))
+
+
+@jax.jit
+def realised(program: Program, door: Live, private: Any, turns: Turn, raw: Raw) -> PyTree:
+    """Return the draws of some rounds, leaves `(B, S, E, ...)`."""
+    rows = private.shard.mask.shape[-1]
+
+    def one(turn: Turn, numbers: Raw) -> PyTree:
+        return door.realised(rows, private.records[turn.agent], turn, numbers)
+
+    slots = jax.vmap(jax.vmap(one), in_axes=(-1, 0))
+    return jax.vmap(slots)(turns, raw)
+
+
 _one_agent = jax.jit(agent_round)
 
 
@@ -109,11 +194,12 @@ def serial(
     *,
     keep: Keep,
     report: Callable[[Any], None] | None = None,
+    supply: Supply | None = None,
 ) -> tuple[Array, Trace]:
     """Return what `simulate` returns, by a loop over rounds and agents; they agree to 1e-10.
 
-    Slow on purpose: it is the truth that the vectorised runtime is held to, and the shape that a
-    runtime on real machines takes.
+    With a `supply`, what `streamed` returns. Slow on purpose: it is the truth that the vectorised
+    runtimes are held to, and the shape that a runtime on real machines takes.
     """
     network, algorithm, template = program.network, program.algorithm, program.template
     turns, server = agent_turns(program), server_turns(program)
@@ -126,11 +212,15 @@ def serial(
     traces = []
     for t in range(program.rounds):
         records, messages = [], []
+        drawn = None if supply is None else _one_block(program, door, private, turns, supply, t)
         for slot, agent in enumerate(participants[t].tolist()):
             turn = jax.tree.map(lambda x, t=t, slot=slot: x[t, :, slot], turns)
             inbox = network.inbox(inboxes, agent)
+            opened = (door, at(private, agent))
+            if drawn is not None:
+                opened = AheadOf(cast(Live, door)), Prepared(opened[1], at(drawn, slot))
             state, message, record = _one_agent(
-                algorithm, door, states[agent], inbox, turn, at(private, agent)
+                algorithm, opened[0], states[agent], inbox, turn, opened[1]
             )
             new, old = (state, message), (states[agent], inbox)
             states[agent], message = network.if_taking_part(t, new, old)
@@ -144,6 +234,14 @@ def serial(
             report(t + 1)
     trace = _stack(traces, axis=0)
     return model, trace._replace(records=network.spread_records(trace.records))
+
+
+def _one_block(
+    program: Program, door: Door, private: Any, turns: Turn, supply: Supply, t: int
+) -> PyTree:
+    """Return the draws of one round, leaves `(S, E, ...)`."""
+    some = at(turns, slice(t, t + 1))
+    return at(realised(program, cast(Live, door), private, some, supply.block(t, t + 1)), 0)
 
 
 def _stack(trees: list[PyTree], *, axis: int) -> PyTree:
@@ -183,11 +281,6 @@ def draw(program: Program, door: Door, private: Any, turns: Turn) -> PyTree:
     questions = jax.vmap(one, in_axes=(0, None))
     agents = jax.vmap(questions, in_axes=(-1, 0))
     return jax.vmap(agents, in_axes=(0, None))(turns, private)
-
-
-def prepared(door: Door, private: Any, chances: PyTree) -> tuple[Door, Any]:
-    """Return the door, and the data that it takes, in a round whose draws are `chances`."""
-    return AheadOf(cast(Live, door)), Prepared(private, chances)
 
 
 def in_blocks(

@@ -1,7 +1,7 @@
 """Questions: an exact value on a shard, and the bound on how far it can move."""
 
 from tacit.oracles.difference import MinibatchDifference, Pair, Snapshot
-from tacit.oracles.draws import Drawn
+from tacit.oracles.draws import Drawn, Words
 from tacit.oracles.gradient import Gradient, MinibatchGradient
 from tacit.oracles.oracle import (
     AddedNoise,
@@ -9,6 +9,7 @@ from tacit.oracles.oracle import (
     Centre,
     NoisePlacement,
     ObjectiveNoise,
+    OnLattice,
     Oracle,
     Point,
 )
@@ -21,6 +22,7 @@ from tacit.oracles.sampling import (
     Sampling,
 )
 from tacit.oracles.statistics import Statistics, packed, statistics_size, unpacked
+from tacit.oracles.sums import margins, record_sum
 from tacit.oracles.targets import Residual, TargetGradient, TargetQuestion, Targets
 
 __all__ = [
@@ -35,6 +37,7 @@ __all__ = [
     "MinibatchGradient",
     "NoisePlacement",
     "ObjectiveNoise",
+    "OnLattice",
     "Oracle",
     "Pair",
     "PerturbedStep",
@@ -50,7 +53,10 @@ __all__ = [
     "TargetGradient",
     "TargetQuestion",
     "Targets",
+    "Words",
+    "margins",
     "packed",
+    "record_sum",
     "statistics_size",
     "unpacked",
 ]

@@ -6,7 +6,6 @@ import dataclasses
 from typing import NamedTuple
 
 import equinox as eqx
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 from typing_extensions import override
@@ -16,6 +15,7 @@ from tacit.errors import InputError
 from tacit.oracles.gradient import Gradient
 from tacit.oracles.oracle import AddedNoise, Assumptions, Oracle, Point
 from tacit.oracles.sampling import Sampling, batches
+from tacit.oracles.sums import margins, record_sum
 from tacit.privacy import Adjacency, Norm, SensitivityBound
 from tacit.problems import Loss, Shard, clip_coefficient
 from tacit.spec import Spec
@@ -123,11 +123,10 @@ class MinibatchDifference(Oracle):
         here, there = (self._coefficient(shard, point) for point in query)
         change = clip_coefficient(here - there, self.coefficient_bound)
         size = self.sampling.expected_size(count)
-        mean: Array = jnp.matmul(change * shard.mask, shard.features) / size
-        return mean
+        return record_sum(shard, change, self.coefficient_bound) / size
 
     def _coefficient(self, shard: Shard, point: Array) -> Array:
-        coefficient = self.loss.coefficient(shard.features @ point, shard.targets)
+        coefficient = self.loss.coefficient(margins(shard, point), shard.targets)
         return clip_coefficient(coefficient, self._full.coefficient_bound)
 
     @property
@@ -148,7 +147,7 @@ class MinibatchDifference(Oracle):
             f"may be, and divided by the expected share of the batch, {self.rate:g}"
         )
         value = full.value * one / self.sampling.share(spec)[:, None, None]
-        return dataclasses.replace(full, value=value, derivation=reason)
+        return self.sampling.widened(dataclasses.replace(full, value=value, derivation=reason), spec)
 
     @property
     def _bounded(self) -> bool:

@@ -5,15 +5,19 @@ from __future__ import annotations
 import dataclasses
 import math
 from fractions import Fraction
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Bool, Float, Int, UInt
+from jaxtyping import Bool, Float, Int, UInt, UInt64
 
 from tacit.problems import Shard
-from tacit.typing import Array, HostArray, Key
+from tacit.typing import Array, HostArray
+
+
+# random words of 64 bits: from a cryptographic stream in a private run
+Words: TypeAlias = UInt64[Array, "W"]
 
 
 class Drawn(NamedTuple):
@@ -41,16 +45,19 @@ def gathered(shard: Shard, drawn: Drawn) -> Shard:
         return leaf.at[places].get(mode="promise_in_bounds")
 
     mask = at_places(shard.mask) * taken
-    return Shard(at_places(shard.features), at_places(shard.targets), mask)
+    return dataclasses.replace(
+        shard, features=at_places(shard.features), targets=at_places(shard.targets), mask=mask
+    )
 
 
 # the chance that a batch does not fit, at most; see `poisson_draw`
 OVERFLOW = 1e-40
 _UNIT = 2**63
 _LONGEST = 65_536
+_MOST_GATHERED = 2**14
 
 
-def poisson_draw(key: Key, rate: float, rows: int) -> Drawn:
+def poisson_draw(words: Words, rate: float, rows: int) -> Drawn:
     r"""Return which of so many rows are in a Poisson batch: each independently with probability q.
 
     Where that is shorter, their places are drawn, in K = `capacity(M, rate)` slots, at a cost that
@@ -58,7 +65,7 @@ def poisson_draw(key: Key, rate: float, rows: int) -> Drawn:
 
     Notes
     -----
-    **Guarantee.** Places follow from drawing how many records are passed over before the next one
+    **Guarantee.** A coin compares one uniform 63-bit integer with q 2^63, rounded down. Places follow from drawing how many records are passed over before the next one
     that takes part. The gap follows from comparing one uniform 63-bit integer with integers T_k,
     T_0 = 2^63 and T_k+1 = ceil((1 - q) T_k): given that the records before it were passed over,
     record k takes part with probability (T_k - T_k+1) / T_k, which is q rounded down, by less than
@@ -73,15 +80,23 @@ def poisson_draw(key: Key, rate: float, rows: int) -> Drawn:
     answer aside, of which its rounding was measured to use less than a quarter; for epsilon up to
     50 the cost above is below 1e-18 per answer, within what is set aside.
     """
-    room = capacity(rows, rate)
-    if 2 * room >= rows:
-        # float64 whatever the run's precision: float32 draws could exceed the rate by 1e-7
-        return Drawn(None, jax.random.uniform(key, (rows,), jnp.float64) < rate)
-    draws = jax.random.bits(key, (room,), jnp.uint64) >> jnp.uint64(1)
+    draws = words >> jnp.uint64(1)
+    if not poisson_slots(rate, rows):
+        return Drawn(None, draws < jnp.uint64(int(Fraction(rate) * _UNIT)))
     passed = gaps(draws, survival(rate, rows), rate)
     taken = passed < _longest(rate, rows)
     after = jnp.cumsum((passed + taken).astype(jnp.int32))
     return Drawn(jnp.minimum(after - 1, rows - 1), taken & (after <= rows))
+
+
+def poisson_slots(rate: float, rows: int) -> int:
+    """Return the number of places that are drawn; 0 if a coin is thrown for every row instead.
+
+    Coins where places would save less than half of the rows, and for batches so large that rows
+    would have to be cut to few digits (`tacit.problems.grid.row_digits`).
+    """
+    room = capacity(rows, rate)
+    return room if 2 * room < rows and room <= _MOST_GATHERED else 0
 
 
 def capacity(records: int, rate: float) -> int:
@@ -134,7 +149,7 @@ def gaps(draws: UInt[Array, "K"], ends: HostArray, rate: float) -> Int[Array, "K
     return near - below.astype(jnp.int32) + beyond.astype(jnp.int32)
 
 
-def distinct(key: Key, size: int, count: float | Float[Array, ""]) -> Int[Array, "b"]:
+def distinct(words: Words, size: int, count: float | Float[Array, ""]) -> Int[Array, "b"]:
     r"""Return b different numbers below m, every set of b equally likely (Floyd).
 
     For j = m - b, ..., m - 1 a number t is drawn uniformly from 0, ..., j, and t is added to the
@@ -146,11 +161,14 @@ def distinct(key: Key, size: int, count: float | Float[Array, ""]) -> Int[Array,
     likely. A set S of k + 1 numbers below j + 1 then arises in one step only: if j is not in S,
     from S without t, for each of its k + 1 members t; if j is, from S without j, with t = j or one
     of the k members of that. Either way in k + 1 ways of probability
-    1 / (binom(j, k) (j + 1)) each, which make 1 / binom(j + 1, k + 1). Numbers below j + 1 come
-    from 128 random bits, so each is uniform to within 2^-64.
+    1 / (binom(j, k) (j + 1)) each, which make 1 / binom(j + 1, k + 1). Numbers below j + 1, at most
+    2^24 of them, are the remainders of 128 random bits, so each is uniform to within 2^-104.
     """
     tops = jnp.asarray(count, jnp.int64) - size + jnp.arange(size, dtype=jnp.int64)
-    picks = jax.random.randint(key, (size,), 0, tops + 1, jnp.int64)
+    below = (tops + 1).astype(jnp.uint64)
+    high, low = (part % below for part in jnp.split(words, 2))
+    wrap = (jnp.uint64(2**32) % below) ** 2 % below  # 2^64 modulo each, without overflow
+    picks = ((high * wrap + low) % below).astype(jnp.int64)
 
     def add(k: Int[Array, ""], chosen: Array) -> Array:
         new = jnp.where(jnp.any(chosen == picks[k]), tops[k], picks[k])

@@ -5,12 +5,12 @@ from __future__ import annotations
 import dataclasses
 
 import equinox as eqx
-import jax.numpy as jnp
 from jaxtyping import Float
 from typing_extensions import override
 
 from tacit.oracles.oracle import Assumptions, Oracle, Point
 from tacit.oracles.sampling import Sampling, batches
+from tacit.oracles.sums import margins, record_sum
 from tacit.privacy import Adjacency, Norm, SensitivityBound, mean_gradient_bound
 from tacit.problems import Loss, Shard, clip_coefficient
 from tacit.spec import Spec
@@ -31,6 +31,8 @@ class Gradient(Oracle):
     is enforced here, whatever the targets: the Lipschitz constant is a bound too, not a belief.
     Hence one record's term has norm at most c_1 / m_i with c_1 = R min(lipschitz, clip), whatever
     the query. `mean_gradient_bound` derives the sensitivity from that for every relation and unit.
+    Sums are exact (`tacit.oracles.sums`), so what is computed moves by no more than that; the one
+    rounding of the division is paid for with the lattice of the noise (`tacit.privacy.lattice`).
 
     Attributes
     ----------
@@ -55,13 +57,9 @@ class Gradient(Oracle):
 
     @override
     def exact(self, shard: Shard, count: Float[Array, ""], query: Point) -> Float[Array, "..."]:
-        coefficient = self.loss.coefficient(shard.features @ query.x, shard.targets)
+        coefficient = self.loss.coefficient(margins(shard, query.x), shard.targets)
         clipped = clip_coefficient(coefficient, self.coefficient_bound)
-        if clipped.ndim == 1:
-            # over one agent's rows several times quicker than the transpose under XLA on a CPU
-            return jnp.matmul(clipped * shard.mask, shard.features) / count
-        # of the forms tried, this one is the quickest under XLA on a CPU
-        return jnp.matmul(shard.features.T, clipped * shard.mask[:, None]) / count
+        return record_sum(shard, clipped, self.coefficient_bound) / count
 
     @override
     def bound(self, spec: Spec, adjacency: Adjacency, *, norm: Norm) -> SensitivityBound:
@@ -93,6 +91,8 @@ class MinibatchGradient(Oracle):
     no trace but the noised answer. So an answer of scale s is the event
     `Sampled(GaussianAnswer(s / Delta_i), q)`: that is what ledger, certificate and calibration use.
     The probability of taking part is q, to within 2^-52; `poisson_draw` says how.
+    The sum is exact whatever slots the records stand in; what gathering can do to the coefficients
+    is added to the bound (`tacit.problems.grid.gathering_slack`).
     If all records of an agent may change, sampling hides nothing, and for a bounded change no
     accountant is known here: both are refused.
 
@@ -149,4 +149,4 @@ class MinibatchGradient(Oracle):
         full = self._full.bound(spec, adjacency, norm=norm)
         reason = f"{full.derivation}; divided by the expected share of the batch, {self.rate:g}"
         value = full.value / self.sampling.share(spec)[:, None, None]
-        return dataclasses.replace(full, value=value, derivation=reason)
+        return self.sampling.widened(dataclasses.replace(full, value=value, derivation=reason), spec)

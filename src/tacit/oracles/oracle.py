@@ -39,6 +39,38 @@ class Point(NamedTuple):
     x: Float[Array, "..."]
 
 
+# whole numbers up to here are added to noise; see `tacit.privacy.lattice`
+_MOST_STEPS = 2.0**51
+
+
+class OnLattice(NamedTuple):
+    """Noise, and the lattice that it stands on.
+
+    Attributes
+    ----------
+    values
+        The noise, in the units of the answer: whole multiples of the step.
+    step
+        h, a power of two; 0 in a run without noise, whose answers are not rounded.
+    """
+
+    values: Float[Array, "..."]
+    step: Float[Array, ""] | None
+
+    def added_to(self, exact: Float[Array, "..."]) -> Float[Array, "..."]:
+        """Return the answer, rounded to the lattice, plus the noise.
+
+        **Guarantee.** Where two answers differ by t, their roundings differ by at most t + 2 h per
+        entry, however the answers were divided: see `tacit.privacy.lattice`. Beyond 2^51 steps an
+        answer stays at the last of them.
+        """
+        if self.step is None:
+            return exact + self.values
+        steps = jnp.rint(jnp.asarray(exact, jnp.float64) / self.step)
+        limited = jnp.clip(jnp.nan_to_num(steps), -_MOST_STEPS, _MOST_STEPS)
+        return limited * self.step + self.values
+
+
 class NoisePlacement(eqx.Module):
     """Where the noise stands, and what decides the law of the noised answer.
 
@@ -65,7 +97,9 @@ class NoisePlacement(eqx.Module):
         """Return what decides the law; None if it is that of the added noise."""
 
     @abstractmethod
-    def answer(self, exact: Exact, shard: Shard, count: Array, query: Any, noise: Array) -> Array:
+    def answer(
+        self, exact: Exact, shard: Shard, count: Array, query: Any, noise: OnLattice
+    ) -> Array:
         """Return the noised answer; `exact` computes the answer without noise, of any shape."""
 
 
@@ -100,8 +134,10 @@ class AddedNoise(NoisePlacement):
         return None
 
     @override
-    def answer(self, exact: Exact, shard: Shard, count: Array, query: Any, noise: Array) -> Array:
-        return exact(shard, count, query) + noise
+    def answer(
+        self, exact: Exact, shard: Shard, count: Array, query: Any, noise: OnLattice
+    ) -> Array:
+        return noise.added_to(exact(shard, count, query))
 
 
 class ObjectiveNoise(NoisePlacement):
@@ -150,14 +186,13 @@ class ObjectiveNoise(NoisePlacement):
 
     @override
     def answer(
-        self, exact: Exact, shard: Shard, count: Array, query: Centre, noise: Array
+        self, exact: Exact, shard: Shard, count: Array, query: Centre, noise: OnLattice
     ) -> Array:
         # in single precision rounding would exceed the residual that the output noise covers
-        shard, count, query, wide = _in_double((shard, count, query, noise))
+        shard, count, query, wide = _in_double((shard, count, query, noise.values))
         inside, outside = wide / self.rho
         minimiser = exact(shard, count, Centre(query.v - inside))
-        answer: Array = minimiser + self.output_noise * outside
-        return answer.astype(noise.dtype)
+        return minimiser + self.output_noise * outside
 
 
 def _in_double(tree: PyTree) -> PyTree:
@@ -192,7 +227,15 @@ class Oracle(eqx.Module):
 
     A new question defines `exact` and `bound`. By default it is asked of all records, its answer
     has the model's shape, and noise is added to the answer.
+
+    Attributes
+    ----------
+    sums_records
+        Whether answers are sums over records: their rows are then cut to the digits at which
+        `margins` and `record_sum` (`tacit.oracles.sums`) are exact.
     """
+
+    sums_records: ClassVar[bool] = True
 
     @abstractmethod
     def exact(self, shard: Shard, count: Float[Array, ""], query: Any) -> Float[Array, "..."]:
@@ -253,14 +296,31 @@ class Oracle(eqx.Module):
         drawn: Drawn | None,
         count: Float[Array, ""],
         query: Any,
-        noise: Float[Array, "..."],
+        noise: OnLattice,
     ) -> Float[Array, "..."]:
         """Return the noised answer on a batch of `sampling`; None for all records."""
 
-        def exact(shard: Shard, count: Float[Array, ""], query: Any) -> Float[Array, "..."]:
-            return self.unnoised(shard, drawn, count, query)
+        def private(shard: Shard, count: Float[Array, ""], query: Any) -> Float[Array, "..."]:
+            return self.sampling.answer(self.private_part, shard, drawn, count, query)
 
-        return self.noise.answer(exact, shard, count, query, noise)
+        noised = self.noise.answer(private, shard, count, query, noise)
+        known = self.public_part(shard, query)
+        return noised if known is None else noised + known
+
+    def private_part(
+        self, shard: Shard, count: Float[Array, ""], query: Any
+    ) -> Float[Array, "..."]:
+        """Return what noise is added to: here the whole answer."""
+        return self.exact(shard, count, query)
+
+    def public_part(self, shard: Shard, query: Any) -> Float[Array, "..."] | None:
+        """Return the rest of the answer, which no record that is protected has a part in.
+
+        It is added after the noise, so that a query cannot drown the noise in it. None, as here,
+        for nothing.
+        """
+        del shard, query
+        return None
 
     @final
     def check(

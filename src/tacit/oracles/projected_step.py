@@ -11,6 +11,7 @@ from typing_extensions import override
 
 from tacit.oracles.gradient import Gradient
 from tacit.oracles.oracle import Assumptions, Oracle, Point
+from tacit.oracles.sums import with_rounding
 from tacit.privacy import Adjacency, Norm, SensitivityBound
 from tacit.problems import Problem, Shard
 from tacit.spec import Spec
@@ -57,9 +58,18 @@ class ProjectedStep(Oracle):
     |prox(v) - prox(v')| <= |v - v'|. Hence |G - G'| <= c |v - v'| = |g - g'|, for *every* point,
     slope, curvature and step, and the sensitivity is that of `Gradient`, derived in
     `mean_gradient_bound`. In the 1-norm a projection may expand, but |G - G'|_1 <= sqrt(d)
-    |G - G'|_2, which is how that bound arises in the first place. The step is computed in float64;
-    a query that is not finite, or so large that rounding could exceed a record's part, is answered
-    at x = s = 0 and c = step = 1 instead. Which queries those are depends on the query alone.
+    |G - G'|_2, which is how that bound arises in the first place.
+
+    **Rounding.** The gradient is exact (`Gradient`); the rest is computed in double precision,
+    u = 2^-53. Sum, quotient, difference and product have relative errors of u, the proximal map one
+    of at most (d + 24) u of the norm of its argument, so that G is wrong by at most
+    (d + 32) u (c |x| + |s| + c_1). That is at most Delta / 2^10 as long as
+
+        c |x| + |s| <= U = 2^43 c_1 / (m (d + 32)) - c_1,
+
+    since Delta >= c_1 / m; both sides of a comparison together add 2^-9, which the bound has. A
+    query beyond U, or 1e7, or that is not a number, is answered with 0: a rule that sees the query
+    and public numbers only.
 
     Attributes
     ----------
@@ -86,20 +96,28 @@ class ProjectedStep(Oracle):
     def exact(self, shard: Shard, count: Float[Array, ""], query: Step) -> Float[Array, "..."]:
         gradient = self.gradient.exact(shard, count, Point(query.point))
         wide = Step(*(part.astype(jnp.float64) for part in query))
-        x, slope, curvature, step = _or_else(_usable(wide), wide)
+        usable = _usable(wide, self._reach(shard, count, wide.point.size))
+        x, slope, curvature, step = _or_else(usable, wide)
         ahead = x - (gradient.astype(jnp.float64) + slope) / curvature
         mapping = curvature * (x - self.problem.prox(ahead, step))
-        return mapping.astype(gradient.dtype)
+        return jnp.where(usable, mapping, 0.0).astype(gradient.dtype)
+
+    def _reach(self, shard: Shard, count: Float[Array, ""], entries: int) -> Float[Array, ""]:
+        """Return U, or the largest query at all where answers are not exact."""
+        if shard.grid is None:
+            return jnp.asarray(LARGEST)
+        term = shard.grid.record_norm * self.gradient.coefficient_bound
+        return jnp.minimum(2.0**43 * term / (count * (entries + 32)) - term, LARGEST)
 
     @override
     def bound(self, spec: Spec, adjacency: Adjacency, *, norm: Norm) -> SensitivityBound:
-        return self.gradient.bound(spec, adjacency, norm=norm)
+        return with_rounding(self.gradient.bound(spec, adjacency, norm=norm))
 
 
-def _usable(query: Step) -> Bool[Array, ""]:
-    """Whether all numbers are such that float64 carries the step; false for a NaN."""
+def _usable(query: Step, reach: Float[Array, ""]) -> Bool[Array, ""]:
+    """Whether all numbers are such that double precision carries the step; false for a NaN."""
     point, slope, curvature, step = query
-    small = jnp.all(jnp.abs(point) * curvature <= LARGEST) & jnp.all(jnp.abs(slope) <= LARGEST)
+    small = jnp.linalg.norm(point) * curvature + jnp.linalg.norm(slope) <= reach
     positive = (curvature >= 1 / LARGEST) & (curvature <= LARGEST**2)
     return small & positive & (step >= 0) & (step <= LARGEST)
 

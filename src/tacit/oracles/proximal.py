@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -16,6 +17,7 @@ from tacit import checks
 from tacit.errors import InputError
 from tacit.oracles.gradient import Gradient
 from tacit.oracles.oracle import Assumptions, Centre, ObjectiveNoise, Oracle, Point
+from tacit.oracles.sums import with_rounding
 from tacit.privacy import Adjacency, Norm, SensitivityBound
 from tacit.problems import Problem, Shard, WholeSpace
 from tacit.spec import Spec
@@ -49,6 +51,24 @@ class ProximalStep(Oracle):
         Delta_i = D_g / (rho + m),       e.g. 2 c_1 / (m_i (rho + m)) for replace_one,
 
     the sensitivity of the exact minimiser: stopping early costs no privacy, whatever K is.
+
+    **Rounding.** All of it is computed in double precision, u = 2^-53, on plain sums: the iterates
+    of two runs differ, and with them all terms. Let W bound the norm of every iterate. Margins are
+    wrong by D u R W, coefficients by 16 u (c + L_s (1 + R W)), L_s = L / R^2, and a sum of m terms
+    by m u of its size, so that the gradient is wrong by
+
+        e = u (L (D + 20) W + 20 L_s R + (m + 40) c_1),
+
+    and a step by (d + 24) u (W + s c_1 + s rho |v|), d the entries of the model, beside q s e. As
+    errors contract by q = 1 / (1 + s rho), a run ends within
+
+        E = (e + (d + 24) u (W L / 2 + c_1 + rho |v|)) / rho
+
+    of the exact iterate. Both runs together add 2 E <= 2^-9 Delta, which the bound has, as long as
+    |v| and the norm of the start P(v) are at most V, the number with which this holds for
+    W = V + c_1 / rho (iterates stay within c_1 / rho of the start, as P contracts towards it) and
+    Delta >= c_1 / (m (rho + m_r)). A centre beyond V is answered with the start, which is public:
+    a rule that sees the centre and public numbers only.
 
     Attributes
     ----------
@@ -113,7 +133,10 @@ class ProximalStep(Oracle):
 
     @override
     def exact(self, shard: Shard, count: Float[Array, ""], query: Centre) -> Float[Array, "..."]:
-        step, v = jnp.asarray(self._step, query.v.dtype), query.v
+        v = query.v if shard.grid is None else query.v.astype(jnp.float64)
+        step = jnp.asarray(self._step, v.dtype)
+        reach = self.reach(count, shard.features.shape[-1], v.size)
+        exactly, shard = shard.grid is not None, dataclasses.replace(shard, grid=None)
         targets = self.problem.loss.within_domain(shard.targets)
         shard = dataclasses.replace(shard, targets=targets)
         shrinkage = 1 / (1 + step * self.rho)  # of the two squares, written as one
@@ -125,14 +148,30 @@ class ProximalStep(Oracle):
 
         start = self.problem.prox(v, jnp.asarray(1 / self.rho, v.dtype))
         answer: Array = jax.lax.fori_loop(0, self.steps, forward, start)
-        return answer
+        if not exactly:
+            return answer
+        size = jnp.maximum(jnp.linalg.norm(v), jnp.linalg.norm(start))
+        return jnp.where(size <= reach, answer, jnp.nan_to_num(start))
+
+    def reach(self, count: Any, features: int, entries: int) -> Any:
+        """Return V, the norm of the largest centre that is answered; 0 or less for none."""
+        term = self.record_norm * self.gradient.coefficient_bound
+        smooth, slack = self.smoothness, 1 + self._strong_convexity / self.rho
+        per_size = smooth * (features + 20) + (entries + 24) * (smooth / 2 + self.rho)
+        fixed = (
+            per_size * term / self.rho
+            + 20 * smooth / self.record_norm
+            + (count + entries + 64) * term
+        )
+        return (2.0**43 * term / (count * slack) - fixed) / per_size
 
     @override
     def bound(self, spec: Spec, adjacency: Adjacency, *, norm: Norm) -> SensitivityBound:
         gradient = self.gradient.bound(spec, adjacency, norm=norm)
         curvature = self.rho + self._strong_convexity
         reason = f"{gradient.derivation}; divided by the strong convexity {curvature:g} of the step"
-        return dataclasses.replace(gradient, value=gradient.value / curvature, derivation=reason)
+        value = gradient.value / curvature
+        return with_rounding(dataclasses.replace(gradient, value=value, derivation=reason))
 
     @property
     def _strong_convexity(self) -> float:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, final
 
 import equinox as eqx
 import jax
@@ -16,9 +17,17 @@ from typing_extensions import override
 
 from tacit import checks
 from tacit.errors import InputError
-from tacit.oracles.draws import Drawn, distinct, gathered, poisson_draw
-from tacit.privacy import Adjacency, Event, ReplaceOne, ZeroOut, sampled
+from tacit.oracles.draws import (
+    Drawn,
+    Words,
+    distinct,
+    gathered,
+    poisson_draw,
+    poisson_slots,
+)
+from tacit.privacy import Adjacency, Event, ReplaceOne, SensitivityBound, ZeroOut, sampled
 from tacit.problems import Shard
+from tacit.problems.grid import gathering_slack
 from tacit.spec import Spec
 from tacit.typing import Array, HostArray, Key
 
@@ -49,15 +58,19 @@ class Sampling(eqx.Module):
         return None
 
     @abstractmethod
-    def draw(self, key: Key, rows: int, count: Float[Array, ""]) -> Drawn | None:
+    def words(self, rows: int) -> int:
+        """Return how many random words of 64 bits a batch of so many rows takes; 0 for none."""
+
+    @abstractmethod
+    def draw(self, words: Words, rows: int, count: Float[Array, ""]) -> Drawn | None:
         """Return a batch of so many rows, `count` of them records; None for all of them.
 
         No record is seen, so it may be drawn ahead of the question.
 
         Parameters
         ----------
-        key
-            Used for this batch only.
+        words
+            Uniform and independent, used for this batch only.
         """
 
     @abstractmethod
@@ -77,9 +90,26 @@ class Sampling(eqx.Module):
         counts = np.asarray(spec.counts, np.float64)
         return np.asarray(self.expected_size(counts) / counts)
 
+    def slots(self, rows: int) -> int:
+        """Return how many places a batch of so many rows gathers; 0 where rows stay in place."""
+        del rows
+        return 0
+
+    @final
+    def widened(self, bound: SensitivityBound, spec: Spec) -> SensitivityBound:
+        """Return the bound of a sum over a batch, widened by what gathering its rows may do."""
+        rows, outputs = max(spec.counts), spec.shape[-1] if len(spec.shape) > 1 else 1
+        slack = gathering_slack(rows, self.slots(rows), outputs)
+        if not slack:
+            return bound
+        reason = f"{bound.derivation}; times 1 + {slack:.2g} for gathered rows"
+        return dataclasses.replace(bound, value=bound.value * (1 + slack), derivation=reason)
+
     def batch(self, shard: Shard, key: Key) -> Shard:
         """Return the records of one batch."""
-        drawn = self.draw(key, shard.mask.shape[-1], jnp.sum(shard.mask))
+        rows = shard.mask.shape[-1]
+        words = jax.random.bits(key, (self.words(rows),), jnp.uint64)
+        drawn = self.draw(words, rows, jnp.sum(shard.mask))
         return shard if drawn is None else gathered(shard, drawn)
 
     def piece_size(self, rows: int, slots: int) -> int:
@@ -100,6 +130,8 @@ class Sampling(eqx.Module):
         if drawn.places is None:
             return exact(gathered(shard, drawn), count, query)
         slots = len(drawn.places)
+        if shard.grid is not None:
+            shard = dataclasses.replace(shard, grid=shard.grid.of_terms(slots))
         size = self.piece_size(shard.mask.shape[-1], slots)
         order = jnp.arange(1, slots + 1, dtype=jnp.int32)
         last = jnp.max(jnp.where(drawn.taken, order, 0))
@@ -128,7 +160,11 @@ class AllRecords(Sampling):
         return 1.0
 
     @override
-    def draw(self, key: Key, rows: int, count: Float[Array, ""]) -> Drawn | None:
+    def words(self, rows: int) -> int:
+        return 0
+
+    @override
+    def draw(self, words: Words, rows: int, count: Float[Array, ""]) -> Drawn | None:
         return None
 
     @override
@@ -165,8 +201,16 @@ class PoissonBatches(Sampling):
         return self.probability
 
     @override
-    def draw(self, key: Key, rows: int, count: Float[Array, ""]) -> Drawn | None:
-        return poisson_draw(key, self.probability, rows)
+    def slots(self, rows: int) -> int:
+        return 0 if self.probability == 1 else poisson_slots(self.probability, rows)
+
+    @override
+    def words(self, rows: int) -> int:
+        return 0 if self.probability == 1 else self.slots(rows) or rows
+
+    @override
+    def draw(self, words: Words, rows: int, count: Float[Array, ""]) -> Drawn | None:
+        return poisson_draw(words, self.probability, rows)
 
     @override
     def expected_size(self, count: float | Array | HostArray) -> Any:
@@ -221,10 +265,18 @@ class FixedSizeBatches(Sampling):
         return None if self._whole else self.batch_size
 
     @override
-    def draw(self, key: Key, rows: int, count: Float[Array, ""]) -> Drawn | None:
+    def slots(self, rows: int) -> int:
+        return 0 if self._whole else self.batch_size
+
+    @override
+    def words(self, rows: int) -> int:
+        return 0 if self._whole else 2 * self.batch_size
+
+    @override
+    def draw(self, words: Words, rows: int, count: Float[Array, ""]) -> Drawn | None:
         if self._whole:
             return None
-        places = distinct(key, self.batch_size, count)
+        places = distinct(words, self.batch_size, count)
         return Drawn(places, jnp.ones(self.batch_size, bool))
 
     @override

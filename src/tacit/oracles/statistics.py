@@ -13,6 +13,7 @@ from typing_extensions import override
 from tacit import checks
 from tacit.errors import InputError
 from tacit.oracles.oracle import Assumptions, Oracle
+from tacit.oracles.sums import record_sum
 from tacit.privacy import Adjacency, Norm, SensitivityBound, ZeroOut
 from tacit.problems import Shard, Squared, clip_coefficient
 from tacit.spec import Spec
@@ -43,7 +44,9 @@ class Statistics(Oracle):
     Zeroing a record moves it by |(xx', xy)| / m_i <= R sqrt(R^2 + Y^2) / m_i. If all records of an
     agent may change, it is m_i times that, by the triangle inequality. A bounded change is a
     special case of replacing. In the 1-norm each is sqrt(D(D + 1)/2 + D) times as large.
-    The answer depends on no query, so all of this holds for every query.
+    The answer depends on no query, so all of this holds for every query. Both sums are exact
+    (`tacit.problems.grid`: rows have at most half of the digits, so that 2 p + log2 m <= 53); the
+    roundings of the root of 2 and of the division are paid for with the lattice of the noise.
 
     Attributes
     ----------
@@ -70,9 +73,9 @@ class Statistics(Oracle):
     def exact(self, shard: Shard, count: Float[Array, ""], query: object) -> Float[Array, "S"]:
         x = shard.features
         y = clip_coefficient(shard.targets.astype(x.dtype), self.target_bound)
-        weight = shard.mask / count
-        gram = x.T @ (x * weight[:, None])
-        return jnp.concatenate([packed(gram), x.T @ (y * weight)])
+        gram = x.T @ (x * shard.mask[:, None])
+        sums = jnp.concatenate([packed(gram), record_sum(shard, y, self.target_bound)])
+        return sums / count
 
     @override
     def answer_shape(self, model_shape: tuple[int, ...]) -> tuple[int, ...]:

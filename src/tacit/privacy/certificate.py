@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +16,9 @@ from tacit.errors import InputError
 from tacit.privacy import gaussian
 from tacit.privacy.accounting import account
 from tacit.privacy.events import Event
+from tacit.privacy.lattice import Law, lattice_epsilon, lattice_rate
 from tacit.privacy.ledger import Ledger
+from tacit.privacy.mechanisms import Laplace
 from tacit.privacy.terms import Adjacency, Messages, Observer, Relation, Unit
 
 FALSE_POSITIVE_RATE = 0.01
@@ -126,12 +129,15 @@ def certify(
         raise InputError("sampling records hides no agent; certify full-batch answers instead")
     trust = observer.trust
     per_agent_mu: tuple[float, ...] | None = None
+    curve = _on_lattice(ledger)
     if ledger.has_mu:
         sizes = ledger.mu_per_agent(observer)
-        epsilons = _floats(gaussian.epsilon_of(delta, sizes))
+        epsilons = _floats(curve(lambda d: gaussian.epsilon_of(d, sizes), delta))
         per_agent_mu = _floats(sizes)
     else:
-        epsilons = _by_events(ledger, delta, adjacency.relation)
+        epsilons = _floats(
+            curve(lambda d: np.array(_by_events(ledger, d, adjacency.relation)), delta)
+        )
         trust += "" if isinstance(observer, Messages) else _POST_PROCESSING
     epsilon = max(epsilons, default=0.0)
     mu = None if per_agent_mu is None else max(per_agent_mu, default=0.0)
@@ -148,7 +154,17 @@ def certify(
         per_agent_mu=per_agent_mu,
         reproduction=reproduction,
         conditions=tuple(conditions),
-        attacker_tpr=1.0 if reproduction else _attacker_tpr(epsilon, delta, mu),
+        attacker_tpr=1.0 if reproduction else _attacker_tpr(epsilon, delta, mu, ledger),
+    )
+
+
+def _on_lattice(ledger: Ledger) -> Callable[..., Any]:
+    """Return what turns epsilons of rounded noise into those of the noise that is really drawn."""
+    if not ledger.on_lattice:
+        return lambda epsilon_of, delta: epsilon_of(delta)
+    law: Law = "laplace" if isinstance(ledger.mechanism, Laplace) else "gaussian"
+    return functools.partial(
+        lattice_epsilon, values=ledger.most_values(), scale=ledger.finest(), law=law
     )
 
 
@@ -177,9 +193,13 @@ def _by_events(ledger: Ledger, delta: float, relation: Relation) -> tuple[float,
     return tuple(cost(tuple(ledger.events(agent))) for agent in range(ledger.kind.shape[0]))
 
 
-def _attacker_tpr(epsilon: float, delta: float, mu: float | None) -> float:
+def _attacker_tpr(epsilon: float, delta: float, mu: float | None, ledger: Ledger) -> float:
     if mu is not None:
-        return gaussian.true_positive_rate(mu, FALSE_POSITIVE_RATE)
+        rate_of = functools.partial(gaussian.true_positive_rate, mu)
+        if not ledger.on_lattice:
+            return rate_of(FALSE_POSITIVE_RATE)
+        values, scale = ledger.most_values(), ledger.finest()
+        return lattice_rate(rate_of, FALSE_POSITIVE_RATE, values=values, scale=scale)
     missed = math.exp(-epsilon) * (1 - delta - FALSE_POSITIVE_RATE)
     # the two lines cross below rate 1; past exponent 5 the first is above 1 already
     caught = math.exp(min(epsilon, 5.0)) * FALSE_POSITIVE_RATE + delta

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections import Counter
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from jaxtyping import Float, Int, Num
 
 from tacit.errors import InputError, PrivacyError
 from tacit.privacy.events import Event, GaussianAnswer, PerturbedAnswer, sampled
+from tacit.privacy.lattice import lattice_width
 from tacit.privacy.mechanisms import Gaussian, Mechanism, NoNoise
 from tacit.privacy.terms import Observer, Sum
 from tacit.typing import HostArray
@@ -69,14 +71,18 @@ class Ledger:
     batch
         The size of the batch if it was fixed and drawn without replacement; 0, or None for 0
         everywhere, if nothing was sampled or the batch was Poisson.
+    step
+        The step of the lattice that answer and noise stood on; None for real numbers.
+    values
+        How many numbers an answer has.
 
     Raises
     ------
     InputError
         If the shapes differ or are not three-dimensional, or kinds are not whole numbers.
     PrivacyError
-        If at a question the sensitivity or scale is NaN or negative, the scale is infinite, or the
-        rate is not in (0, 1].
+        If at a question the sensitivity, scale or step is NaN or negative, scale or step is
+        infinite, or the rate is not in (0, 1].
     """
 
     kind: Int[HostArray, "A T E"]
@@ -86,6 +92,8 @@ class Ledger:
     rate: Float[HostArray, "A T E"] | None = None
     inside: Inside | None = None
     batch: Num[HostArray, "A T E"] | None = None
+    step: Float[HostArray, "A T E"] | None = None
+    values: int = 1
 
     def __post_init__(self) -> None:
         kind = np.array(self.kind)
@@ -99,7 +107,9 @@ class Ledger:
             object.__setattr__(self, "rate", np.ones(kind.shape))
         if self.batch is None:
             object.__setattr__(self, "batch", np.zeros(kind.shape))
-        for name in ("sensitivity", "scale", "rate", "batch"):
+        if self.step is None:
+            object.__setattr__(self, "step", np.zeros(kind.shape))
+        for name in ("sensitivity", "scale", "rate", "batch", "step"):
             value = np.array(getattr(self, name), dtype=np.float64)
             if value.shape != kind.shape:
                 raise InputError(f"{name} has shape {value.shape}; it must be {kind.shape}")
@@ -115,6 +125,8 @@ class Ledger:
         scale = self.scale[asked]
         if not bool(np.all((scale >= 0) & (scale < np.inf))):
             raise PrivacyError("a scale is NaN, negative or infinite; it must be 0 or more")
+        if not bool(np.all((self.steps[asked] >= 0) & (self.steps[asked] < np.inf))):
+            raise PrivacyError("the step of a lattice is not a number of 0 or more; plan again")
         rate = self.rates[asked]
         if not bool(np.all((rate > 0) & (rate <= 1))):
             raise PrivacyError("a sampling rate is not in (0, 1]; use 1 where nothing is sampled")
@@ -147,6 +159,38 @@ class Ledger:
         return np.zeros(self.kind.shape) if self.batch is None else self.batch
 
     @property
+    def steps(self) -> HostArray:
+        """The steps of the lattice, shape (A, T, E); 0 where there is none."""
+        return np.zeros(self.kind.shape) if self.step is None else self.step
+
+    @property
+    def on_lattice(self) -> bool:
+        """Whether answers and noise stood on a lattice."""
+        return bool(np.any(self.steps[self.asked] > 0))
+
+    @property
+    def moves(self) -> Float[HostArray, "A T E"]:
+        """How far one unit moves the answer on its lattice, at most.
+
+        The sensitivity, and 2 h sqrt(d) (2 h d in the 1-norm) for rounding to the lattice; twice
+        that on Poisson batches (`tacit.privacy.lattice`). Nothing moves where no unit has a part.
+        """
+        poisson = (self.rates < 1) & (self.sizes == 0)
+        width = lattice_width(self.values, self.mechanism.norm)
+        rounding = np.where(poisson, 4.0, 2.0) * self.steps * width
+        return np.where(self.sensitivity > 0, self.sensitivity + rounding, 0.0)
+
+    def finest(self) -> float:
+        """Return the least scale of an answer in steps of its lattice; infinity if none has one."""
+        some = self.asked & (self.steps > 0)
+        return float(np.min(self.scale[some] / self.steps[some], initial=np.inf))
+
+    def most_values(self) -> int:
+        """Return how many numbers on a lattice an agent gives in all, at most."""
+        answers = np.sum(self.asked & (self.steps > 0), axis=(1, 2))
+        return self.values * int(np.max(answers, initial=0))
+
+    @property
     def sampled(self) -> bool:
         """Whether any answer was computed on a sampled batch."""
         return bool(np.any(self.rates[self.asked] < 1))
@@ -160,7 +204,7 @@ class Ledger:
         )
 
     def ratios(self) -> Float[HostArray, "A T E"]:
-        """Return sensitivity/scale: 0 without a question or sensitivity, infinite without noise.
+        """Return moves/scale: 0 without a question or sensitivity, infinite without noise.
 
         Examples
         --------
@@ -171,13 +215,12 @@ class Ledger:
         return self._over(self.scale)
 
     def _over(self, deviation: HostArray) -> HostArray:
-        """Return sensitivity/deviation, 0 without a question or sensitivity."""
-        matters = self.asked & (self.sensitivity > 0)
+        """Return moves/deviation, 0 without a question or sensitivity."""
+        moves = self.moves
+        matters = self.asked & (moves > 0)
         with np.errstate(divide="ignore", over="ignore"):
             # an unbounded sensitivity stays infinite under any finite noise
-            return np.divide(
-                self.sensitivity, deviation, out=np.zeros(self.kind.shape), where=matters
-            )
+            return np.divide(moves, deviation, out=np.zeros(self.kind.shape), where=matters)
 
     def mu_per_agent(self, observer: Observer) -> Float[HostArray, " A"]:
         """Return every agent's total mu as `observer` sees it.
@@ -239,7 +282,7 @@ class Ledger:
         """Check an observed ledger against this planned one; return nothing if they agree.
 
         Kinds must be equal; where there was a question, scales and rates must agree to a relative
-        1e-6 and fixed sizes of batches exactly.
+        1e-6, fixed sizes of batches and steps of the lattice exactly.
 
         Raises
         ------
@@ -261,7 +304,8 @@ class Ledger:
         gap = np.abs(np.where(asked, observed.scale, 0.0) - np.where(asked, self.scale, 0.0))
         drift = np.abs(observed.rates - self.rates)
         close = (gap <= _SCALE_TOL * self.scale) & (drift <= _SCALE_TOL * self.rates)
-        agree = ~asked | (close & (observed.sizes == self.sizes))
+        exact = (observed.sizes == self.sizes) & (observed.steps == self.steps)
+        agree = ~asked | (close & exact)
         wrong = (self.kind != observed.kind) | ~agree
         if bool(np.any(wrong)):
             raise PrivacyError(_difference(self, observed, np.argwhere(wrong)[0]))
@@ -272,13 +316,19 @@ def _difference(planned: Ledger, observed: Ledger, where: HostArray) -> str:
     texts = [
         "no question"
         if (kind := int(book.kind[agent, turn, question])) == NO_QUESTION
-        else f"kind {kind} at scale {book.scale[agent, turn, question]:.9g}{_sampling(book, where)}"
+        else f"kind {kind} at scale {book.scale[agent, turn, question]:.9g}{_lattice(book, where)}"
+        f"{_sampling(book, where)}"
         for book in (planned, observed)
     ]
     return (
         f"agent {agent}, round {turn}, question {question}: planned {texts[0]} but observed "
         f"{texts[1]}; nothing may be released"
     )
+
+
+def _lattice(book: Ledger, where: HostArray) -> str:
+    step = float(book.steps[tuple(where)])
+    return f" on a lattice of step 2^{math.log2(step):g}" if step > 0 else ""
 
 
 def _sampling(book: Ledger, where: HostArray) -> str:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import abc
+from collections.abc import Sequence
 from typing import ClassVar, TypeAlias, final
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Float
+from jaxtyping import Float, Int64
 from typing_extensions import override
 
 from tacit.errors import PrivacyError
+from tacit.noise import Label, Stream, discrete_gaussian, discrete_laplace
 from tacit.privacy.bounds import Norm
 from tacit.privacy.events import Event, Exact, GaussianAnswer, LaplaceAnswer
-from tacit.typing import Array, Key, Scalar
+from tacit.typing import Array, HostArray, Key, Scalar
 
 Answer: TypeAlias = Float[Array, "..."]
 
@@ -32,7 +34,23 @@ class Mechanism(eqx.Module):
 
     @abc.abstractmethod
     def sample(self, key: Key, like: Answer, scale: Scalar) -> Answer:
-        """Return noise of the given scale, with the shape and dtype of `like`."""
+        """Return noise of the given scale, with the shape and dtype of `like`: for reproductions."""
+
+    def integers(
+        self, stream: Stream, labels: Sequence[Label], count: int, scale: float
+    ) -> Int64[HostArray, "n count"]:
+        """Return noise in steps of a lattice, a row for every label, from its exact discrete law.
+
+        Raises
+        ------
+        PrivacyError
+            If no exact sampler of this noise is known, as here.
+        """
+        del stream, labels, count, scale
+        raise PrivacyError(
+            f"no exact sampler of {type(self).__name__} noise is known, so it would not be "
+            "private; give a seed for a reproduction, or use Gaussian or Laplace noise"
+        )
 
     @abc.abstractmethod
     def log_ratio(self, residual: Answer, rival: Answer, scale: Scalar) -> Float[Array, ""]:
@@ -78,6 +96,12 @@ class Gaussian(Mechanism):
             2 * jnp.square(jnp.asarray(scale, residual.dtype))
         )
 
+    @override
+    def integers(
+        self, stream: Stream, labels: Sequence[Label], count: int, scale: float
+    ) -> Int64[HostArray, "n count"]:
+        return discrete_gaussian(stream, labels, count, scale)
+
     def event(self, multiplier: float) -> Event:
         """Return a `GaussianAnswer`, or `Exact` for a multiplier of 0."""
         return Exact() if multiplier == 0 else GaussianAnswer(multiplier)
@@ -102,6 +126,12 @@ class Laplace(Mechanism):
     def log_ratio(self, residual: Answer, rival: Answer, scale: Scalar) -> Float[Array, ""]:
         """Return (|rival|_1 - |residual|_1) / scale."""
         return jnp.sum(jnp.abs(rival) - jnp.abs(residual)) / jnp.asarray(scale, residual.dtype)
+
+    @override
+    def integers(
+        self, stream: Stream, labels: Sequence[Label], count: int, scale: float
+    ) -> Int64[HostArray, "n count"]:
+        return discrete_laplace(stream, labels, count, scale)
 
     def event(self, multiplier: float) -> Event:
         """Return a `LaplaceAnswer`, or `Exact` for a multiplier of 0."""

@@ -15,6 +15,7 @@ from jaxtyping import Float, Int, Shaped
 from tacit import checks
 from tacit.errors import InputError, PrivacyError
 from tacit.problems.clipping import row_norms, within_norm
+from tacit.problems.grid import Grid, on_grid, row_digits
 from tacit.typing import Array, HostArray, Precision
 
 
@@ -29,11 +30,14 @@ class Shard(eqx.Module):
         Floating or int32; 0 in padded rows.
     mask
         1 for a record, 0 for padding, in the type of the features.
+    grid
+        Given where sums over the records are exact; None for sums in the precision at hand.
     """
 
     features: Float[Array, "*A M D"]
     targets: Shaped[Array, "*A M"]
     mask: Float[Array, "*A M"]
+    grid: Grid | None = eqx.field(static=True, default=None)
 
 
 class Shards(eqx.Module):
@@ -67,6 +71,25 @@ class Shards(eqx.Module):
         """Return the records of one agent, padding included."""
         one: Shard = jax.tree.map(lambda leaf: leaf[agent], self.stacked)
         return one
+
+
+def for_exact_sums(shards: Shards, *, slots: int = 0) -> Shard:
+    """Return all agents' records in double precision, on the grid of exact sums.
+
+    Parameters
+    ----------
+    slots
+        The most places that a batch gathers.
+
+    Notes
+    -----
+    **Guarantee.** Every row is cut by itself, towards zero: its norm does not grow.
+    """
+    stacked = shards.stacked
+    rows = stacked.mask.shape[-1]
+    grid = Grid(shards.record_norm, row_digits(rows, slots), rows)
+    features = jnp.asarray(on_grid(np.asarray(stacked.features), grid))
+    return Shard(features, stacked.targets, stacked.mask.astype(jnp.float64), grid)
 
 
 @dataclass(frozen=True)

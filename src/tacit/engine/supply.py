@@ -1,0 +1,110 @@
+"""The random numbers of a private run: exact noise and batches, drawn from a stream on the host.
+
+They depend on the plan and the stream only, so that they can be drawn while the program compiles,
+and for the next rounds while these are computed. Nothing here sees a record, or is written down.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import jax
+import numpy as np
+
+from tacit.algorithms import Turn
+from tacit.engine.door import Raw, two_to
+from tacit.engine.program import Program, agent_turns
+from tacit.noise import Label, Stream
+from tacit.noise.stream import Use
+from tacit.privacy import NoNoise
+from tacit.typing import HostArray
+
+# bytes that are drawn at once, at most; one block is computed on while the next one is drawn
+_BLOCK = 2**26
+_WORKERS = 2
+
+
+class Supply:
+    """The draws of a run, a block of rounds at a time.
+
+    **Guarantee.** Every question of every agent has words of its own (`Label`: round, agent, place
+    in the round), and all of its numbers are drawn. What is not asked is not drawn: zeros.
+
+    Parameters
+    ----------
+    rows
+        The padded number of records of an agent.
+    """
+
+    def __init__(self, program: Program, stream: Stream, rows: int) -> None:
+        self._program, self._stream = program, stream
+        turns = jax.jit(agent_turns)(program)
+        self._turns = jax.tree.map(np.asarray, turns)
+        oracles, shape = program.oracles, program.template.shape
+        self._shape = oracles[0].noise.shape(oracles[0].answer_shape(shape))
+        self._words = tuple(oracle.sampling.words(rows) for oracle in oracles)
+        self.turns: Turn = turns
+
+    def length(self) -> int:
+        """Return how many rounds a block has; it divides their number if a similar one does."""
+        rounds, local, slots = self._turns.question.shape
+        numbers = math.prod(self._shape) + sum(self._words)
+        most = max(1, min(rounds, _BLOCK // (8 * numbers * local * slots)))
+        fits = [n for n in range(most, most // 2, -1) if rounds % n == 0]
+        return fits[0] if fits else most
+
+    def shapes(self, rounds: int) -> Any:
+        """Return the shapes of a block of so many rounds, leaves `(B, S, E, ...)`."""
+        _, local, slots = self._turns.question.shape
+        front = (rounds, slots, local)
+        return Raw(
+            jax.ShapeDtypeStruct((*front, *self._shape), np.int64),
+            tuple(jax.ShapeDtypeStruct((*front, words), np.uint64) for words in self._words),
+        )
+
+    def block(self, first: int, last: int) -> Any:
+        """Return the draws of the rounds from `first` to `last`, the latter not included."""
+        raw = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), self.shapes(last - first))
+        question = self._turns.question[first:last]
+        with ThreadPoolExecutor(_WORKERS) as pool:
+            tasks = [pool.submit(task) for task in self._tasks(raw, question, first)]
+            for task in tasks:
+                task.result()
+        return raw
+
+    def _tasks(self, raw: Raw, question: HostArray, first: int) -> list[Callable[[], None]]:
+        """Return what fills a block, in pieces for the workers."""
+        places = np.argwhere(np.moveaxis(question, 1, 2) >= 0)  # round, slot, question within it
+        if isinstance(self._program.mechanism, NoNoise):
+            return []
+        scales = self._scales()[first + places[:, 0], places[:, 2], places[:, 1]]
+        tasks: list[Callable[[], None]] = []
+        for scale in np.unique(scales):
+            same = places[scales == scale]
+            for part in np.array_split(same, min(_WORKERS, len(same))):
+                tasks.append(lambda part=part, scale=scale: self._fill(raw, part, first, scale))
+        return tasks
+
+    def _scales(self) -> HostArray:
+        """Return the noise scales in steps of the lattice, `(T, E, S)`."""
+        steps = np.asarray(two_to(self.turns.exponent))
+        return np.asarray(self._turns.scale, np.float64) / steps
+
+    def _fill(self, raw: Raw, places: HostArray, first: int, scale: float) -> None:
+        agents = self._turns.agent[first + places[:, 0], places[:, 2], places[:, 1]]
+        labels = [
+            Label(first + int(place[0]), int(agent), int(place[2]))
+            for place, agent in zip(places, agents, strict=True)
+        ]
+        where, count = tuple(places.T), math.prod(self._shape)
+        drawn = self._program.mechanism.integers(self._stream, labels, count, float(scale))
+        raw.steps[where] = drawn.reshape(len(labels), *self._shape)
+        kinds = self._turns.question[first + places[:, 0], places[:, 2], places[:, 1]]
+        for number, (words, size) in enumerate(zip(raw.words, self._words, strict=True)):
+            mine = np.flatnonzero(kinds == number)
+            if size and mine.size:
+                some = [labels[index] for index in mine]
+                words[tuple(places[mine].T)] = self._stream.words(some, Use.BATCH, size)
