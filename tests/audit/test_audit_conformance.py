@@ -10,9 +10,20 @@ from typing_extensions import override
 
 from tacit.algorithms import METHODS, Composition, NoisyGradient
 from tacit.audit import check_method, check_oracle
+from tacit.audit.search import Search
 from tacit.errors import InputError
-from tacit.oracles import Centre, Gradient, MinibatchGradient, Oracle, ProximalStep, Statistics
-from tacit.privacy import Adjacency, SensitivityBound
+from tacit.oracles import (
+    Centre,
+    Gradient,
+    MinibatchGradient,
+    Oracle,
+    ProximalStep,
+    Residual,
+    Statistics,
+    TargetGradient,
+)
+from tacit.oracles.targets import TargetQuestion
+from tacit.privacy import Adjacency, BoundedChange, SensitivityBound, TargetChange
 from tacit.problems import HuberHinge, Logistic, NoRegulariser, Problem, Squared, WholeSpace
 
 
@@ -123,6 +134,34 @@ def test_the_gradient_passes_and_the_search_comes_close_to_its_bound(loss):
 def test_other_oracles_pass(oracle):
     report = check_oracle(oracle)
     assert report.passes, report
+
+
+class TargetsAlone(TargetGradient):
+    """Planted fault: takes the change of a record for a change of its target."""
+
+    @override
+    def bound(self, spec, adjacency, *, norm):
+        target = Adjacency(TargetChange(adjacency.relation.beta), adjacency.unit)
+        return super().bound(spec, target, norm=norm)
+
+
+@pytest.mark.parametrize("relation", [TargetChange(1.0), BoundedChange(1.0)])
+@pytest.mark.parametrize(
+    "oracle",
+    [Gradient(Squared(), 2.0), Statistics(1.0), TargetGradient(), Residual(6)],
+    ids=lambda oracle: type(oracle).__name__,
+)
+def test_no_bounded_change_moves_an_answer_beyond_its_bound(oracle, relation):
+    """Where the bound is infinite the plan refuses."""
+    found = Search(oracle, relation, None).largest("record", length=1.0, trials=300, seed=0)
+    assert found <= 1 + 1e-6
+    unbounded = isinstance(relation, BoundedChange) and isinstance(oracle, TargetQuestion)
+    assert (found == 0) == unbounded
+
+
+def test_a_bound_of_the_target_where_the_record_may_move_is_seen():
+    search = Search(TargetsAlone(), BoundedChange(1.0), None)
+    assert search.largest("record", length=1.0, trials=300, seed=0) > 5
 
 
 @pytest.mark.slow

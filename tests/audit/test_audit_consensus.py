@@ -14,7 +14,7 @@ from tacit.engine import simulate
 from tacit.engine.door import Live, Pair, Private, Rival
 from tacit.engine.planning import plan
 from tacit.oracles import Residual, TargetGradient, Targets
-from tacit.privacy import Adjacency, BoundedChange, Messages, Terms, epsilon_of
+from tacit.privacy import Adjacency, Messages, TargetChange, Terms, epsilon_of
 from tacit.problems import AgentSets, Shard, polyhedron
 from tacit.spec import Spec
 
@@ -38,7 +38,7 @@ def attacked(question, average):
         updates=1,
     )  # fmt: skip
     terms = Terms(
-        float(epsilon_of(DELTA, MU)), DELTA, Adjacency(BoundedChange(BETA), "record"), Messages()
+        float(epsilon_of(DELTA, MU)), DELTA, Adjacency(TargetChange(BETA), "record"), Messages()
     )
     made = plan(spec, method, (ORACLES[question],), terms, rounds=2, precision="float64")
     targets = jnp.asarray(draw.standard_normal((2, 2)))

@@ -22,7 +22,7 @@ from tacit.engine.running import behind_the_door
 from tacit.errors import InputError
 from tacit.network import Graph, Walk, cyclic_walk, metropolis, path, ring
 from tacit.oracles import Gradient, TargetGradient
-from tacit.privacy import Adjacency, BoundedChange, Messages, Terms
+from tacit.privacy import Adjacency, Messages, TargetChange, Terms
 from tacit.problems import (
     L2,
     Logistic,
@@ -153,7 +153,7 @@ def linear():
     made = plan(
         public_facts(problem, shards, clip=math.inf), NIDS(problem, step=0.399),
         (TargetGradient(),),
-        Terms(1.0, 1e-5, Adjacency(BoundedChange(BETA), "record"), Messages()),
+        Terms(1.0, 1e-5, Adjacency(TargetChange(BETA), "record"), Messages()),
         rounds=4, precision="float64", network=metropolis(path(4)),
     )  # fmt: skip
     return made, shards

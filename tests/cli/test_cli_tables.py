@@ -242,6 +242,15 @@ def test_bounds_from_the_data_make_the_certificate_conditional(tacit_, small):
         "Condition: ranges, category lists and labels were filled in from the records" in done.out
     )
     assert json.loads((small / "out" / "results.json").read_text())["conditional"] is True
+    for said in (done.out, tacit_("show", small / "out" / "model.json").out):
+        first = said.split("Certificate", 1)[1].splitlines()[1].strip()
+        assert first.startswith("Conditional")
+        assert "this run alone" in said
+    assert "Conditional: epsilon" in (small / "out" / "report.html").read_text()
+    for name in ("plan", "model"):
+        assert json.loads((small / "out" / f"{name}.json").read_text())["certificate"][
+            "conditional"
+        ]
     assert "filled in from the records" in (small / "out" / "report.html").read_text()
 
 

@@ -1,5 +1,6 @@
 """General-form consensus: agents of different dimensions, and consensus on everything."""
 
+import itertools
 import math
 
 import jax.numpy as jnp
@@ -11,7 +12,15 @@ from tacit.engine import run
 from tacit.engine.planning import plan
 from tacit.errors import InputError
 from tacit.oracles import Point, Residual, TargetGradient, Targets
-from tacit.privacy import Adjacency, BoundedChange, Messages, ReplaceOne, Terms
+from tacit.privacy import (
+    Adjacency,
+    BoundedChange,
+    Messages,
+    ReplaceOne,
+    TargetChange,
+    Terms,
+    ZeroOut,
+)
 from tacit.problems import AgentSets, Shard, Shards, polyhedron
 from tacit.spec import Spec
 
@@ -58,7 +67,7 @@ def problem(held, size, *, question="residual", hessian=True, **changes):
 
 
 def planned(spec, method, epsilon, rounds, relation=None):
-    terms = Terms(epsilon, 1e-5, Adjacency(relation or BoundedChange(0.1), "record"), Messages())
+    terms = Terms(epsilon, 1e-5, Adjacency(relation or TargetChange(0.1), "record"), Messages())
     oracle = ORACLES[method.question]
     return plan(spec, method, (oracle,), terms, rounds=rounds, precision="float64")
 
@@ -141,10 +150,34 @@ def test_targets_are_asked_once_and_noise_is_in_the_first_answer_alone():
     assert done.certificate.epsilon == pytest.approx(1.0, rel=1e-9)
 
 
-def test_only_a_bounded_change_can_be_planned_with_noise():
-    _, spec, method = problem(OVERLAPPING, 5)
+@pytest.mark.parametrize("relation", [ReplaceOne(), ZeroOut(), BoundedChange(0.1)])
+@pytest.mark.parametrize("question", list(ORACLES))
+def test_only_a_change_of_the_target_can_be_planned_with_noise(question, relation):
+    _, spec, method = problem(OVERLAPPING, 5, question=question)
+    planned(spec, method, 1.0, 4)
     with pytest.raises(InputError):
-        planned(spec, method, 1.0, 4, relation=ReplaceOne())
+        planned(spec, method, 1.0, 4, relation=relation)
+    for norm in ("l1", "l2"):
+        bound = ORACLES[question].bound(spec, Adjacency(relation, "record"), norm=norm)
+        assert np.all(np.isinf(bound.value))
+
+
+def test_a_moved_feature_moves_the_gradient_beyond_the_bound_of_a_moved_target():
+    """Why the bound holds under no relation in which a whole record may move."""
+    shards, spec, _ = problem(OVERLAPPING, 5)
+    oracle, beta = TargetGradient(), 0.1
+    adjacency = Adjacency(TargetChange(beta), "record")
+    limit = float(oracle.bound(spec, adjacency, norm="l2").value[0, 0, 0])
+    shard, count, query = shards.shard(2), jnp.asarray(4.0), Point(5 * jnp.ones(4))
+    worst = 0.0
+    for row, way in itertools.product(range(4), [*np.eye(4), *-np.eye(4)]):
+        features = shard.features.at[row].add(beta * way)
+        if np.linalg.norm(features[row]) > spec.record_norm:
+            continue  # no neighbour: packing would shorten it
+        moved = Shard(features, shard.targets, shard.mask)
+        gap = oracle.exact(moved, count, query) - oracle.exact(shard, count, query)
+        worst = max(worst, float(np.linalg.norm(gap)))
+    assert worst > 10 * limit
 
 
 class Forgetful(TargetGradient):
@@ -160,7 +193,7 @@ class Forgetful(TargetGradient):
 def test_no_neighbour_moves_an_answer_by_more_than_its_bound(question, norm, unit):
     shards, spec, _ = problem(OVERLAPPING, 5)
     oracle = Forgetful() if question == "published" else ORACLES[question]
-    adjacency, beta = Adjacency(BoundedChange(0.1), unit), 0.1
+    adjacency, beta = Adjacency(TargetChange(0.1), unit), 0.1
     limit = float(oracle.bound(spec, adjacency, norm=norm).value[0, 0, 0])
     draw, worst = np.random.default_rng(0), 0.0
     for agent in range(3):

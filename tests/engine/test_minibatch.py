@@ -32,6 +32,7 @@ from tacit.privacy import (
     ReplaceOne,
     Sampled,
     Sum,
+    TargetChange,
     ZeroOut,
     account,
 )
@@ -305,6 +306,7 @@ def test_laplace_answers_on_batches_are_calibrated_under_zero_out_and_refused_ot
     [
         (Adjacency(ReplaceOne(), "agent"), "unit agent"),
         (Adjacency(BoundedChange(0.1), "record"), "bounded_change"),
+        (Adjacency(TargetChange(0.1), "record"), "target_change"),
     ],
 )
 def test_what_sampling_does_not_hide_is_refused(adjacency, words, shards):

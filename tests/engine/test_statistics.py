@@ -18,7 +18,7 @@ from tacit.engine.planning import plan
 from tacit.engine.protocol import KEPT
 from tacit.errors import InputError
 from tacit.oracles import Gradient, Point, Statistics, statistics_size, unpacked
-from tacit.privacy import Adjacency, BoundedChange, Messages, ReplaceOne, Sum, ZeroOut
+from tacit.privacy import Adjacency, BoundedChange, Messages, ReplaceOne, Sum, TargetChange, ZeroOut
 from tacit.problems import (
     L1,
     L2,
@@ -147,8 +147,8 @@ def test_the_unit_agent_costs_as_many_times_as_there_are_records():
     for relation in (ReplaceOne(), ZeroOut()):
         one = limit(oracle, shards, relation)
         assert limit(oracle, shards, relation, unit="agent") == pytest.approx(30 * one)
-    change = limit(oracle, shards, BoundedChange(0.1))
-    assert change == limit(oracle, shards, ReplaceOne())
+    for relation in (BoundedChange(0.1), TargetChange(0.1)):  # special cases of replacing
+        assert limit(oracle, shards, relation) == limit(oracle, shards, ReplaceOne())
 
 
 def test_the_statistics_unpack_to_the_matrix_and_the_vector_and_keep_their_norm():

@@ -30,7 +30,7 @@ from tacit.oracles import (
     PoissonBatches,
 )
 from tacit.oracles.draws import _UNIT, capacity, survival
-from tacit.privacy import Adjacency, BoundedChange, ReplaceOne, ZeroOut, mu_of
+from tacit.privacy import Adjacency, BoundedChange, ReplaceOne, TargetChange, ZeroOut, mu_of
 from tacit.problems import (
     Logistic,
     NoRegulariser,
@@ -150,7 +150,10 @@ def test_sampling_that_does_not_match_the_accounting_is_refused():
     oracle = MinibatchDifference(Logistic(), 1.0, 1.0, 0.5)
     logistic = Problem(Logistic(), NoRegulariser(), WholeSpace())
     facts = facts_from(logistic, [4], features=2, record_norm=1.5, clip=1.0)
-    for adjacency in (Adjacency(ReplaceOne(), "agent"), Adjacency(BoundedChange(0.1), "record")):
+    for relation, unit in (
+        (ReplaceOne(), "agent"), (BoundedChange(0.1), "record"), (TargetChange(0.1), "record"),
+    ):  # fmt: skip
+        adjacency = Adjacency(relation, unit)
         with pytest.raises(InputError, match="full-batch Gradient"):
             oracle.check(facts, adjacency, norm="l2")
     with pytest.raises(InputError, match=r"rate is 1\.5"):

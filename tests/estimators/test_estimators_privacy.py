@@ -3,6 +3,8 @@
 import dataclasses
 import inspect
 import math
+import pickle
+from collections.abc import Mapping
 
 import jax.numpy as jnp
 import numpy as np
@@ -15,6 +17,7 @@ from tacit.errors import PrivacyError, PrivacyWarning, PublicFactsWarning
 from tacit.estimators import PrivateLinearRegression, PrivateLogisticRegression, PrivateSVC, base
 from tacit.estimators.records import Ranges
 from tacit.oracles import Point
+from tacit.privacy import Certificate
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-5, "rounds": 10}
 LABELS = {"classes": [0, 1]}
@@ -81,6 +84,8 @@ def test_a_fact_read_off_the_records_warns_and_makes_the_certificate_conditional
         inspect.unwrap(kind.fit)(model, *records())
     assert len(seen) == 1
     assert seen[0].filename == __file__
+    assert model.certificate_.conditional
+    assert model.certificate_.lines()[0].startswith("Conditional")
     said = [line for line in model.certificate_.conditions if "read off the records" in line]
     assert len(said) == 1
     assert f"{setting}=None" in said[0]
@@ -91,8 +96,47 @@ def test_facts_that_are_given_make_no_warning_and_are_named_as_declared():
     first = PrivateLogisticRegression(**BUDGET, **LABELS, bounds=(0, 1)).fit(*records())
     second = PrivateLinearRegression(**BUDGET, bounds=(0, 1), target_bounds=(0, 1)).fit(*records())
     for model in (first, second):
-        assert len(model.certificate_.conditions) == 3
+        assert len(model.certificate_.conditions) == 4
+        assert not model.certificate_.conditional
         assert not any("read off" in line for line in model.certificate_.conditions)
+
+
+def test_a_fit_is_on_the_condition_that_no_earlier_step_looked_at_the_records():
+    model = PrivateLogisticRegression(**BUDGET, **LABELS, bounds=(0, 1)).fit(*records())
+    (said,) = [line for line in model.certificate_.conditions if "resampled" in line]
+    assert "scaled" in said
+    assert any("this run alone" in line for line in model.certificate_.lines())
+
+
+def certificates(thing, seen):
+    """Return every certificate that is reachable from an object."""
+    if id(thing) in seen or isinstance(thing, (str, bytes, int, float, np.ndarray, type)):
+        return []
+    seen[id(thing)] = thing  # kept, so that its number is not used again
+    inside = [*getattr(thing, "__dict__", {}).values()]
+    if isinstance(thing, Mapping):
+        inside += thing.values()
+    elif isinstance(thing, (list, tuple, set, frozenset)):
+        inside += thing
+    found = [thing] if isinstance(thing, Certificate) else []
+    return found + [one for part in inside for one in certificates(part, seen)]
+
+
+@pytest.mark.parametrize("kind", [PrivateLogisticRegression, PrivateLinearRegression])
+def test_nothing_reachable_from_a_fit_shows_a_certificate_without_its_conditions_or_stamp(kind):
+    model = kind(**BUDGET, random_state=1)
+    with pytest.warns(PublicFactsWarning):
+        model.fit(*records())
+    reached = certificates(model, {})
+    assert model.plan_.certificate in reached
+    assert any(one is model.certificate_ for one in reached)
+    for one in (*reached, pickle.loads(pickle.dumps(model)).plan_.certificate):
+        assert one == model.certificate_
+        assert one.reproduction
+        assert one.conditional
+        assert one.attacker_tpr == 1.0
+        assert len(one.conditions) == 4
+    assert model.plan_.to_dict()["certificate"] == model.certificate_.to_dict()
 
 
 def test_with_public_classes_a_fit_does_not_tell_that_only_one_of_them_occurs():

@@ -23,7 +23,7 @@ from tacit.power import (
     relax,
     solve_privately,
 )
-from tacit.privacy import Adjacency, BoundedChange, Messages, Terms
+from tacit.privacy import Adjacency, Messages, TargetChange, Terms
 from tacit_papers.attacks import infer_demand
 
 pytestmark = pytest.mark.slow
@@ -114,7 +114,7 @@ class AsPublished(TargetGradient):
 
 def test_the_published_sensitivity_is_caught_as_a_violation(small):
     honest = plan_grid(small, Settings("gradient", 1), beta=BETA, epsilon=1.0, delta=1e-2)
-    terms = Terms(1.0, 1e-2, Adjacency(BoundedChange(BETA), "record"), Messages())
+    terms = Terms(1.0, 1e-2, Adjacency(TargetChange(BETA), "record"), Messages())
     planned = plan(
         small.spec, honest.program.algorithm, (AsPublished(),), terms, rounds=1,
         precision="float64",

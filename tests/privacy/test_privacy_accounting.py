@@ -12,6 +12,7 @@ from tacit.privacy import (
     LaplaceAnswer,
     ReplaceOne,
     Sampled,
+    TargetChange,
     ZeroOut,
     account,
     gaussian_multiplier,
@@ -214,8 +215,9 @@ def test_events_validate_when_they_are_made(bad):
 def test_unsupported_combinations_are_refused_by_name():
     with pytest.raises(InputError, match=r"replace_one.*zero_out"):
         epsilon(Sampled(LaplaceAnswer(1.0), 0.1), 10, REPLACE)
-    with pytest.raises(InputError, match="bounded_change"):
-        epsilon(Sampled(GaussianAnswer(1.0), 0.1), 10, BoundedChange(0.1))
+    for relation in (BoundedChange(0.1), TargetChange(0.1)):
+        with pytest.raises(InputError, match=relation.name):
+            epsilon(Sampled(GaussianAnswer(1.0), 0.1), 10, relation)
     for inside in (Exact(), Sampled(GaussianAnswer(1.0), 0.5)):
         with pytest.raises(InputError, match="GaussianAnswer or LaplaceAnswer"):
             Sampled(inside, 0.5)

@@ -11,6 +11,7 @@ from tacit.privacy import (
     ReplaceOne,
     SensitivityBound,
     Sum,
+    TargetChange,
     ZeroOut,
     mean_gradient_bound,
     observer_named,
@@ -79,6 +80,10 @@ def test_an_unbounded_gradient_has_an_infinite_bound():
 def test_the_derivation_says_which_argument_was_used():
     adjacency = Adjacency(BoundedChange(0.1), "record")
     found = mean_gradient_bound(SPEC, adjacency, norm="l1", rounds=1, questions=1)
+    target = Adjacency(TargetChange(0.1), "record")
+    same = mean_gradient_bound(SPEC, target, norm="l1", rounds=1, questions=1)
+    assert np.array_equal(found.value, same.value)
+    assert found.derivation == same.derivation
     assert "special case" in found.derivation
     assert "sqrt(dimension)" in found.derivation
     assert "2c/m_i" in found.derivation
@@ -115,16 +120,20 @@ def test_relations_and_observers_are_found_by_name_and_errors_list_the_names():
     assert observer_named("sum") == Sum(colluders=1)
     with pytest.raises(InputError, match="replace_one, zero_out"):
         relation_named("swap")
+    with pytest.raises(InputError, match=r"construct .*TargetChange\(beta\)"):
+        relation_named("target_change")
     with pytest.raises(InputError, match="messages, sum"):
         observer_named("everyone")
 
 
 def test_every_relation_describes_each_unit_in_one_sentence():
-    for relation in (ReplaceOne(), ZeroOut(), BoundedChange(0.25)):
+    for relation in (ReplaceOne(), ZeroOut(), BoundedChange(0.25), TargetChange(0.25, "demand")):
         texts = {Adjacency(relation, unit).describe() for unit in ("record", "agent")}
         assert len(texts) == 2
         assert all(text.endswith(".") and "record" in text for text in texts)
     assert "0.25" in BoundedChange(0.25).describe("record")
+    said = TargetChange(0.25, "demand").describe("record")
+    assert all(word in said for word in ("target", "demand", "0.25", "features are public"))
 
 
 @pytest.mark.unchecked
@@ -134,6 +143,8 @@ def test_malformed_relations_units_and_observers_are_refused():
         lambda: Adjacency(ReplaceOne(), "user"),
         lambda: BoundedChange(0.0),
         lambda: BoundedChange(math.nan),
+        lambda: TargetChange(0.0),
+        lambda: TargetChange(math.inf),
         lambda: Sum(colluders=-1),
         lambda: mean_gradient_bound(
             SPEC, Adjacency(ZeroOut(), "record"), norm="l3", rounds=1, questions=1

@@ -1,3 +1,4 @@
+import dataclasses
 import json
 import math
 
@@ -127,6 +128,26 @@ def test_the_sentences_hold_everything_needed_to_read_the_promise():
         assert part in text
     printed = float(text.split("epsilon = ")[1].split()[0])
     assert found.epsilon <= printed <= found.epsilon + 1e-4
+
+
+def test_a_conditional_certificate_begins_with_the_word():
+    firm = issue(ledger([0.1]), conditions=("ranges were read off the records",))
+    found = dataclasses.replace(firm, conditional=True)
+    assert firm.lines()[0].startswith("epsilon = ")
+    assert found.lines()[0].startswith("Conditional")
+    assert "epsilon = " in found.lines()[0]
+    assert found.to_dict()["conditional"] is True
+    seeded = dataclasses.replace(found, reproduction=True)
+    assert seeded.lines()[0].startswith("reproduction, not private")
+    assert seeded.lines()[1].startswith("Conditional")
+
+
+def test_every_certificate_says_that_it_is_of_one_run_alone():
+    for found in (issue(ledger([0.1])), issue(ledger([0.1]), reproduction=True)):
+        (said,) = [line for line in found.lines() if line.startswith("Scope")]
+        assert "this run alone" in said
+        assert not found.conditional
+        assert found.conditions == ()
 
 
 def test_the_record_of_a_certificate_is_plain_json():

@@ -15,10 +15,11 @@ import pytest
 from conftest import trained_on
 from tacit.datasets import load
 from tacit.errors import InputError
+from tacit.models import model_to_dict
 from tacit.report import check_out, results, save, strict
 from tacit.report.html import page
 from tacit.report.save import CURVES, FILES
-from tacit.training import Metrics, Training
+from tacit.training import Metrics, Training, released
 
 
 def trained(**changes):
@@ -135,6 +136,7 @@ def test_the_page_says_what_was_promised_and_how_well_it_went(training):
         training.certificate.record,
         training.certificate.trust,
         *training.certificate.conditions,
+        training.certificate.scope,
         training.dataset.licence,
         training.dataset.source,
         training.plan.digest,
@@ -157,6 +159,16 @@ def test_a_given_seed_is_stamped_on_the_page_and_in_the_results(training):
     assert stamp.group(1).startswith("reproduction, not private")
     assert "if the noise were secret" in page(seeded)
     assert results(seeded, None)["reproduction"] is True
+
+
+def test_a_conditional_certificate_begins_with_the_word_on_the_page_and_in_the_model(training):
+    assert "Conditional" not in page(training)
+    certificate = dataclasses.replace(training.certificate, conditional=True)
+    conditional = dataclasses.replace(training, certificate=certificate)
+    assert '<p class="figures">Conditional: epsilon = 2.0000' in page(conditional)
+    statement = model_to_dict(released(conditional))["statement"]
+    assert statement[0].startswith("Conditional")
+    assert any("this run alone" in line for line in statement)
 
 
 def test_no_noise_is_stamped_as_no_privacy(training):

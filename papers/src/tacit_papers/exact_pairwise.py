@@ -17,7 +17,7 @@ from tacit.engine import Door, Plan, Program, cast, simulate
 from tacit.errors import InputError
 from tacit.network import Mixing, Network, Walk
 from tacit.oracles import Point, TargetGradient
-from tacit.privacy import BoundedChange, Gaussian
+from tacit.privacy import Gaussian, TargetChange
 from tacit.problems import L2, NoRegulariser, Problem, WholeSpace
 from tacit.typing import Array, HostArray
 
@@ -66,7 +66,7 @@ def pairwise_mu_affine(
     ------
     InputError
         If the plan has no network, its question is not `tacit.oracles.TargetGradient` under
-        `BoundedChange` of one record with Gaussian noise, its algorithm or regulariser is not known
+        `TargetChange` of one record with Gaussian noise, its algorithm or regulariser is not known
         to be affine, or its answers hold more than 4,000 numbers.
 
     Notes
@@ -180,7 +180,7 @@ def _checked_beta(plan: Plan) -> float:
             "only TargetGradient is known to be affine with a public slope; use pairwise_mu, which "
             "holds for any question"
         )
-    if not isinstance(relation, BoundedChange) or plan.terms.adjacency.unit != "record":
+    if not isinstance(relation, TargetChange) or plan.terms.adjacency.unit != "record":
         raise InputError("the exact value is for one target that moves: unit record")
     if not isinstance(program.mechanism, Gaussian):
         raise InputError("the exact value is for Gaussian noise; without noise there is no privacy")

@@ -12,7 +12,7 @@ import numpy as np
 
 from tacit.errors import InputError
 from tacit.oracles import Oracle, Point
-from tacit.privacy import Adjacency, BoundedChange, Norm, Relation, Unit, ZeroOut
+from tacit.privacy import Adjacency, BoundedChange, Norm, Relation, TargetChange, Unit, ZeroOut
 from tacit.problems import NoRegulariser, Problem, Shard, Squared, WholeSpace, facts_from
 from tacit.typing import Array, Key
 
@@ -27,8 +27,8 @@ class Search:
 
     One record of `RECORDS` is changed as the relation allows, or every one if the unit is an agent:
     replaced by another one (by its negative, and by one with the opposite target, as often as by a
-    random one), set to zero, or moved by beta in its target. An answer that is not finite counts as
-    an infinite change: whether it is may depend on a record.
+    random one), set to zero, or moved by beta, in its row or in its target. An answer that is not
+    finite counts as an infinite change: whether it is may depend on a record.
 
     Parameters
     ----------
@@ -110,9 +110,17 @@ def _neighbour(relation: Relation, shard: Shard, changed: Array, length: Array, 
     """Return the shard with the records in `changed` moved as the relation allows."""
     if isinstance(relation, ZeroOut):
         return dataclasses.replace(shard, mask=jnp.where(changed, 0.0, shard.mask))
-    if isinstance(relation, BoundedChange):
+    if isinstance(relation, TargetChange):
         return dataclasses.replace(shard, targets=shard.targets + relation.beta * changed)
     choice = jax.random.randint(keys[0], (), 0, 3)
+    if isinstance(relation, BoundedChange):  # of the target, or of the row and no longer than it
+        shorter = jnp.where(choice == 0, 1.0, jnp.maximum(1 - relation.beta / length, -1.0))
+        further = jnp.where(choice == 0, relation.beta, 0.0)
+        return dataclasses.replace(
+            shard,
+            features=jnp.where(changed[:, None], shorter, 1.0) * shard.features,
+            targets=shard.targets + further * changed,
+        )
     other = length * _unit(jax.random.normal(keys[1], shard.features.shape))
     rows = jnp.select([choice == 0, choice == 1], [-shard.features, shard.features], other)
     targets = jnp.where(choice == 0, shard.targets, -shard.targets)

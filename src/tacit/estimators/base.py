@@ -87,7 +87,8 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
     certificate_
         The `tacit.privacy.Certificate` of this fit, with its conditions.
     plan_
-        The `tacit.engine.Plan` that was carried out; it holds public facts only.
+        The `tacit.engine.Plan` that was carried out; it holds public facts only. Its certificate
+        is `certificate_`, and its digest covers the conditions too.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
@@ -255,9 +256,11 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         weights = targets.scale * finished.model.reshape(len(finished.model), -1)
         slopes = weights[:-1] / ranges.width[:, None]
         intercepts = weights[-1] + targets.offset - ranges.minimum @ slopes
-        conditions = (
-            *(_condition(*fact) for fact in self._facts(ranges, targets)),
-            "the number of records of each agent, and who owns which, is public",
+        facts = self._facts(ranges, targets)
+        certificate = dataclasses.replace(
+            finished.certificate,
+            conditions=(*(_condition(*fact) for fact in facts), _OWNERS, _AS_THEY_ARE),
+            conditional=not all(public for _, _, public in facts),
         )
         if targets.labels is None:
             self.coef_, self.intercept_ = slopes[:, 0], float(intercepts[0])
@@ -265,8 +268,16 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
             self.coef_, self.intercept_ = slopes.T, intercepts
             self.classes_ = targets.labels
         self.bounds_ = (ranges.minimum, ranges.maximum)
-        self.plan_ = finished.plan
-        self.certificate_ = dataclasses.replace(finished.certificate, conditions=conditions)
+        self.certificate_ = certificate
+        self.plan_ = dataclasses.replace(finished.plan, certificate=certificate)
+
+
+_OWNERS = "the number of records of each agent, and who owns which, is public"
+_AS_THEY_ARE = (
+    "X and y were not scaled, imputed, selected, resampled or otherwise changed beforehand with "
+    "numbers that were computed from the records: each row is one record, changed by public rules "
+    "at most, and stands there once"
+)
 
 
 def _condition(what: str, setting: str, public: bool) -> str:

@@ -8,9 +8,10 @@ With the residuals r_j(z) = x_j'z - y_j of an agent's records there are three qu
 
 Sums, not means: the equations of an agent are few and each counts.
 
-**What neighbouring means here.** Features are public, so a record is its target: the relation must
-be `BoundedChange(beta)`, "one y_j moves by at most beta" (unit `agent`: every one of them). Any
-other relation leaves the answers unbounded, and the plan refuses.
+**What neighbouring means here.** Features are public, and what is protected is the target: the
+relation must be `TargetChange(beta)`, "one y_j moves by at most beta" (unit `agent`: every one of
+them). Any other relation leaves the answers unbounded, and the plan refuses: under it a feature may
+move, and then the answer moves with the size of the query and of the targets, which nothing bounds.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from typing_extensions import override
 
 from tacit import checks
 from tacit.oracles.oracle import Assumptions, Oracle, Point
-from tacit.privacy import Adjacency, BoundedChange, Norm, SensitivityBound
+from tacit.privacy import Adjacency, Norm, SensitivityBound, TargetChange
 from tacit.problems import Shard, Squared
 from tacit.spec import Spec
 from tacit.typing import Array
@@ -52,7 +53,7 @@ class TargetQuestion(Oracle):
             factor = np.array([self._together(count, norm) for count in counts])
             reason += ", for all targets of an agent at once"
         relation = adjacency.relation
-        beta = relation.beta if isinstance(relation, BoundedChange) else math.inf
+        beta = relation.beta if isinstance(relation, TargetChange) else math.inf
         each = (beta * one * factor)[:, None, None]
         return SensitivityBound(np.broadcast_to(each, (spec.agents, 1, 1)), norm, adjacency, reason)
 

@@ -16,7 +16,7 @@ from tacit.errors import InputError
 from tacit.oracles import Oracle, Residual, TargetGradient, Targets
 from tacit.power.relaxation import Relaxation
 from tacit.power.zones import Part, Zones, parts
-from tacit.privacy import Adjacency, BoundedChange, Messages, Terms
+from tacit.privacy import Adjacency, Messages, TargetChange, Terms
 from tacit.problems import AgentSets, Shard, Shards
 from tacit.spec import Spec
 from tacit.typing import HostArray
@@ -27,7 +27,7 @@ QUESTIONS: tuple[Question, ...] = ("gradient", "residual", "demand")
 DEFAULT_QUESTION: Question = "demand"
 # per unit: far above any sensible value, far below what the solver can handle
 MOST_CHANGE, MOST_NOISE = 1e6, 1e6
-RECORD = "demand (active or reactive power of one bus, per unit)"
+DEMAND = "demand: active or reactive power of one bus, per unit"
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,7 +152,7 @@ def plan_grid(grid: Grid, settings: Settings, *, beta: float, epsilon: float, de
     """
     if not checks.positive("beta", beta) <= MOST_CHANGE:
         raise InputError(f"beta is {beta:g} per unit, beyond any demand; give at most 1e6")
-    terms = Terms(epsilon, delta, Adjacency(BoundedChange(beta, RECORD), "record"), Messages())
+    terms = Terms(epsilon, delta, Adjacency(TargetChange(beta, DEMAND), "record"), Messages())
     planned = plan(
         grid.spec,
         algorithm(grid, settings),

@@ -86,8 +86,8 @@ def mean_gradient_bound(
     **Guarantee.** Neighbouring data sets of one agent share all terms but one, so the mean moves
     by |g - g'|_2/m <= (|g|_2 + |g'|_2)/m <= 2c/m when a record is replaced, and by |g|_2/m <= c/m
     when its contribution is set to zero. If every record may change, the triangle inequality over
-    all m terms gives m times that. A bounded change of a record is a special case of replacing
-    it, so it has the same bound (loose when beta is small: a Lipschitz argument in the record
+    all m terms gives m times that. A bounded change of a record, or of its target, is a special
+    case of replacing it, so it has the same bound (loose when beta is small: a Lipschitz argument
     would be sharper). For the 1-norm, |v|_1 <= sqrt(D) |v|_2 by Cauchy and Schwarz.
     The bound holds at every query, so it holds for queries chosen after earlier answers.
 

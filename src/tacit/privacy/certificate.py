@@ -7,7 +7,7 @@ import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from tacit.privacy.terms import Adjacency, Messages, Observer, Relation, Unit
 FALSE_POSITIVE_RATE = 0.01
 
 _REPRODUCTION = "reproduction, not private: the noise can be regenerated from the seed"
+_CONDITIONAL = "Conditional on what was read off the records (see the conditions): "
 _POST_PROCESSING = "; certified at the messages value, which holds for every sum by post-processing"
 
 
@@ -47,7 +48,15 @@ class Certificate:
         What else must hold, for example that ranges were public.
     attacker_tpr
         An upper bound on an attacker's true-positive rate at 1 % false positives.
+    conditional
+        Whether one of the conditions is about facts that were read off the records themselves.
+    scope
+        What else adds to it: the same sentence for every certificate.
     """
+
+    scope: ClassVar[str] = (
+        "this run alone: every other run on the same records, earlier or later, adds to it"
+    )
 
     epsilon: float
     delta: float
@@ -62,6 +71,7 @@ class Certificate:
     reproduction: bool
     conditions: tuple[str, ...]
     attacker_tpr: float
+    conditional: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as JSON-safe values; infinite numbers become the text "infinity"."""
@@ -79,16 +89,18 @@ class Certificate:
             f"Observer: {self.observer}. Taken on trust: {self.trust}.",
             f"An attacker who accepts {FALSE_POSITIVE_RATE:.0%} false positives finds at most "
             f"{self.attacker_tpr:.2%} of the true ones.",
+            f"Scope: {self.scope}.",
             *(f"Condition: {condition}" for condition in self.conditions),
         ]
 
     def _promise(self) -> str:
         if math.isinf(self.epsilon):
             return "no privacy: epsilon is infinite"
+        head = _CONDITIONAL if self.conditional else ""
         law = "" if self.mu is None else f" (exactly Gaussian, mu = {self.mu:.4g})"
-        conditional = "with noise that nobody can regenerate: " if self.reproduction else ""
+        head += "with noise that nobody can regenerate: " if self.reproduction else ""
         return (
-            f"{conditional}epsilon = {_rounded_up(self.epsilon)} at delta = {self.delta:g}{law}, "
+            f"{head}epsilon = {_rounded_up(self.epsilon)} at delta = {self.delta:g}{law}, "
             f"relation {self.relation}, unit {self.unit}"
         )
 

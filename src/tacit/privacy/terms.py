@@ -71,8 +71,8 @@ class ZeroOut(Relation):
 class BoundedChange(Relation):
     """One record moves by at most `beta` in Euclidean norm (in the units of the record).
 
-    `record` says in a few words what a record is, for the certificate; what of it is private
-    must fit the question (`tacit.oracles.Targets` and its kin: the target, features are public).
+    All of the record may move, its features included. Where only the target is private, the
+    relation is `TargetChange`. `record` says in a few words what a record is, for the certificate.
     """
 
     name: ClassVar[str] = "bounded_change"
@@ -89,20 +89,53 @@ class BoundedChange(Relation):
         return f"{what} moves by at most {self.beta:g} in Euclidean norm; counts stay as they are."
 
 
+@final
+@dataclass(frozen=True)
+class TargetChange(Relation):
+    """The target of one record moves by at most `beta` (in its units); features are public.
+
+    What the features say of a person is not protected under this relation. `target` says in a few
+    words what the target is, for the certificate.
+
+    Examples
+    --------
+    >>> TargetChange(0.1, "demand").describe("record")
+    'The target of one record of one agent (demand) moves by at most 0.1; features are public ...'
+    """
+
+    name: ClassVar[str] = "target_change"
+
+    beta: float
+    target: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "beta", checks.positive("beta", self.beta))
+
+    def describe(self, unit: Unit) -> str:
+        """Return what neighbouring means, as one sentence."""
+        named = f" ({self.target})" if self.target else ""
+        what = f"The target of one record of one agent{named} moves by at most {self.beta:g}"
+        if unit == "agent":
+            what = f"The targets of all records of one agent{named} move by at most {self.beta:g}"
+            what += " each"
+        return f"{what}; features are public and not protected, and counts stay as they are."
+
+
 def relation_named(name: str) -> Relation:
     """Return the relation called `name`: "replace_one" or "zero_out".
 
     Raises
     ------
     InputError
-        If the name is another one. `BoundedChange` needs its beta: construct it directly.
+        If the name is another one. `BoundedChange` and `TargetChange` need their beta: construct
+        them directly.
 
     Examples
     --------
     >>> relation_named("zero_out")
     ZeroOut()
     """
-    more = " (or construct BoundedChange(beta))"
+    more = " (or construct BoundedChange(beta) or TargetChange(beta))"
     relation: Relation = _named("relation", name, (ReplaceOne(), ZeroOut()), more)
     return relation
 

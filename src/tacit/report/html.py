@@ -278,15 +278,17 @@ def certificate_box(certificate: Certificate) -> str:
         ("observer", _OBSERVERS.get(certificate.observer, certificate.observer)),
         ("taken on trust", certificate.trust),
         ("best attack", _attacker(certificate)),
+        ("scope", certificate.scope),
         *(("condition", text) for text in certificate.conditions),
     ]
-    secret = not certificate.reproduction and math.isfinite(certificate.epsilon)
-    only_if = ""
-    if certificate.reproduction and math.isfinite(certificate.epsilon):
-        only_if = " <em>if the noise were secret</em>"
+    noised = math.isfinite(certificate.epsilon)
+    firm = noised and not certificate.reproduction and not certificate.conditional
+    only_if = " <em>if the noise were secret</em>" if noised and certificate.reproduction else ""
+    first = "Conditional: " if noised and certificate.conditional else ""
     return (
-        f'<section class="{"box" if secret else "box open"}"><h2>Privacy certificate</h2>'
-        f'<p class="figures">{escape(_budget(certificate))}{only_if}</p>{table_of(rows)}</section>'
+        f'<section class="{"box" if firm else "box open"}"><h2>Privacy certificate</h2>'
+        f'<p class="figures">{first}{escape(_budget(certificate))}{only_if}</p>'
+        f"{table_of(rows)}</section>"
     )
 
 

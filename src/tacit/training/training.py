@@ -127,12 +127,16 @@ def train(
     curves = curves_on_test(problem, data, np.asarray(finished.trace.models))
     seconds = time.perf_counter() - began
     nonprivate = optimum(problem, data) if reference else None
-    conditions = (*data.dataset.conditions, *graph_conditions(proposal.structure))
+    certificate = dataclasses.replace(
+        finished.certificate,
+        conditions=(*data.dataset.conditions, *graph_conditions(proposal.structure)),
+        conditional=proposal.conditional,
+    )
     return Training(
         proposal=proposal,
         dataset=data.dataset,
         plan=plan,
-        certificate=dataclasses.replace(finished.certificate, conditions=conditions),
+        certificate=certificate,
         model=finished.model,
         metrics=metrics,
         curves=curves,

@@ -25,7 +25,7 @@ from tacit.power import (
     relax,
     solve_privately,
 )
-from tacit.privacy import BoundedChange, Laplace, account, epsilon_of
+from tacit.privacy import Laplace, TargetChange, account, epsilon_of
 from tacit.typing import HostArray
 from tacit_papers.attacks import infer_demand
 from tacit_papers.reproductions.figure import Budget, Measured
@@ -117,7 +117,7 @@ class Zoned:
         if arm.output:
             return trial.updates * sum(ratios)
         events = [(Laplace().event(1 / ratios[0]), rounds * trial.updates)]
-        return account(events, delta=GRID_DELTA, relation=BoundedChange(BETA)).epsilon
+        return account(events, delta=GRID_DELTA, relation=TargetChange(BETA)).epsilon
 
 
 def linearised(name: str) -> Zoned:
