@@ -6,8 +6,8 @@ import pytest
 
 from conftest import make_terms
 from tacit.algorithms import Composition, LinearisedADMM
-from tacit.audit import audit, canary, opened, replay, residual_report
-from tacit.engine import simulate
+from tacit.audit import audit, canary, replay, residual_report
+from tacit.engine import behind_the_door, simulate
 from tacit.engine.door import Live
 from tacit.engine.planning import plan
 from tacit.oracles import Gradient, ProjectedStep
@@ -68,8 +68,14 @@ def test_laplace_arms_replay_within_their_bound_and_noise(arm):
     )  # fmt: skip
     live = Live(made.program.oracles, made.program.mechanism, jax.random.key(0))
     keep = frozenset({"answers", "messages"})
-    _, trace = simulate(made.program, live, opened(pair.first), keep=keep)
-    seen = replay(made, made.program.oracles, trace, opened(pair.first), opened(pair.second))
+    _, trace = simulate(made.program, live, behind_the_door(made, pair.first), keep=keep)
+    seen = replay(
+        made,
+        made.program.oracles,
+        trace,
+        behind_the_door(made, pair.first),
+        behind_the_door(made, pair.second),
+    )
     assert seen.bounds_hold
     # the record moves along one coordinate: the library's sqrt(5) for the 1-norm is not attained
     assert seen.worst_ratio == pytest.approx(1 / np.sqrt(5))

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from tacit.algorithms import EXTRA, NIDS, RECAL, Composition, Walkman
-from tacit.audit import audit, canary, opened, replay
+from tacit.audit import audit, canary, replay
 from tacit.audit.auditing import DELTA
 from tacit.audit.subject import AGENTS, Setup, planned
-from tacit.engine import simulate
+from tacit.engine import behind_the_door, simulate
 from tacit.engine.door import Live, exact_answer
 from tacit.errors import InputError
 from tacit.network import complete, metropolis, path, ring, uniform_walk
@@ -79,8 +79,14 @@ def test_messages_made_from_exact_answers_are_seen_by_message_replay(method):
     gaps = []
     for door in (Live, Clear):
         live = door(made.program.oracles, made.program.mechanism, jax.random.key(0))
-        _, trace = simulate(made.program, live, opened(pair.first), keep=keep)
-        seen = replay(made, made.program.oracles, trace, opened(pair.first), opened(pair.second))
+        _, trace = simulate(made.program, live, behind_the_door(made, pair.first), keep=keep)
+        seen = replay(
+            made,
+            made.program.oracles,
+            trace,
+            behind_the_door(made, pair.first),
+            behind_the_door(made, pair.second),
+        )
         gaps.append(seen.messages_hold)
     assert gaps == [True, False]
 
@@ -91,11 +97,11 @@ def test_an_answer_without_a_planned_question_is_a_violation_in_the_replay():
     made = planned(lambda problem: composition, case_on(NETWORKS[RECAL]))
     live = Live(made.program.oracles, made.program.mechanism, jax.random.key(0))
     keep = frozenset({"answers", "messages"})
-    _, trace = simulate(made.program, live, opened(pair.first), keep=keep)
+    _, trace = simulate(made.program, live, behind_the_door(made, pair.first), keep=keep)
     silent = dataclasses.replace(
         made, ledger=dataclasses.replace(made.ledger, kind=np.full_like(made.ledger.kind, -1))
     )
-    both = opened(pair.first), opened(pair.second)
+    both = behind_the_door(made, pair.first), behind_the_door(made, pair.second)
     assert not replay(silent, made.program.oracles, trace, *both).bounds_hold
 
 

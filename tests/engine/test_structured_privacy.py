@@ -16,8 +16,8 @@ from scipy import stats
 
 from conftest import make_shards, make_terms
 from tacit.algorithms import SADMM, VRADMM, Composition, variance_reduction
-from tacit.audit import audit, opened, replay
-from tacit.engine import run, simulate
+from tacit.audit import audit, replay
+from tacit.engine import behind_the_door, run, simulate
 from tacit.engine.door import Live
 from tacit.engine.planning import plan
 from tacit.errors import InputError, PrivacyError
@@ -227,8 +227,9 @@ def test_sampled_runs_replay_within_their_bounds(smoothing):
     made = planned(shards, rate=0.5, smoothing=smoothing)
     key = jax.random.key(4)
     door = Live(made.program.oracles, made.program.mechanism, key)
-    _, trace = simulate(made.program, door, opened(shards), keep=frozenset({"answers", "messages"}))
-    seen = replay(made, made.program.oracles, trace, opened(shards), opened(other), key=key)
+    sides = [behind_the_door(made, one) for one in (shards, other)]
+    _, trace = simulate(made.program, door, sides[0], keep=frozenset({"answers", "messages"}))
+    seen = replay(made, made.program.oracles, trace, *sides, key=key)
     assert seen.bounds_hold
     assert seen.messages_hold
     assert seen.worst_ratio > 0.01

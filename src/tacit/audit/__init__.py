@@ -7,7 +7,7 @@ from tacit.audit.faults import Fault, fault_named, plant
 from tacit.audit.likelihood import LowerBound, log_likelihood_ratio, lower_bound
 from tacit.audit.pairwise import Pairwise, pairwise_mu
 from tacit.audit.recorded import ReplayReport, ResidualReport, replay, residual_report
-from tacit.audit.subject import Canary, canary, opened
+from tacit.audit.subject import Canary, canary
 
 __all__ = [
     "AuditReport",
@@ -30,7 +30,6 @@ __all__ = [
     "fault_named",
     "log_likelihood_ratio",
     "lower_bound",
-    "opened",
     "pairwise_mu",
     "plant",
     "replay",

@@ -28,10 +28,9 @@ from tacit.audit.subject import (
     composition_of,
     method_of,
     name_of,
-    opened,
     planned,
 )
-from tacit.engine import simulate
+from tacit.engine import behind_the_door, simulate
 from tacit.engine.door import Live, Pair, Rival
 from tacit.engine.planning import Plan
 from tacit.engine.program import Program
@@ -229,11 +228,10 @@ def recorded(
 ) -> tuple[ReplayReport, ResidualReport]:
     """Replay and residuals of one run on the first data set."""
     program, subject = _faulty(plan, key, fault)
+    first, second = (behind_the_door(plan, one) for one in (pair.first, pair.second))
     trace: Trace
-    _, trace = simulate(
-        program, subject.door, opened(pair.first), keep=frozenset({"answers", "messages"})
-    )
-    seen = replay(plan, subject.oracles, trace, opened(pair.first), opened(pair.second))
+    _, trace = simulate(program, subject.door, first, keep=frozenset({"answers", "messages"}))
+    seen = replay(plan, subject.oracles, trace, first, second)
     answers, scale = np.asarray(trace.records.answer), np.asarray(trace.records.scale)
     asked = np.asarray(trace.records.kind) >= 0
     report = residual_report(
@@ -257,7 +255,7 @@ def _ratios(plan: Plan, pair: Canary, actual: Shards, keys: Key, fault: Fault | 
     subject = plant(fault, program.algorithm, live)
     # message replay covers what is sent: here the algorithm runs as planned
     door = live if isinstance(subject.door, BothAnswers) else subject.door
-    behind = Pair(opened(actual), opened(pair.first), opened(pair.second))
+    behind = Pair(*(behind_the_door(plan, one) for one in (actual, pair.first, pair.second)))
     observer = Messages() if plan.certificate.observer == "messages" else plan.terms.observer
     return np.asarray(_many_runs(program, Rival(door, subject.oracles), behind, observer))
 

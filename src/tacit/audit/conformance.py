@@ -34,10 +34,9 @@ from tacit.audit.subject import (
     composition_of,
     method_of,
     name_of,
-    opened,
     planned,
 )
-from tacit.engine import Live, run, simulate
+from tacit.engine import Live, behind_the_door, run, simulate
 from tacit.errors import InputError, PrivacyError
 from tacit.oracles import Oracle
 from tacit.privacy import Relation, ReplaceOne, Unit, ZeroOut
@@ -244,7 +243,7 @@ def _replayed(subject: str | Maker, setup: Setup, seed: int) -> list[Law]:
     plan, pair = planned(subject, setup), _pair(subject, seed)
     key = jax.random.key(seed)
     door = Live(plan.program.oracles, plan.program.mechanism, key)
-    first, second = opened(pair.first), opened(pair.second)
+    first, second = (behind_the_door(plan, one) for one in (pair.first, pair.second))
     keep = frozenset({"answers", "messages"})
     _, trace = simulate(plan.program, door, first, keep=keep)
     seen = replay(plan, plan.program.oracles, trace, first, second, key=key)

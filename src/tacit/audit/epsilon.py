@@ -17,8 +17,8 @@ from tacit import checks
 from tacit.algorithms import ADMM
 from tacit.audit.faults import HalvedNoise
 from tacit.audit.likelihood import log_likelihood_ratio, upper_rate
-from tacit.audit.subject import FAR, Canary, canary, opened
-from tacit.engine import simulate
+from tacit.audit.subject import FAR, Canary, canary
+from tacit.engine import behind_the_door, simulate
 from tacit.engine.door import Live, Pair, Rival
 from tacit.engine.planning import Plan, plan
 from tacit.errors import InputError
@@ -206,11 +206,13 @@ def _answers(plan: Plan, shards: Shards, keys: Key, fault: str | None) -> HostAr
         oracles = (FullBatch(Squared(), 1.0, claimed),)
         program = dataclasses.replace(program, oracles=oracles)
 
+    private = behind_the_door(plan, shards)
+
     @jax.jit
     def all_of(keys: Key) -> Float[Array, "N T"]:
         def one(key: Key) -> Float[Array, "T"]:
             door = Live(oracles, program.mechanism, key)
-            _, trace = simulate(program, door, opened(shards), keep=frozenset({"answers"}))
+            _, trace = simulate(program, door, private, keep=frozenset({"answers"}))
             answers: Array = trace.records.answer[:, 0, 0, 0]
             return answers
 
@@ -288,7 +290,8 @@ def _perturbed_plan(pair: Canary, epsilon: float) -> Plan:
 
 def _scores(audited: Plan, pair: Canary, actual: Shards, keys: Key, fault: str | None) -> HostArray:
     """Return the log likelihood ratio of one run on `actual` for every key."""
-    program, behind = audited.program, Pair(opened(actual), opened(pair.first), opened(pair.second))
+    program = audited.program
+    behind = Pair(*(behind_the_door(audited, one) for one in (actual, pair.first, pair.second)))
     oracle = audited.program.oracles[0]
     assert isinstance(oracle, PerturbedStep)
     spread = np.hypot(1, oracle.output_noise) / RHO

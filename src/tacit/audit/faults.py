@@ -12,8 +12,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
-import sys
 from typing import Any, Literal, NamedTuple, get_args
 
 import equinox as eqx
@@ -48,6 +46,10 @@ def fault_named(name: str) -> Fault:
     raise InputError(f"unknown fault {name!r}; choose from {', '.join(get_args(Fault))}")
 
 
+# beyond every coefficient of an audit, and still a bound that exact sums can be cut to
+_FAR = 1e9
+
+
 def plant(fault: Fault | None, algorithm: Algorithm, live: Live) -> Subject:
     """Return the subject of an audit, with `fault` planted in it."""
     if fault == "halved-noise":
@@ -70,10 +72,10 @@ def plant(fault: Fault | None, algorithm: Algorithm, live: Live) -> Subject:
 
 def _unclipped(oracle: Oracle) -> Oracle:
     if isinstance(oracle, Statistics):
-        return dataclasses.replace(oracle, target_bound=sys.float_info.max)
+        return dataclasses.replace(oracle, target_bound=_FAR)
     if not isinstance(oracle, Gradient | ProjectedStep | ProximalStep):
         raise InputError(f"{type(oracle).__name__} does not clip, so it cannot forget to")
-    return dataclasses.replace(oracle, clip=math.inf)
+    return dataclasses.replace(oracle, clip=_FAR)
 
 
 class HalvedNoise(Door):
@@ -96,9 +98,10 @@ class ReusedNoise(Door):
     def __call__(self, private: Private, query: PyTree, turn: Turn) -> tuple[Array, Record]:
         live = self.live
         exact = exact_answer(live.oracles, private, query, turn, live.key)
+        assert live.key is not None
         key = noise_key(live.key, turn._replace(participation=turn.participation * 0))
         answer = exact + live.mechanism.sample(key, exact, turn.scale)
-        return answer, Record(turn.question, turn.scale, answer)
+        return answer, Record(turn.question, turn.scale, turn.exponent, answer)
 
 
 class BothAnswers(Door):

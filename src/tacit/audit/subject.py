@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-import jax.numpy as jnp
 import numpy as np
 
 from tacit.algorithms import (
@@ -19,7 +18,6 @@ from tacit.algorithms import (
     method_named,
 )
 from tacit.engine import Plan, plan
-from tacit.engine.door import Private
 from tacit.errors import InputError
 from tacit.network import Network, metropolis, path, ring, uniform_walk
 from tacit.oracles import Gradient, Oracle, ProjectedStep, ProximalStep, Statistics
@@ -233,8 +231,3 @@ def _saturating(oracle: Oracle, features: int) -> tuple[HostArray, HostArray]:
         f"no pair is known that saturates {oracle}; audit the gradient of the squared loss clipped "
         "at 1 or statistics of targets clipped at 1, or search its sensitivity with check_oracle"
     )
-
-
-def opened(shards: Shards) -> Private:
-    """Return all agents' records as a door takes them. For shards that the caller owns."""
-    return Private(shards.stacked, jnp.asarray(shards.counts, shards.stacked.features.dtype))

@@ -86,8 +86,16 @@ def _turn(program: Program, private: dict[str, Any]) -> Turn:
     """One agent's turn: what differs between agents traced, the shared schedules as constants."""
     zero = jnp.zeros((), jnp.int32)
     shared = {name: values[0] for name, values in program.shared.items()}
-    of_agent = (private[name] for name in ("agent", "scale", "exponent"))
-    return Turn(zero, zero, zero, zero, *of_agent, shared | private["values"])
+    return Turn(
+        zero,
+        zero,
+        zero,
+        zero,
+        private["agent"],
+        private["scale"],
+        private["exponent"],
+        shared | private["values"],
+    )
 
 
 def _marks_out(

@@ -209,9 +209,7 @@ class Live(Door):
         pairs = zip(self.oracles, chance.batches, strict=True)
         noised = _chosen(turn, [partial(answer, *pair) for pair in pairs])
         told = noised.astype(turn.scale.dtype)
-        return told, Record(
-            turn.question, turn.scale, turn.exponent, told, *self._sampling(turn)
-        )
+        return told, Record(turn.question, turn.scale, turn.exponent, told, *self._sampling(turn))
 
     @override
     def ahead(self, private: Private, turn: Turn, shape: tuple[int, ...]) -> Chance | None:

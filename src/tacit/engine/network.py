@@ -77,7 +77,7 @@ class NetworkKind(eqx.Module):
         """Return schedules `(..., T)` for as many rounds as have a participant."""
         return schedule(rounds)
 
-    def of_participants(self, values: Float[HostArray, "A T E"]) -> Float[HostArray, "T E S"]:
+    def of_participants(self, values: Num[HostArray, "A T E"]) -> Num[HostArray, "T E S"]:
         """Return the values of the S agents that may be asked in a round."""
         return np.moveaxis(values, 0, -1)
 

@@ -269,10 +269,11 @@ def _bounds(
 def _multiplier_on_lattice(design: Design, questions: HostArray, terms: Terms) -> float:
     """Return the multiplier with which the budget holds for answers and noise on their lattice."""
     mechanism = design.mechanism
-    if isinstance(mechanism, NoNoise) or design.inside is not None:
+    asked = design.network.asked(questions) >= 0
+    if isinstance(mechanism, NoNoise) or design.inside is not None or not np.any(asked):
         return _multiplier(design, questions, terms)
     values = math.prod(design.oracles[0].answer_shape(design.spec.shape))
-    answers = int(np.max(np.sum(design.network.asked(questions) >= 0, axis=(1, 2))))
+    answers = int(np.max(np.sum(asked, axis=(1, 2))))
     law: Law = "laplace" if isinstance(mechanism, Laplace) else "gaussian"
     epsilon, delta = budget_left(terms.epsilon, terms.delta, values=values * answers, law=law)
     real = _multiplier(design, questions, dataclasses.replace(terms, epsilon=epsilon, delta=delta))

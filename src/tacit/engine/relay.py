@@ -79,7 +79,7 @@ class Relay(NetworkKind):
         return {name: values[..., latest] for name, values in schedules.items()}
 
     @override
-    def of_participants(self, values: Float[HostArray, "A T E"]) -> Float[HostArray, "T E 1"]:
+    def of_participants(self, values: Num[HostArray, "A T E"]) -> Num[HostArray, "T E 1"]:
         holders = np.asarray(self.holders)[:, None, None]
         return np.take_along_axis(super().of_participants(values), holders, axis=-1)
 

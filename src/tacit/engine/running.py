@@ -161,10 +161,10 @@ def behind_the_door(plan: Plan, shards: Shards) -> Private:
             f"the shards hold {features.shape[-1]} features in {features.dtype}; the plan is for "
             f"{spec.shape[0]} in {plan.precision}"
         )
-    return opened(program.oracles, program.mechanism, shards)
+    return _opened(program.oracles, program.mechanism, shards)
 
 
-def opened(oracles: tuple[Oracle, ...], mechanism: Mechanism, shards: Shards) -> Private:
+def _opened(oracles: tuple[Oracle, ...], mechanism: Mechanism, shards: Shards) -> Private:
     """Return all agents' records as a door for these questions and this noise takes them."""
     if isinstance(mechanism, NoNoise):
         return Private(shards.stacked, jnp.asarray(shards.counts, shards.stacked.features.dtype))
@@ -210,5 +210,3 @@ def check_bounds(plan: Plan) -> None:
     questions = plan.program.network.asked(np.asarray(plan.program.questions))
     if not same or not np.array_equal(questions, plan.ledger.kind):
         raise PrivacyError("the program's questions are not the planned ones; plan again")
-
-

@@ -149,14 +149,15 @@ def streamed(
             if start + length < program.rounds:
                 following = ordered(start + length)
             carry, trace = compiled[rounds](program, door, private, carry, some, raw)
-            traces.append(jax.block_until_ready(trace))
+            traces.append(trace)
+            jax.tree.leaves(carry)[0].block_until_ready()
     trace = jax.tree.map(lambda *parts: jnp.concatenate(parts), *traces)
     records = network.spread_records(trace.records)
     return network.model(algorithm, *carry), trace._replace(records=records)
 
 
 @partial(jax.jit, static_argnames=("keep", "report"))
-def _block(
+def _block(  # noqa: PLR0913 - a scan's carry and inputs beside the run's
     program: Program,
     door: Live,
     private: Any,
@@ -168,12 +169,12 @@ def _block(
     report: Callable[[Any], None] | None,
 ) -> tuple[PyTree, Trace]:
     """Return the carry and the trace after some rounds whose random numbers are `raw`."""
-    chances = realised(program, door, private, turns[0], raw)
+    chances = realised(door, private, turns[0], raw)
     return jax.lax.scan(_one_round(program, door, private, keep, report), carry, (turns, chances))
 
 
 @jax.jit
-def realised(program: Program, door: Live, private: Any, turns: Turn, raw: Raw) -> PyTree:
+def realised(door: Live, private: Any, turns: Turn, raw: Raw) -> PyTree:
     """Return the draws of some rounds, leaves `(B, S, E, ...)`."""
     rows = private.shard.mask.shape[-1]
 
@@ -212,7 +213,7 @@ def serial(
     traces = []
     for t in range(program.rounds):
         records, messages = [], []
-        drawn = None if supply is None else _one_block(program, door, private, turns, supply, t)
+        drawn = None if supply is None else _one_block(cast(Live, door), private, turns, supply, t)
         for slot, agent in enumerate(participants[t].tolist()):
             turn = jax.tree.map(lambda x, t=t, slot=slot: x[t, :, slot], turns)
             inbox = network.inbox(inboxes, agent)
@@ -236,12 +237,10 @@ def serial(
     return model, trace._replace(records=network.spread_records(trace.records))
 
 
-def _one_block(
-    program: Program, door: Door, private: Any, turns: Turn, supply: Supply, t: int
-) -> PyTree:
+def _one_block(door: Live, private: Any, turns: Turn, supply: Supply, t: int) -> PyTree:
     """Return the draws of one round, leaves `(S, E, ...)`."""
     some = at(turns, slice(t, t + 1))
-    return at(realised(program, cast(Live, door), private, some, supply.block(t, t + 1)), 0)
+    return at(realised(door, private, some, supply.block(t, t + 1)), 0)
 
 
 def _stack(trees: list[PyTree], *, axis: int) -> PyTree:

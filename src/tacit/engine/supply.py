@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import jax
@@ -60,10 +61,9 @@ class Supply:
         """Return the shapes of a block of so many rounds, leaves `(B, S, E, ...)`."""
         _, local, slots = self._turns.question.shape
         front = (rounds, slots, local)
-        return Raw(
-            jax.ShapeDtypeStruct((*front, *self._shape), np.int64),
-            tuple(jax.ShapeDtypeStruct((*front, words), np.uint64) for words in self._words),
-        )
+        shaped: Any = jax.ShapeDtypeStruct
+        words = tuple(shaped((*front, words), np.uint64) for words in self._words)
+        return Raw(shaped((*front, *self._shape), np.int64), words)
 
     def block(self, first: int, last: int) -> Any:
         """Return the draws of the rounds from `first` to `last`, the latter not included."""
@@ -85,13 +85,14 @@ class Supply:
         for scale in np.unique(scales):
             same = places[scales == scale]
             for part in np.array_split(same, min(_WORKERS, len(same))):
-                tasks.append(lambda part=part, scale=scale: self._fill(raw, part, first, scale))
+                tasks.append(partial(self._fill, raw, part, first, float(scale)))
         return tasks
 
     def _scales(self) -> HostArray:
         """Return the noise scales in steps of the lattice, `(T, E, S)`."""
         steps = np.asarray(two_to(self.turns.exponent))
-        return np.asarray(self._turns.scale, np.float64) / steps
+        scales: HostArray = np.asarray(self._turns.scale, np.float64) / steps
+        return scales
 
     def _fill(self, raw: Raw, places: HostArray, first: int, scale: float) -> None:
         agents = self._turns.agent[first + places[:, 0], places[:, 2], places[:, 1]]

@@ -3,18 +3,11 @@
 from tacit.oracles.difference import MinibatchDifference, Pair, Snapshot
 from tacit.oracles.draws import Drawn, Words
 from tacit.oracles.gradient import Gradient, MinibatchGradient
-from tacit.oracles.oracle import (
-    AddedNoise,
-    Assumptions,
-    Centre,
-    NoisePlacement,
-    ObjectiveNoise,
-    OnLattice,
-    Oracle,
-    Point,
-)
+from tacit.oracles.oracle import Assumptions, Oracle
+from tacit.oracles.placement import AddedNoise, NoisePlacement, ObjectiveNoise, OnLattice
 from tacit.oracles.projected_step import ProjectedStep, Step
 from tacit.oracles.proximal import PerturbedStep, ProximalStep
+from tacit.oracles.queries import Centre, Point
 from tacit.oracles.sampling import (
     AllRecords,
     FixedSizeBatches,

@@ -13,7 +13,9 @@ from typing_extensions import override
 from tacit import checks
 from tacit.errors import InputError
 from tacit.oracles.gradient import Gradient
-from tacit.oracles.oracle import AddedNoise, Assumptions, Oracle, Point
+from tacit.oracles.oracle import Assumptions, Oracle
+from tacit.oracles.placement import AddedNoise
+from tacit.oracles.queries import Point
 from tacit.oracles.sampling import Sampling, batches
 from tacit.oracles.sums import margins, record_sum
 from tacit.privacy import Adjacency, Norm, SensitivityBound
@@ -123,7 +125,8 @@ class MinibatchDifference(Oracle):
         here, there = (self._coefficient(shard, point) for point in query)
         change = clip_coefficient(here - there, self.coefficient_bound)
         size = self.sampling.expected_size(count)
-        return record_sum(shard, change, self.coefficient_bound) / size
+        mean: Array = record_sum(shard, change, self.coefficient_bound) / size
+        return mean
 
     def _coefficient(self, shard: Shard, point: Array) -> Array:
         coefficient = self.loss.coefficient(margins(shard, point), shard.targets)
@@ -147,7 +150,8 @@ class MinibatchDifference(Oracle):
             f"may be, and divided by the expected share of the batch, {self.rate:g}"
         )
         value = full.value * one / self.sampling.share(spec)[:, None, None]
-        return self.sampling.widened(dataclasses.replace(full, value=value, derivation=reason), spec)
+        real = dataclasses.replace(full, value=value, derivation=reason)
+        return self.sampling.widened(real, spec)
 
     @property
     def _bounded(self) -> bool:

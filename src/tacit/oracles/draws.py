@@ -15,7 +15,6 @@ from jaxtyping import Bool, Float, Int, UInt, UInt64
 from tacit.problems import Shard
 from tacit.typing import Array, HostArray
 
-
 # random words of 64 bits: from a cryptographic stream in a private run
 Words: TypeAlias = UInt64[Array, "W"]
 
@@ -65,12 +64,13 @@ def poisson_draw(words: Words, rate: float, rows: int) -> Drawn:
 
     Notes
     -----
-    **Guarantee.** A coin compares one uniform 63-bit integer with q 2^63, rounded down. Places follow from drawing how many records are passed over before the next one
-    that takes part. The gap follows from comparing one uniform 63-bit integer with integers T_k,
-    T_0 = 2^63 and T_k+1 = ceil((1 - q) T_k): given that the records before it were passed over,
-    record k takes part with probability (T_k - T_k+1) / T_k, which is q rounded down, by less than
-    2^-59. After G records passed over the draw starts again, which does not change that. So every
-    record takes part with probability q to within that rounding, independently of all others.
+    **Guarantee.** A coin compares a uniform 63-bit integer with q 2^63, rounded down. Places follow
+    from drawing how many records are passed over before the next one that takes part. The gap
+    follows from comparing one uniform 63-bit integer with integers T_k, T_0 = 2^63 and T_k+1 =
+    ceil((1 - q) T_k): given that the records before it were passed over, record k takes part with
+    probability (T_k - T_k+1) / T_k, which is q rounded down, by less than 2^-59. After G records
+    passed over the draw starts again, which does not change that. So every record takes part with
+    probability q to within that rounding, independently of all others.
 
     A batch that needs more than K slots loses its last records. Which batches do is decided by the
     draw and the public M alone, and happens with probability p <= 1e-40. Two runs with the same

@@ -8,7 +8,8 @@ import equinox as eqx
 from jaxtyping import Float
 from typing_extensions import override
 
-from tacit.oracles.oracle import Assumptions, Oracle, Point
+from tacit.oracles.oracle import Assumptions, Oracle
+from tacit.oracles.queries import Point
 from tacit.oracles.sampling import Sampling, batches
 from tacit.oracles.sums import margins, record_sum
 from tacit.privacy import Adjacency, Norm, SensitivityBound, mean_gradient_bound
@@ -149,4 +150,5 @@ class MinibatchGradient(Oracle):
         full = self._full.bound(spec, adjacency, norm=norm)
         reason = f"{full.derivation}; divided by the expected share of the batch, {self.rate:g}"
         value = full.value / self.sampling.share(spec)[:, None, None]
-        return self.sampling.widened(dataclasses.replace(full, value=value, derivation=reason), spec)
+        real = dataclasses.replace(full, value=value, derivation=reason)
+        return self.sampling.widened(real, spec)

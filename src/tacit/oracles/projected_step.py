@@ -10,7 +10,8 @@ from jaxtyping import Bool, Float
 from typing_extensions import override
 
 from tacit.oracles.gradient import Gradient
-from tacit.oracles.oracle import Assumptions, Oracle, Point
+from tacit.oracles.oracle import Assumptions, Oracle
+from tacit.oracles.queries import Point
 from tacit.oracles.sums import with_rounding
 from tacit.privacy import Adjacency, Norm, SensitivityBound
 from tacit.problems import Problem, Shard
@@ -100,14 +101,16 @@ class ProjectedStep(Oracle):
         x, slope, curvature, step = _or_else(usable, wide)
         ahead = x - (gradient.astype(jnp.float64) + slope) / curvature
         mapping = curvature * (x - self.problem.prox(ahead, step))
-        return jnp.where(usable, mapping, 0.0).astype(gradient.dtype)
+        answer: Array = jnp.where(usable, mapping, 0.0).astype(gradient.dtype)
+        return answer
 
     def _reach(self, shard: Shard, count: Float[Array, ""], entries: int) -> Float[Array, ""]:
         """Return U, or the largest query at all where answers are not exact."""
         if shard.grid is None:
             return jnp.asarray(LARGEST)
         term = shard.grid.record_norm * self.gradient.coefficient_bound
-        return jnp.minimum(2.0**43 * term / (count * (entries + 32)) - term, LARGEST)
+        reach: Array = jnp.minimum(2.0**43 * term / (count * (entries + 32)) - term, LARGEST)
+        return reach
 
     @override
     def bound(self, spec: Spec, adjacency: Adjacency, *, norm: Norm) -> SensitivityBound:
@@ -119,7 +122,8 @@ def _usable(query: Step, reach: Float[Array, ""]) -> Bool[Array, ""]:
     point, slope, curvature, step = query
     small = jnp.linalg.norm(point) * curvature + jnp.linalg.norm(slope) <= reach
     positive = (curvature >= 1 / LARGEST) & (curvature <= LARGEST**2)
-    return small & positive & (step >= 0) & (step <= LARGEST)
+    usable: Array = small & positive & (step >= 0) & (step <= LARGEST)
+    return usable
 
 
 def _or_else(usable: Bool[Array, ""], query: Step) -> Step:

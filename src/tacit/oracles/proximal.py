@@ -16,7 +16,9 @@ from typing_extensions import override
 from tacit import checks
 from tacit.errors import InputError
 from tacit.oracles.gradient import Gradient
-from tacit.oracles.oracle import Assumptions, Centre, ObjectiveNoise, Oracle, Point
+from tacit.oracles.oracle import Assumptions, Oracle
+from tacit.oracles.placement import ObjectiveNoise
+from tacit.oracles.queries import Centre, Point
 from tacit.oracles.sums import with_rounding
 from tacit.privacy import Adjacency, Norm, SensitivityBound
 from tacit.problems import Problem, Shard, WholeSpace
@@ -135,8 +137,8 @@ class ProximalStep(Oracle):
     def exact(self, shard: Shard, count: Float[Array, ""], query: Centre) -> Float[Array, "..."]:
         v = query.v if shard.grid is None else query.v.astype(jnp.float64)
         step = jnp.asarray(self._step, v.dtype)
-        reach = self.reach(count, shard.features.shape[-1], v.size)
-        exactly, shard = shard.grid is not None, dataclasses.replace(shard, grid=None)
+        exactly, features = shard.grid is not None, shard.features.shape[-1]
+        shard = dataclasses.replace(shard, grid=None)
         targets = self.problem.loss.within_domain(shard.targets)
         shard = dataclasses.replace(shard, targets=targets)
         shrinkage = 1 / (1 + step * self.rho)  # of the two squares, written as one
@@ -151,7 +153,8 @@ class ProximalStep(Oracle):
         if not exactly:
             return answer
         size = jnp.maximum(jnp.linalg.norm(v), jnp.linalg.norm(start))
-        return jnp.where(size <= reach, answer, jnp.nan_to_num(start))
+        usable = size <= self.reach(count, features, v.size)
+        return jnp.where(usable, answer, jnp.nan_to_num(start))
 
     def reach(self, count: Any, features: int, entries: int) -> Any:
         """Return V, the norm of the largest centre that is answered; 0 or less for none."""
@@ -171,6 +174,15 @@ class ProximalStep(Oracle):
         curvature = self.rho + self._strong_convexity
         reason = f"{gradient.derivation}; divided by the strong convexity {curvature:g} of the step"
         value = gradient.value / curvature
+        if (
+            np.all(np.isfinite(value))
+            and not self.reach(max(spec.counts), spec.shape[0], spec.dimension) > 0
+        ):
+            raise InputError(
+                f"with {max(spec.counts)} records and rho {self.rho:g} rounding could exceed what "
+                "one record does to a proximal step; use more agents, a larger rho, or a method "
+                "that asks for gradients"
+            )
         return with_rounding(dataclasses.replace(gradient, value=value, derivation=reason))
 
     @property

@@ -37,7 +37,8 @@ _LARGEST = 2.0**500
 def margins(shard: Shard, weights: Float[Array, "D *K"]) -> Float[Array, "M *K"]:
     """Return x_j'w of every row."""
     if shard.grid is None:
-        return shard.features @ weights
+        plain: Array = shard.features @ weights
+        return plain
     features = shard.features.shape[-1]
     digits = DIGITS - shard.grid.digits - -(-whole_log2(features) // 2)
     wide = weights.astype(jnp.float64)

@@ -133,6 +133,9 @@ class Ledger:
         sizes = self.sizes[asked]
         if not bool(np.all((sizes >= 0) & (sizes == np.floor(sizes)))):
             raise PrivacyError("a batch size is not a whole number; use 0 where none is fixed")
+        self._check_law(scale)
+
+    def _check_law(self, scale: HostArray) -> None:
         if self.inside is not None and (
             self.sampled or not isinstance(self.mechanism, Gaussian | NoNoise)
         ):

@@ -34,7 +34,7 @@ class Mechanism(eqx.Module):
 
     @abc.abstractmethod
     def sample(self, key: Key, like: Answer, scale: Scalar) -> Answer:
-        """Return noise of the given scale, with the shape and dtype of `like`: for reproductions."""
+        """Return noise for a reproduction, with the shape and dtype of `like`."""
 
     def integers(
         self, stream: Stream, labels: Sequence[Label], count: int, scale: float

@@ -81,8 +81,9 @@ def gathering_slack(rows: int, slots: int, outputs: int = 1) -> float:
     A record of a gathered batch stands in another slot if a record before it is left out. Its
     margin is the same number there (`tacit.oracles.sums`); its weight c, a smooth function that
     vectorised code may evaluate to other last bits in another slot, can then be cut to the next
-    multiple of V 2^-q, V <= 2 C. So all K slots together move by at most K sqrt(outputs) 2 C R 2^-q,
-    in Euclidean norm, which is K sqrt(outputs) 2^(1-q) times C R.
+    multiple of V 2^-q, V <= 2 C. So all K slots together move the sum by at most
+    K sqrt(outputs) 2^(1-q) times C R, in Euclidean norm. Dividing and adding the pieces of a batch,
+    2 K 2^-53 of C R at most, is far less than what is lost in 2 C >= V.
     """
     grid = Grid(1.0, row_digits(rows, slots), max(slots, 1))
     return slots * math.sqrt(outputs) * 2.0 ** (1 - grid.weight_digits)

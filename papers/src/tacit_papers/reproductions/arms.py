@@ -132,9 +132,8 @@ def _united(programs: list[Program]) -> tuple[Program, Any]:
 
 def _check_ledgers(plans: Sequence[Plan], records: Record) -> None:
     for place, made in enumerate(plans):
-        one = [None if v is None else np.asarray(v[place]) for v in
-               (records.kind, records.scale, records.rate, records.batch)]  # fmt: skip
-        made.ledger.same_as(observed_ledger(made.ledger, *one))
+        one = jax.tree.map(itemgetter(place), records._replace(answer=None))
+        made.ledger.same_as(observed_ledger(made.ledger, one))
 
 
 def different(plans: Sequence[Plan]) -> tuple[list[Plan], list[int]]:
