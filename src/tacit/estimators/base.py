@@ -13,13 +13,14 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from tacit import checks
 from tacit.algorithms import METHODS
 from tacit.engine import Run, run
 from tacit.errors import InputError, PrivacyWarning, PublicFactsWarning
 from tacit.estimators.records import Ranges, Targets, owned_rows, ranges_for
+from tacit.estimators.validation import validated, validated_rows
 from tacit.privacy import delta_warning
 from tacit.problems import Shards, pack
 from tacit.proposal import Named, Request, Structure, propose
@@ -158,7 +159,7 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
             )
         checks.positive("epsilon", self.epsilon, allow_infinity=True)
         delta = checks.delta(self.delta)
-        rows, answers = validate_data(self, X, y, dtype=np.float64)
+        rows, answers = validated(self, X, y)
         ranges, targets = ranges_for(self.bounds, rows), self._targets(answers)
         parts = owned_rows(agents, len(rows), seed=self.split_seed)
         for category, text in self._warnings(ranges, targets, delta, len(rows)):
@@ -187,7 +188,7 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
     def _scores(self, X: ArrayLike) -> Float[HostArray, "N *K"]:
         """Return x'coef + intercept, with features clipped as `fit` clips them."""
         check_is_fitted(self, "coef_")
-        rows = validate_data(self, X, dtype=np.float64, reset=False)
+        rows = validated_rows(self, X)
         inside = np.clip(rows, *self.bounds_)
         scores: HostArray = inside @ np.transpose(self.coef_) + self.intercept_
         return scores
