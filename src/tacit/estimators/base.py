@@ -99,7 +99,10 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
     says: `Ranges.encoded` makes rows of norm at most sqrt(k + 1) out of one record each, `pack`
     enforces that norm, and the rest is `tacit.plan` and `tacit.run`. Coefficients are
     post-processing of the released weights by bounds and labels, so this rests on bounds and
-    labels being public, on the counts of every agent, and on who owns which row.
+    labels being public, on the counts of every agent, and on who owns which row; and on X and y
+    being as they were collected. A step before this one that computes something from the records,
+    such as `StandardScaler` or `BaggingClassifier`, is not seen here, and the certificate does not
+    cover it.
 
     **Every fit spends its own budget.** Refitting, cross-validation and grid search on the same
     records compose: n fits of mu each cost sqrt(n) mu in all, and n fits of (epsilon, delta) at
@@ -138,7 +141,9 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
             (N, k) features and (N,) targets.
         agents
             Whose record each row is: None for one agent who holds all, a number of agents who
-            share the rows at random, or one label per row. Who owns which row is public.
+            share the rows at random, or one label per row. Who owns which row is public, and the
+            certificate does not cover it: labels that follow the target, or a feature, disclose it
+            for every row. Give owners that were known before anybody looked at the records.
 
         Raises
         ------
