@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+
 
 class TacitError(Exception):
     """Base of every error raised on purpose by this library."""
@@ -33,3 +38,25 @@ class PublicFactsWarning(PrivacyWarning):
 
 class SolverError(TacitError):
     """A numerical method did not reach the accuracy that it promises; no result is given."""
+
+
+def told_anew(
+    work: Callable[[], T],
+    kinds: type[Exception] | tuple[type[Exception], ...],
+    tell: Callable[[Exception], Exception],
+) -> T:
+    """Return `work()`; of an error of one of the `kinds` only what `tell` makes of it is raised.
+
+    Messages of other libraries quote cells, and an error that is chained to another one shows it
+    in the traceback. What is raised here has neither cause nor context.
+
+    Examples
+    --------
+    >>> told_anew(lambda: float("7.5"), ValueError, lambda error: InputError("give a number"))
+    7.5
+    """
+    try:
+        return work()
+    except kinds as error:
+        told = tell(error)
+    raise told  # after the handler, so that the error told of is not its context

@@ -329,9 +329,6 @@ DAMAGE = {
     "cut short": (lambda f: (f / "t.csv").write_text("age,town,ill\n30,a,no\n40,b"), "cut short"),
     "not text": (lambda f: (f / "t.csv").write_bytes(b"\xff\xfe\x00"), "UTF-8"),
     "no file": (lambda f: (f / "t.csv").unlink(), "cannot be read"),
-    "one class": (
-        lambda f: (f / "t.csv").write_text("age,town,ill\n30,a,no\n40,b,no\n"), "same label",
-    ),
     "third label": (
         lambda f: (f / "t.csv").write_text("age,town,ill\n30,a,no\n40,b,maybe\n"), "'ill', row 2",
     ),

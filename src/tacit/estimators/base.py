@@ -13,13 +13,14 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from tacit import checks
 from tacit.algorithms import METHODS
 from tacit.engine import Run, run
 from tacit.errors import InputError, PrivacyWarning, PublicFactsWarning
 from tacit.estimators.records import Ranges, Targets, owned_rows, ranges_for
+from tacit.estimators.validation import validated, validated_rows
 from tacit.privacy import delta_warning
 from tacit.problems import Shards, pack
 from tacit.proposal import Named, Request, Structure, propose
@@ -98,7 +99,10 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
     says: `Ranges.encoded` makes rows of norm at most sqrt(k + 1) out of one record each, `pack`
     enforces that norm, and the rest is `tacit.plan` and `tacit.run`. Coefficients are
     post-processing of the released weights by bounds and labels, so this rests on bounds and
-    labels being public, on the counts of every agent, and on who owns which row.
+    labels being public, on the counts of every agent, and on who owns which row; and on X and y
+    being as they were collected. A step before this one that computes something from the records,
+    such as `StandardScaler` or `BaggingClassifier`, is not seen here, and the certificate does not
+    cover it.
 
     **Every fit spends its own budget.** Refitting, cross-validation and grid search on the same
     records compose: n fits of mu each cost sqrt(n) mu in all, and n fits of (epsilon, delta) at
@@ -137,7 +141,9 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
             (N, k) features and (N,) targets.
         agents
             Whose record each row is: None for one agent who holds all, a number of agents who
-            share the rows at random, or one label per row. Who owns which row is public.
+            share the rows at random, or one label per row. Who owns which row is public, and the
+            certificate does not cover it: labels that follow the target, or a feature, disclose it
+            for every row. Give owners that were known before anybody looked at the records.
 
         Raises
         ------
@@ -158,7 +164,7 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
             )
         checks.positive("epsilon", self.epsilon, allow_infinity=True)
         delta = checks.delta(self.delta)
-        rows, answers = validate_data(self, X, y, dtype=np.float64)
+        rows, answers = validated(self, X, y)
         ranges, targets = ranges_for(self.bounds, rows), self._targets(answers)
         parts = owned_rows(agents, len(rows), seed=self.split_seed)
         for category, text in self._warnings(ranges, targets, delta, len(rows)):
@@ -187,7 +193,7 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
     def _scores(self, X: ArrayLike) -> Float[HostArray, "N *K"]:
         """Return x'coef + intercept, with features clipped as `fit` clips them."""
         check_is_fitted(self, "coef_")
-        rows = validate_data(self, X, dtype=np.float64, reset=False)
+        rows = validated_rows(self, X)
         inside = np.clip(rows, *self.bounds_)
         scores: HostArray = inside @ np.transpose(self.coef_) + self.intercept_
         return scores

@@ -11,13 +11,13 @@ from jaxtyping import Float, Shaped
 from numpy.typing import ArrayLike
 from scipy.special import expit, softmax
 from sklearn.base import ClassifierMixin
-from sklearn.utils.multiclass import check_classification_targets
 from typing_extensions import override
 
 from tacit import checks
 from tacit.errors import InputError
 from tacit.estimators.base import PrivateLinearModel
 from tacit.estimators.records import Targets
+from tacit.estimators.validation import labels_in
 from tacit.proposal import Named
 from tacit.typing import HostArray
 
@@ -60,11 +60,11 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
         return labels
 
     def _targets(self, answers: HostArray) -> Targets:
-        check_classification_targets(answers)
-        labels = np.unique(answers if self.classes is None else np.asarray(self.classes))
+        labels = labels_in(answers, self.classes)
         if len(labels) < 2:
             raise InputError(
-                "one class is nothing to tell apart; there must be at least two, in y or in classes"
+                "one class is nothing to tell apart; pass classes= with the public list of at "
+                "least two labels, whichever of them occur in y"
             )
         if self._binary and len(labels) > 2:
             raise InputError(  # in the words that scikit-learn expects

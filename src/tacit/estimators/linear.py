@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
@@ -13,6 +12,7 @@ from typing_extensions import override
 
 from tacit.estimators.base import PrivateLinearModel
 from tacit.estimators.records import Targets, ranges_for
+from tacit.estimators.validation import numbers_in
 from tacit.proposal import Named
 from tacit.typing import HostArray
 
@@ -58,8 +58,8 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
 
     @override
     def _targets(self, answers: HostArray) -> Targets:
-        column = answers.astype(np.float64)[:, None]
-        ranges = ranges_for(self.target_bounds, column)
+        column = numbers_in(answers)[:, None]
+        ranges = ranges_for(self.target_bounds, column, "the target")
         half = float(ranges.width[0]) / 2
         values = 2 * ranges.encoded(column)[:, 0] - 1
         middle = float(ranges.minimum[0]) + half

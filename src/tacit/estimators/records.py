@@ -94,7 +94,7 @@ class Ranges:
         return np.concatenate([unit, np.ones((len(rows), 1))], axis=1)
 
 
-def ranges_for(bounds: Any, rows: Float[HostArray, "N k"]) -> Ranges:
+def ranges_for(bounds: Any, rows: Float[HostArray, "N k"], what: str = "column {} of X") -> Ranges:
     """Return the ranges that `bounds` states for the columns of `rows`, or those seen in `rows`.
 
     Parameters
@@ -102,6 +102,8 @@ def ranges_for(bounds: Any, rows: Float[HostArray, "N k"]) -> Ranges:
     bounds
         A pair (a, b): each one number for all columns, or one per column. None reads the least and
         the largest value of every column off the rows, which makes a certificate conditional.
+    what
+        What a column is called in an error message, with {} for its number.
 
     Raises
     ------
@@ -114,7 +116,7 @@ def ranges_for(bounds: Any, rows: Float[HostArray, "N k"]) -> Ranges:
     array([1., 5.])
     """
     if bounds is None:
-        facts = [range_of(column) for column in rows.T]
+        facts = [range_of(column, what.format(k)) for k, column in enumerate(rows.T)]
     else:
         facts = _stated(bounds, rows.shape[1])
     ends = np.array([(fact.minimum, fact.maximum) for fact in facts]).reshape(-1, 2)

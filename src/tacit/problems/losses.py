@@ -293,6 +293,6 @@ class MultinomialLogistic(Loss):
             raise InputError(f"targets are {targets.dtype}; classes must be integers: use astype")
         if not np.all((targets >= 0) & (targets < self.classes)):
             raise InputError(
-                f"targets span {targets.min()}..{targets.max()}; "
-                f"{self.classes} classes must be numbered 0..{self.classes - 1}"
+                f"a target is not the number of a class; {self.classes} classes must be "
+                f"numbered 0..{self.classes - 1}"
             )

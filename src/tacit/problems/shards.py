@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float, Int, Shaped
 
 from tacit import checks
-from tacit.errors import InputError, PrivacyError
+from tacit.errors import InputError, PrivacyError, told_anew
 from tacit.problems.clipping import row_norms, within_norm
 from tacit.problems.grid import Grid, on_grid, row_digits
 from tacit.typing import Array, HostArray, Precision
@@ -232,12 +232,15 @@ def _checked_part(agent: int, part: HostArray, rows: int) -> HostArray:
 
 
 def _finite_rows(features: HostArray, part: HostArray) -> HostArray:
-    rows = features[part].astype(np.float64)
+    def no_numbers(_: Exception) -> Exception:
+        return InputError(f"features are {features.dtype} and not all numbers; encode them first")
+
+    rows = told_anew(lambda: features[part].astype(np.float64), (TypeError, ValueError), no_numbers)
     bad = np.argwhere(~np.isfinite(rows))
     if bad.size:
         row, column = bad[0]
         raise InputError(
-            f"row {part[row]}, column {column} is {rows[row, column]}; "
+            f"row {part[row]}, column {column} is NaN or infinite; "
             "drop rows with missing values or fill them in"
         )
     return rows

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float, Num
 
-from tacit.errors import InputError
+from tacit.errors import InputError, told_anew
 from tacit.tables.bounds import Bounds, Categories, Numeric
 from tacit.typing import HostArray
 
@@ -45,9 +45,9 @@ def encode(frame: pd.DataFrame, bounds: Bounds, *, with_target: bool) -> Encoded
     Raises
     ------
     InputError
-        If a column is missing or unknown; a cell is empty, not a number, infinite or not in the
-        public list; or all targets are the same label. The message names column and row (the first
-        row below the header is 1) and does not repeat the cell.
+        If a column is missing or unknown, or a cell is empty, not a number, infinite or not in the
+        public list. The message names column and row (the first row below the header is 1) and
+        does not repeat the cell.
 
     Notes
     -----
@@ -106,7 +106,11 @@ def _check_columns(frame: pd.DataFrame, bounds: Bounds, *, with_target: bool) ->
 
 
 def _numbers(cells: pd.Series, name: str) -> HostArray:
-    values = pd.to_numeric(cells, errors="coerce").to_numpy(np.float64)
+    values = told_anew(
+        lambda: pd.to_numeric(cells, errors="coerce").to_numpy(np.float64),
+        (TypeError, ValueError, OverflowError),
+        lambda _: InputError(f"column {name!r} holds a cell that is no number; drop such rows"),
+    )
     bad = np.flatnonzero(~np.isfinite(values))
     if bad.size:
         raise InputError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from tacit.errors import InputError
+from tacit.errors import InputError, told_anew
 from tacit.tables.bounds import Bounds, Categories, Numeric
 
 MOST_VALUES = 100
@@ -51,7 +51,7 @@ def bounds_from(frame: pd.DataFrame, target: str, *, ignored: tuple[str, ...] = 
 def _fact(cells: pd.Series, name: str) -> Numeric | Categories | None:
     numbers = _numbers(cells, name)
     if numbers is not None:
-        return range_of(numbers)
+        return range_of(numbers, f"column {name!r}")
     values = tuple(sorted(set(cells)))
     return Categories(values) if len(values) <= MOST_VALUES else None
 
@@ -67,8 +67,9 @@ def _target(cells: pd.Series, name: str) -> Numeric | Categories:
             )
         return Categories(tuple(values))
     if len(values) > MOST_LABELS:
-        return range_of(numbers)
-    return Categories(tuple(sorted(values, key=float)))
+        return range_of(numbers, f"the target {name!r}")
+    size = dict(zip(cells, numbers.tolist(), strict=True))
+    return Categories(tuple(sorted(values, key=size.__getitem__)))
 
 
 def _numbers(cells: pd.Series, name: str) -> np.ndarray | None:
@@ -85,14 +86,33 @@ def _numbers(cells: pd.Series, name: str) -> np.ndarray | None:
     return None if np.isnan(numbers).any() else numbers
 
 
-def range_of(numbers: np.ndarray) -> Numeric:
+def range_of(numbers: np.ndarray, what: str) -> Numeric:
     """Return the range that numbers span, widened if they are all the same; not a public fact.
+
+    Parameters
+    ----------
+    what
+        What the numbers are, for the error message.
+
+    Raises
+    ------
+    InputError
+        If no range of `Numeric` spans them; the message does not say what they are.
 
     Examples
     --------
-    >>> range_of(np.array([3.0, 1.0])), range_of(np.array([0.0, 0.0]))
+    >>> range_of(np.array([3.0, 1.0]), "age"), range_of(np.array([0.0, 0.0]), "age")
     (Numeric(minimum=1.0, maximum=3.0), Numeric(minimum=0.0, maximum=1.0))
     """
     least, most = float(numbers.min()), float(numbers.max())
     # a constant column still needs a range of some width
-    return Numeric(least, most if most > least else least + max(1.0, abs(least)))
+    most = most if most > least else least + max(1.0, abs(least))
+    return told_anew(
+        lambda: Numeric(least, most),
+        InputError,
+        lambda _: InputError(
+            f"the values of {what} span no range that can be computed with: they are too large, or "
+            "too close together beside their size; state a public range, or subtract a public "
+            "constant"
+        ),
+    )

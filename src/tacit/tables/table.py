@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float, Int, Num
 
-from tacit.errors import InputError
+from tacit.errors import InputError, told_anew
 from tacit.problems import partition_by
 from tacit.tables.bounds import Bounds, read_bounds, repeated
 from tacit.tables.encode import Encoded, encode, encoded_names, encoded_norm
@@ -109,6 +109,11 @@ def load_table(source: Source, known: Bounds | None = None) -> Table:
     InputError
         If a file cannot be read, no bounds are given, file and bounds do not fit together, or the
         test file is one that is trained on.
+
+    Notes
+    -----
+    Which of the public labels occur is a fact about the records: a table in which only one does is
+    trained on like any other.
     """
     bounds = known or _bounds(source)
     if bounds.target_name != source.target:
@@ -126,11 +131,6 @@ def load_table(source: Source, known: Bounds | None = None) -> Table:
     coded = [_encoded(file, frame, source, bounds) for file, frame in frames.items()]
     train_rows = sum(len(part.features) for part in coded)
     clipped = sum(part.clipped for part in coded)
-    if bounds.labels and len(np.unique(_stacked([part.targets for part in coded]))) == 1:
-        raise InputError(
-            f"every row of the target {bounds.target_name!r} has the same label; training needs at "
-            "least two classes"
-        )
     if source.test is not None:
         tests = read_table(source.test)
         if any(os.path.samefile(source.test, file) for file in frames):
@@ -274,7 +274,7 @@ def read_agents(folder: Path) -> dict[Path, pd.DataFrame]:
 
 
 def _csv(path: Path) -> pd.DataFrame:
-    try:
+    def frame() -> pd.DataFrame:
         # utf-8-sig: spreadsheets put a mark at the start of the file
         with path.open(encoding="utf-8-sig", newline="") as file:
             rows = _rows(path, csv.reader(file, strict=True, skipinitialspace=True))
@@ -282,13 +282,16 @@ def _csv(path: Path) -> pd.DataFrame:
             if header is None:
                 raise InputError(f"{path} is empty; a header and at least one row are needed")
             return pd.DataFrame(list(rows), columns=pd.Index(header, dtype=object), dtype=object)
-    except OSError as error:
-        reason = error.strerror or type(error).__name__
-        raise InputError(f"{path} cannot be read ({reason})") from error
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path} is not text in UTF-8; save it as a CSV file in UTF-8") from error
-    except csv.Error as error:
-        raise InputError(f"{path} is not a valid CSV file ({error}); is it cut short?") from error
+
+    def told(error: Exception) -> Exception:
+        if isinstance(error, OSError):
+            return InputError(f"{path} cannot be read ({error.strerror or type(error).__name__})")
+        if isinstance(error, csv.Error):  # its messages are about quotes and the end of the file
+            return InputError(f"{path} is not a valid CSV file ({error}); is it cut short?")
+        return InputError(f"{path} is not text in UTF-8; save it as a CSV file in UTF-8")
+
+    # an error of decoding holds a part of the file
+    return told_anew(frame, (OSError, csv.Error, UnicodeDecodeError), told)
 
 
 def _rows(path: Path, lines: Iterator[Sequence[str]]) -> Iterator[list[str]]:
@@ -309,10 +312,11 @@ def _parquet(path: Path) -> pd.DataFrame:
             f"{path} is a Parquet file, which needs pyarrow: "
             'pip install "tacit[tables-parquet]"; or save it as CSV'
         )
-    try:
-        frame = pd.read_parquet(path)
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path} cannot be read as a Parquet file; is it cut short?") from error
+    frame = told_anew(
+        lambda: pd.read_parquet(path),
+        (OSError, ValueError),
+        lambda _: InputError(f"{path} cannot be read as a Parquet file; is it cut short?"),
+    )
     missing = frame.isna()
     text = frame.astype(object).map(lambda cell: str(cell).strip()).mask(missing, "")
     return text.rename(columns=str)

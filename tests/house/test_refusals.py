@@ -1,0 +1,225 @@
+"""No refusal of tables, training or estimators repeats a cell, in message, cause or context."""
+
+import csv
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tacit.errors import InputError, TacitError, told_anew
+from tacit.estimators import PrivateLinearRegression, PrivateLogisticRegression, PrivateSVC
+from tacit.problems import MultinomialLogistic, pack
+from tacit.proposal import Request
+from tacit.tables import Bounds, Categories, Numeric, Source, bounds_from, encode, load_table
+from tacit.training import train_on
+
+SECRET, NUMBER = "HIV+8731", 8731.25
+BUDGET = {"epsilon": 1.0, "delta": 1e-3, "rounds": 2, "bounds": (0, 1)}
+BOUNDS = Bounds(
+    "public", "ill", Categories(("no", "yes")),
+    {"age": Numeric(0, 100), "town": Categories(("a", "b"))},
+)  # fmt: skip
+
+
+def everything_said(error):
+    """Return all that an error and those behind it hold, as text."""
+    said = []
+    while error is not None:
+        said += [
+            str(error),
+            repr(error.args),
+            repr(vars(error)),
+            repr(getattr(error, "object", "")),
+        ]
+        said += getattr(error, "__notes__", [])
+        assert error.__cause__ is None or error.__cause__ is error.__context__
+        error = error.__context__
+    return "\n".join(said)
+
+
+def refusal(work, *arguments, **settings):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with pytest.raises((TacitError, ValueError, TypeError)) as seen:
+            work(*arguments, **settings)
+    return everything_said(seen.value)
+
+
+def keeps_quiet(said):
+    return "8731" not in said and "HIV" not in said
+
+
+def rows(cell=0.5, count=8):
+    cells = [[0.1 * k, 1.0] for k in range(count)]
+    cells[3][1] = cell
+    return cells
+
+
+LABELS = [0, 1] * 4
+CELLS = {
+    "text": SECRET,
+    "text in a list": [SECRET],
+    "text in a mapping": {SECRET: 1},
+    "bytes": SECRET.encode(),
+    "a complex number": complex(NUMBER, 1),
+    "a number that is too large": 8731 * 10**400,
+    "an infinite number": np.inf,
+}
+
+
+@pytest.mark.parametrize("cell", list(CELLS))
+@pytest.mark.parametrize("kind", [PrivateLogisticRegression, PrivateSVC, PrivateLinearRegression])
+def test_an_estimator_does_not_repeat_a_cell_of_the_features(kind, cell):
+    given = {"target_bounds": (0, 1)} if kind is PrivateLinearRegression else {"classes": [0, 1]}
+    model, bad = kind(**BUDGET, **given), rows(CELLS[cell])
+    for X in (bad, np.array(bad, dtype=object), pd.DataFrame(bad, columns=["age", "test"])):
+        assert keeps_quiet(refusal(model.fit, X, LABELS))
+    model.fit(rows(), LABELS)
+    for X in (bad, np.array(bad, dtype=object)):
+        assert keeps_quiet(refusal(model.predict, X))
+
+
+@pytest.mark.parametrize("dtype", [None, object])
+def test_an_estimator_names_the_column_whose_cell_is_no_number(dtype):
+    X = pd.DataFrame(rows(SECRET), columns=["age", "test"], dtype=dtype)
+    said = refusal(PrivateLogisticRegression(**BUDGET, classes=[0, 1]).fit, X, LABELS)
+    assert "column 'test' of X" in said
+    said = refusal(PrivateLogisticRegression(**BUDGET).fit, rows(SECRET), LABELS)
+    assert "column 1 of X" in said
+
+
+def test_an_estimator_does_not_print_records_of_the_wrong_shape():
+    model = PrivateLogisticRegression(**BUDGET, classes=[0, 1])
+    for X in (NUMBER * np.arange(1, 9), np.full((8, 1, 1), NUMBER), np.full((8, 2), NUMBER + 1j)):
+        assert keeps_quiet(refusal(model.fit, X, LABELS))
+    assert "Reshape your data" in refusal(model.fit, NUMBER * np.arange(1, 9), LABELS)
+
+
+@pytest.mark.parametrize(
+    "y",
+    [
+        [SECRET, *[0.5] * 7],
+        np.array([SECRET, *[0, 1] * 3, 1], dtype=object),
+        [NUMBER + 1j, *[0.5] * 7],
+        [[NUMBER, 1], *[[0, 1]] * 7],
+        [NUMBER, np.inf, *[0.5] * 6],
+    ],
+    ids=["text", "text among numbers", "complex", "two columns", "infinite"],
+)
+@pytest.mark.parametrize("kind", [PrivateLogisticRegression, PrivateLinearRegression])
+def test_an_estimator_does_not_repeat_a_target(kind, y):
+    given = {"classes": [0, 1]} if kind is PrivateLogisticRegression else {}
+    assert keeps_quiet(refusal(kind(**BUDGET, **given).fit, rows(), y))
+
+
+def test_an_estimator_does_not_say_what_range_or_label_it_read_off_the_records():
+    near = [[8731e12 + k] for k in range(8)]
+    facts = {"epsilon": 1.0, "delta": 1e-3, "rounds": 2}
+    for X in (near, [[8731e100 * k] for k in range(8)]):
+        said = refusal(PrivateLogisticRegression(**facts, classes=[0, 1]).fit, X, LABELS)
+        assert "column 0 of X" in said
+        assert keeps_quiet(said)
+    said = refusal(PrivateLinearRegression(**BUDGET).fit, rows(), np.ravel(near))
+    assert "the target" in said
+    assert keeps_quiet(said)
+    outside = [SECRET, *["no", "yes"] * 3, "no"]
+    said = refusal(PrivateSVC(**BUDGET, classes=["no", "yes"]).fit, rows(), outside)
+    assert keeps_quiet(said)
+    assert keeps_quiet(refusal(PrivateSVC(**BUDGET).fit, rows(), [SECRET] * 8))
+
+
+def frame(**cells):
+    table = {"age": ["30", "40"], "town": ["a", "b"], "ill": ["no", "yes"]}
+    return pd.DataFrame({name: [cells.get(name, c[0]), c[1]] for name, c in table.items()})
+
+
+@pytest.mark.parametrize("column", ["age", "town", "ill"])
+@pytest.mark.parametrize("cell", [c for c in CELLS if c != "a complex number"])
+def test_a_table_does_not_repeat_a_cell(column, cell):
+    said = refusal(encode, frame(**{column: CELLS[cell]}), BOUNDS, with_target=True)
+    assert f"column '{column}'" in said
+    assert keeps_quiet(said)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        f"age,town,ill\n{SECRET},a,no\n40,b,yes\n".encode(),
+        f"age,town,ill\n30,{SECRET},no\n40,b,yes\n".encode(),
+        f"age,town,ill\n30,a,{SECRET}\n40,b,yes\n".encode(),
+        f"age,town,ill\n30,a,no\n40,b,yes,{SECRET}\n".encode(),
+        f'age,town,ill\n30,a,no\n40,b,"{SECRET}\n'.encode(),
+        f'age,town,ill\n30,a,no\n40,"b"{SECRET},yes\n'.encode(),
+        f"age,town,ill\n30,a,no\n{SECRET},b,\xff\n".encode("latin-1"),
+    ],
+    ids=["number", "category", "label", "a cell too many", "open quote", "text", "no text"],
+)
+def test_a_file_that_cannot_be_read_is_not_quoted(tmp_path, content):
+    path = tmp_path / "t.csv"
+    path.write_bytes(content)
+    source = Source(path=path, target="ill", bounds=None)
+    assert keeps_quiet(refusal(load_table, source, BOUNDS))
+    path.with_suffix(".parquet").write_bytes(content)
+    source = Source(path=path.with_suffix(".parquet"), target="ill", bounds=None)
+    assert keeps_quiet(refusal(load_table, source, BOUNDS))
+
+
+@pytest.mark.parametrize("column", ["age", "ill"])
+def test_bounds_that_cannot_be_filled_in_do_not_say_what_occurs(column):
+    near = [str(87310000000000000 + 16 * k) for k in range(30)]
+    table = pd.DataFrame({"age": near, "ill": near, "town": ["a", "b"] * 15})
+    other = {"age": "ill", "ill": "age"}[column]
+    said = refusal(bounds_from, table.drop(columns=other), column if column == "ill" else "town")
+    assert f"{column!r} span no range" in said
+    assert keeps_quiet(said)
+    assert keeps_quiet(refusal(bounds_from, frame(age="8731", ill=np.inf), "ill"))
+
+
+def test_numbers_as_labels_are_sorted_by_size_however_they_are_written():
+    table = pd.DataFrame({"x": ["1", "2", "3"], "y": ["10", "9", "1e1"]})
+    assert bounds_from(table, "y").labels in {("9", "10", "1e1"), ("9", "1e1", "10")}
+
+
+def test_packing_and_losses_do_not_repeat_a_cell():
+    parts, settings = [np.arange(2)], {"record_norm": 1.0, "precision": "float64"}
+    for cell in (SECRET, -np.inf, complex(NUMBER, 1)):
+        features = np.array([[NUMBER], [cell]], dtype=object)
+        said = refusal(pack, features, np.array([0, 1]), parts, enforce="clip", **settings)
+        assert keeps_quiet(said)
+    assert "row 1, column 0" in refusal(
+        pack, np.array([[1.0], [np.nan]]), np.array([0, 1]), parts, enforce="clip", **settings
+    )
+    assert keeps_quiet(refusal(MultinomialLogistic(3).check_targets, np.array([0, 8731])))
+
+
+@pytest.mark.parametrize("label", ["no", "yes"])
+@pytest.mark.parametrize("labels", [("no", "yes"), ("no", "yes", "maybe")])
+def test_a_table_in_which_one_of_the_public_labels_occurs_is_trained_on(tmp_path, label, labels):
+    path = tmp_path / "t.csv"
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows([["age", "ill"], *([str(k), label] for k in range(40))])
+    bounds = Bounds("public", "ill", Categories(labels), {"age": Numeric(0, 100)})
+    table = load_table(Source(path=path, target="ill", bounds=None), bounds)
+    request = Request(epsilon=1.0, delta=1e-3, rounds=2)
+    done = train_on(table, request, agents=2)
+    assert 0.999 < done.certificate.epsilon <= 1.0
+    assert done.warnings == ()
+
+
+def test_an_error_that_is_told_anew_has_neither_cause_nor_context():
+    def quoting():
+        return float(SECRET)
+
+    chained = refusal(lambda: _chained(quoting))
+    assert not keeps_quiet(chained)  # planted: an error that is chained shows what it quotes
+    said = refusal(told_anew, quoting, ValueError, lambda _: InputError("give a number"))
+    assert keeps_quiet(said)
+    assert "give a number" in said
+
+
+def _chained(work):
+    try:
+        return work()
+    except ValueError as error:
+        raise InputError("give a number") from error
