@@ -18,13 +18,14 @@ from tacit.privacy.accounting import account
 from tacit.privacy.events import Event
 from tacit.privacy.lattice import Law, lattice_epsilon, lattice_rate
 from tacit.privacy.ledger import Ledger
-from tacit.privacy.mechanisms import Laplace
+from tacit.privacy.mechanisms import Laplace, NoNoise
 from tacit.privacy.terms import Adjacency, Messages, Observer, Relation, Unit
 
 FALSE_POSITIVE_RATE = 0.01
 
 _REPRODUCTION = "reproduction, not private: the noise can be regenerated from the seed"
 _CONDITIONAL = "Conditional on what was read off the records (see the conditions): "
+_ADDED_EXACTLY = "; that messages are added without rounding is part of secure aggregation"
 _POST_PROCESSING = "; certified at the messages value, which holds for every sum by post-processing"
 
 
@@ -50,6 +51,8 @@ class Certificate:
         An upper bound on an attacker's true-positive rate at 1 % false positives.
     conditional
         Whether one of the conditions is about facts that were read off the records themselves.
+    arithmetic
+        Which numbers it holds for: those that are computed, or real numbers only.
     scope
         What else adds to it: the same sentence for every certificate.
     """
@@ -72,6 +75,7 @@ class Certificate:
     conditions: tuple[str, ...]
     attacker_tpr: float
     conditional: bool = False
+    arithmetic: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as JSON-safe values; infinite numbers become the text "infinity"."""
@@ -89,9 +93,16 @@ class Certificate:
             f"Observer: {self.observer}. Taken on trust: {self.trust}.",
             f"An attacker who accepts {FALSE_POSITIVE_RATE:.0%} false positives finds at most "
             f"{self.attacker_tpr:.2%} of the true ones.",
+            *self._of_arithmetic(),
             f"Scope: {self.scope}.",
             *(f"Condition: {condition}" for condition in self.conditions),
         ]
+
+    def _of_arithmetic(self) -> list[str]:
+        if not self.arithmetic:
+            return []
+        seeded = "the noise of a seed is rounded as it comes; without a seed, it "
+        return [f"Arithmetic: {seeded if self.reproduction else ''}{self.arithmetic}."]
 
     def _promise(self) -> str:
         if math.isinf(self.epsilon):
@@ -167,6 +178,21 @@ def certify(
         reproduction=reproduction,
         conditions=tuple(conditions),
         attacker_tpr=1.0 if reproduction else _attacker_tpr(epsilon, delta, mu, ledger),
+        arithmetic=_arithmetic(ledger, observer),
+    )
+
+
+def _arithmetic(ledger: Ledger, observer: Observer) -> str:
+    """Return which numbers the statement holds for; nothing where there is no noise."""
+    if isinstance(ledger.mechanism, NoNoise) or not np.any(ledger.asked):
+        return ""
+    if not ledger.on_lattice:
+        return "holds for real numbers; what rounding adds to it is not known"
+    coarsest = int(np.log2(np.max(ledger.steps[ledger.asked])))
+    added = "" if isinstance(observer, Messages) else _ADDED_EXACTLY
+    return (
+        "holds for the numbers that are computed, rounding included: exact noise on a lattice of "
+        f"step 2^{coarsest} or finer{added}"
     )
 
 
