@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -16,6 +17,7 @@ from tacit import checks
 from tacit.algorithms import Value
 from tacit.audit.faults import BothAnswers, Fault, Subject, plant
 from tacit.audit.likelihood import LowerBound, log_likelihood_ratio, lower_bound
+from tacit.audit.randomness import LONG, WIDE, RandomnessReport, randomness_report
 from tacit.audit.recorded import ReplayReport, ResidualReport, replay, residual_report
 from tacit.audit.subject import (
     AGENTS,
@@ -61,6 +63,8 @@ class AuditReport:
         Lower bound from `runs` runs on each of two neighbouring data sets.
     replay, residuals
         Of one recorded run.
+    drawn
+        What a run without a seed draws, over long answers and several blocks of rounds.
     """
 
     algorithm: str
@@ -69,6 +73,7 @@ class AuditReport:
     likelihood: LowerBound
     replay: ReplayReport
     residuals: ResidualReport
+    drawn: RandomnessReport
 
     @property
     def layers(self) -> dict[str, Outcome]:
@@ -78,6 +83,7 @@ class AuditReport:
             "replay": self.replay.bounds_hold,
             "residuals": self.residuals.passes,
             "messages": self.replay.messages_hold,
+            "drawn": self.drawn.passes,
         }
         return {name: "consistent" if good else "violated" for name, good in holds.items()}
 
@@ -101,6 +107,7 @@ class AuditReport:
             "worst_change_over_bound": self.replay.worst_ratio,
             "message_gap": self.replay.message_gap,
             "residual_p_values": self.residuals.p_values,
+            "drawn_p_values": self.drawn.p_values,
             "verdict": self.verdict,
         }
 
@@ -110,7 +117,7 @@ def audit(  # noqa: PLR0913 - who is attacked, by whom, with what
     *,
     mu: float,
     runs: int,
-    seed: int,
+    seed: int | None = None,
     fault: Fault | None = None,
     observer: Observer | None = None,
     network: Network | None = None,
@@ -129,6 +136,9 @@ def audit(  # noqa: PLR0913 - who is attacked, by whom, with what
         The total that is planned; between 1 and 2 the attack is sharpest.
     runs
         Runs on each of the two data sets, for the likelihood ratio.
+    seed
+        Of data and noise; None for one of the operating system's. What is drawn without a seed is
+        tested in any case, on a run of its own.
     fault
         A fault to plant; the report must then say `violated`. The question is one of
         the library's: what is audited is the algorithm, the door and the accounting.
@@ -149,6 +159,7 @@ def audit(  # noqa: PLR0913 - who is attacked, by whom, with what
         raise InputError(f"mu is {mu:g}; it must be between {LEAST_MU:g} and {MOST_MU:g}")
     if checks.at_least("runs", runs, 1) > MOST_RUNS:
         raise InputError(f"{runs} runs are more than memory holds; ask for at most {MOST_RUNS:,}")
+    seed = secrets.randbits(31) if seed is None else seed
     setup = Setup(
         epsilon=float(epsilon_of(DELTA, mu)),
         delta=DELTA,
@@ -158,7 +169,7 @@ def audit(  # noqa: PLR0913 - who is attacked, by whom, with what
     )
     refuse_without_mu(algorithm)
     pair, plan = prepared(algorithm, setup, seed)
-    if fault == "reused-noise" and plan.rounds == 1:
+    if fault in ("reused-noise", "repeated-noise") and plan.rounds == 1:
         raise InputError(
             f"{algorithm} draws noise once, so none can be reused; choose another fault"
         )
@@ -171,15 +182,27 @@ def audit(  # noqa: PLR0913 - who is attacked, by whom, with what
         likelihood=_attack(plan, pair, keys[1:], runs, fault),
         replay=record[0],
         residuals=record[1],
+        drawn=_drawn(algorithm, setup, plan.rounds > 1, seed, fault),
     )
+
+
+def _drawn(
+    subject: str | Maker, setup: Setup, repeats: bool, seed: int, fault: Fault | None
+) -> RandomnessReport:
+    """Return the tests of what a run without a seed draws, on wide data and many rounds."""
+    rounds = LONG if repeats and setup.network is None else None
+    wide = dataclasses.replace(setup, features=WIDE, rounds=rounds)
+    pair, plan = prepared(subject, wide, seed)
+    return randomness_report(plan, pair, level=LEVEL, fault=fault)
 
 
 def prepared(subject: str | Maker, setup: Setup, seed: int) -> tuple[Canary, Plan]:
     """Return the pair that saturates the subject's question, and the plan that is attacked."""
-    return saturating(composition_of(subject).oracles, seed), planned(subject, setup)
+    pair = saturating(composition_of(subject).oracles, seed, features=setup.features)
+    return pair, planned(subject, setup)
 
 
-def saturating(oracles: tuple[Oracle, ...], seed: int) -> Canary:
+def saturating(oracles: tuple[Oracle, ...], seed: int, *, features: int = FEATURES) -> Canary:
     """Return the pair that saturates the first oracle for which one is known.
 
     Raises
@@ -187,7 +210,7 @@ def saturating(oracles: tuple[Oracle, ...], seed: int) -> Canary:
     InputError
         If none is known for any of them; for no oracles at all it is the gradient's.
     """
-    pair_for = partial(canary, agents=AGENTS, records=RECORDS, features=FEATURES, seed=seed)
+    pair_for = partial(canary, agents=AGENTS, records=RECORDS, features=features, seed=seed)
     for oracle in oracles[:-1]:
         try:
             return pair_for(oracle=oracle)
@@ -235,7 +258,13 @@ def recorded(
     answers, scale = np.asarray(trace.records.answer), np.asarray(trace.records.scale)
     asked = np.asarray(trace.records.kind) >= 0
     report = residual_report(
-        answers, seen.exact, scale, program.mechanism, level=LEVEL, asked=asked
+        answers,
+        seen.exact,
+        scale,
+        program.mechanism,
+        level=LEVEL,
+        asked=asked,
+        resolution=1 / plan.ledger.finest(),
     )
     return seen, report
 

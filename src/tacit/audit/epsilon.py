@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import secrets
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -128,7 +129,7 @@ def audit_sampled(
     rate: float,
     epsilon: float,
     runs: int,
-    seed: int,
+    seed: int | None = None,
     fault: Literal["full-batch"] | None = None,
 ) -> EpsilonBound:
     """Attack DP-SGD with Poisson batches of that rate, planned to spend `epsilon` at delta 1e-5.
@@ -153,7 +154,7 @@ def audit_sampled(
     checks.positive("epsilon", epsilon)
     first, second = _pair(adjacency)
     plan = _plan(adjacency, rate, epsilon)
-    keys = jax.random.split(jax.random.key(seed), (2, runs))
+    keys = jax.random.split(jax.random.key(_or_fresh(seed)), (2, runs))
     scores = [
         _score(_answers(plan, data, key, fault), plan, adjacency)
         for data, key in zip((first, second), keys, strict=True)
@@ -241,7 +242,11 @@ def _log_mixture(values: HostArray, mean: float, scale: float, rate: float) -> H
 
 
 def audit_perturbed(
-    *, epsilon: float, runs: int, seed: int, fault: Literal["halved-noise"] | None = None
+    *,
+    epsilon: float,
+    runs: int,
+    seed: int | None = None,
+    fault: Literal["halved-noise"] | None = None,
 ) -> EpsilonBound:
     """Attack ADMM with noise inside the agents' objectives, planned to spend `epsilon`.
 
@@ -262,6 +267,7 @@ def audit_perturbed(
         "halved-noise": half the noise that is recorded.
     """
     checks.at_least("runs", runs, 1)
+    seed = _or_fresh(seed)
     pair = canary(agents=1, records=4, features=3, seed=seed)
     audited = _perturbed_plan(pair, epsilon)
     keys = jax.random.split(jax.random.key(seed), (2, runs))
@@ -274,6 +280,11 @@ def audit_perturbed(
     ).epsilon
     bound = epsilon_lower_bound(*scores, delta=DELTA, threshold=claimed / 4, confidence=CONFIDENCE)
     return EpsilonBound(bound, claimed, DELTA, CONFIDENCE, runs)
+
+
+def _or_fresh(seed: int | None) -> int:
+    """Return the seed, or one from the operating system."""
+    return secrets.randbits(31) if seed is None else seed
 
 
 def _perturbed_plan(pair: Canary, epsilon: float) -> Plan:

@@ -7,6 +7,9 @@
 | reused-noise | one draw of noise for every round | residuals (the likelihood ratio is blind) |
 | clear-dual | un-noised dual (or gradient) on the wire | message replay |
 | clear-restart | VRADMM as published: restarts from the un-noised gradient | message replay |
+| short-key | the key of a run has 8 bits of entropy | tests of what is drawn without a seed |
+| repeated-noise | the first block of rounds' noise again in later ones | the same |
+| part-noise | noise on the first 64 numbers of an answer only | the same |
 """
 
 from __future__ import annotations
@@ -26,7 +29,16 @@ from tacit.oracles import Gradient, Oracle, ProjectedStep, ProximalStep, Statist
 from tacit.spec import Spec
 from tacit.typing import Array, HostArray, PyTree
 
-Fault = Literal["halved-noise", "no-clipping", "reused-noise", "clear-dual", "clear-restart"]
+Fault = Literal[
+    "halved-noise",
+    "no-clipping",
+    "reused-noise",
+    "clear-dual",
+    "clear-restart",
+    "short-key",
+    "repeated-noise",
+    "part-noise",
+]
 
 
 class Subject(NamedTuple):

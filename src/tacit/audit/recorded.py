@@ -141,7 +141,7 @@ class ResidualReport:
         return tuple(name for name, p in self.p_values.items() if not p >= cut)
 
 
-def residual_report(
+def residual_report(  # noqa: PLR0913 - a run's record, and how it is tested
     answers: HostArray,
     exact: HostArray,
     scale: HostArray,
@@ -149,14 +149,15 @@ def residual_report(
     *,
     level: float,
     asked: HostArray | None = None,
+    resolution: float = 0.0,
 ) -> ResidualReport:
     """Return the tests of u = (answer - exact) / scale against independent draws of the stated law.
 
-    Tests: mean; size (sum |u|^p against its exact law) of all residuals, of every agent's and of
-    every round's; distribution (Kolmogorov-Smirnov); correlation at every lag of rounds and of
-    every pair of agents; repeated values, up to sign. Tests that are repeated count by their
-    least p-value times their number, so false alarms are at most `level` in all (Bonferroni; mean
-    and correlations are normal approximations).
+    Tests: mean; size (sum |u|^p against its exact law) of all residuals, of every agent's, of every
+    round's and of every entry's of an answer; distribution (Kolmogorov-Smirnov); correlation at
+    every lag of rounds and of every pair of agents; repeated values, up to sign. Tests that are
+    repeated count by their least p-value times their number, so false alarms are at most `level` in
+    all (Bonferroni; mean and correlations are normal approximations).
 
     Parameters
     ----------
@@ -167,6 +168,8 @@ def residual_report(
     asked
         `(T, E, A)`: where there was a question; None for everywhere. If some agents were not
         asked, the answers are taken one after the other, as if one agent had given them all.
+    resolution
+        The largest step of a lattice over the scale of the noise on it.
     """
     law = _law(mechanism)
     if asked is not None and not np.all(asked):
@@ -177,15 +180,17 @@ def residual_report(
     u = ((answers - exact) / wide).reshape(*scale.shape, -1)
     flat = u.ravel()
     by_round, by_agent = u.reshape(len(u), -1), np.moveaxis(u, 2, 0).reshape(u.shape[2], -1)
+    by_entry = u.reshape(-1, u.shape[3]).T
     p_values = {
         "mean": _two_sided(np.sum(flat) / np.sqrt(flat.size * law.variance)),
         "variance": law.size(flat),
         "variance of an agent": _least([law.size(values) for values in by_agent]),
         "variance of a round": _least([law.size(values) for values in by_round]),
+        "variance of an entry": _least([law.size(values) for values in by_entry]),
         "distribution": float(stats.kstest(flat, law.cdf).pvalue),
         "rounds": _least(_at_lags(by_round, law.variance)),
         "agents": _least(_of_pairs(by_agent, law.variance)),
-        "repeats": _repeats(np.abs(flat)),
+        "repeats": _repeats(np.abs(flat), resolution),
     }
     return ResidualReport(p_values, level)
 
@@ -239,13 +244,14 @@ def _two_sided(z: float) -> float:
     return float(2 * stats.norm.sf(abs(z)))
 
 
-def _repeats(sizes: HostArray) -> float:
+def _repeats(sizes: HostArray, resolution: float) -> float:
     """P-value of the number of neighbours closer than a gap that independent draws rarely make.
 
     |u| has a density of at most 1 under both laws, so two independent draws fall within g of one
     another with probability at most 2 g, and n of them make at most n^2 g such pairs on average:
-    1e-4 for the g used here, which rounding in double precision does not reach.
+    1e-4 for the least g used here, which rounding in double precision does not reach. On a lattice
+    two draws may coincide: g is then at least two of its steps.
     """
-    gap = 1e-4 / sizes.size**2
+    gap = max(1e-4 / sizes.size**2, 2 * resolution)
     close = int(np.sum(np.diff(np.sort(sizes)) < gap))
     return float(stats.poisson.sf(close - 1, sizes.size**2 * gap)) if close else 1.0

@@ -68,6 +68,7 @@ class Setup:
     clip: float = 1.0
     rounds: int | None = None
     records: int = RECORDS
+    features: int = FEATURES
     precision: Precision = "float64"
     network: Network | None = None
     options: Mapping[str, Value] = field(default_factory=dict)
@@ -117,7 +118,7 @@ def planned(subject: str | Maker, setup: Setup) -> Plan:
     if network is not None:
         rounds = network.fixed_rounds or rounds
     facts = facts_from(
-        PROBLEM, [setup.records] * AGENTS, features=FEATURES, record_norm=1.0, clip=clip
+        PROBLEM, [setup.records] * AGENTS, features=setup.features, record_norm=1.0, clip=clip
     )
     terms = Terms(setup.epsilon, setup.delta, Adjacency(ReplaceOne(), "record"), setup.observer)
     return plan(
@@ -148,7 +149,8 @@ def proposal_of(name: str, setup: Setup) -> Proposal:
         precision=setup.precision,
     )
     structure = _LASSO if method.structure == "required" else None
-    return propose(_DATA, [setup.records] * AGENTS, request, structure)
+    data = _DATA.model_copy(update={"columns": setup.features})
+    return propose(data, [setup.records] * AGENTS, request, structure)
 
 
 def _whole_epochs(method: Method, rounds: int, options: Mapping[str, Value]) -> int:

@@ -64,7 +64,10 @@ def audit(  # noqa: PLR0913 - one parameter per option
             help="Runs on each of the two data sets; 1000, or 4000 where epsilon is bounded."
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Of the noise and of the data.")] = 0,
+    seed: Annotated[
+        int | None,
+        typer.Option(help="Of the noise and of the data; the operating system's if not given."),
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
     **given: Any,
 ) -> None:
@@ -94,7 +97,7 @@ class _Options:
     of_method: dict[str, Value]
     relation: str | None
     runs: int | None
-    seed: int
+    seed: int | None
 
     def refuse(self, names: tuple[str, ...], why: str) -> None:
         """Raise `InputError` if an option of these names was given."""
@@ -106,7 +109,8 @@ class _Options:
 
 
 def _run(options: _Options) -> AuditReport | EpsilonBound:
-    check_seed("seed", options.seed)
+    if options.seed is not None:
+        check_seed("seed", options.seed)
     if ":" in options.algorithm:
         options.refuse(tuple(method_options()), "a method of your own has no options here")
         return _on_all_records(options)
@@ -229,7 +233,10 @@ def _sentences(report: AuditReport) -> str:
 
 
 def _layers(report: AuditReport) -> str:
-    least = min(report.residuals.p_values.items(), key=lambda item: item[1])
+    least, drawn = (
+        min(tests.p_values.items(), key=lambda item: item[1])
+        for tests in (report.residuals, report.drawn)
+    )
     seen = {
         "likelihood": f"mu is at least {report.likelihood.mu:.4g} "
         f"(confidence {report.likelihood.confidence:.0%}); claimed {report.claimed_mu:.4g}",
@@ -238,6 +245,8 @@ def _layers(report: AuditReport) -> str:
         "residuals": f"least p-value {least[1]:.2g} ({least[0]}), "
         f"{len(report.residuals.p_values)} tests at level {report.residuals.level:g} in all",
         "messages": f"sent and recomputed differ by {report.replay.message_gap:.2g}",
+        "drawn": f"without a seed: least p-value {drawn[1]:.2g} ({drawn[0]}), "
+        f"{len(report.drawn.p_values)} tests at level {report.drawn.level:g} in all",
     }
     rows = [(layer, outcome, seen[layer]) for layer, outcome in report.layers.items()]
     return table([("layer", "outcome", "what it saw"), *rows])
