@@ -93,9 +93,11 @@ class Subject:
     ask: Callable[[HostArray, HostArray], PyTree]
     allowed: float = 1.0
 
-    def planned(self, records: list[int], columns: int, precision: Precision) -> Plan:
-        """Return the plan of one answer of agents with so many records."""
-        spec = facts_from(self.problem, records, features=columns, record_norm=1.0, clip=self.clip)
+    def planned(self, records: int, columns: int, precision: Precision) -> Plan:
+        """Return the plan of one answer of one agent with so many records."""
+        spec = facts_from(
+            self.problem, [records], features=columns, record_norm=1.0, clip=self.clip
+        )
         return plan(
             spec,
             NoisyGradient(self.problem),
@@ -138,29 +140,24 @@ class Trials(NamedTuple):
     batches: tuple[Drawn, Drawn] | None = None
 
 
-def unchanged(features: HostArray, targets: HostArray, query: PyTree) -> Trials:
-    """Return trials whose second data set is the first."""
-    return Trials(features, targets, features, targets, np.ones(targets.shape), query)
-
-
 def ratios(
-    subject: Subject, trials: Trials, precision: Precision, *, together: bool = False
+    subject: Subject, planned: Plan, trials: Trials, *, together: bool = False
 ) -> HostArray:
     """Return |answer(D) - answer(D')| / bound of every trial, `(N,)`.
 
     Parameters
     ----------
+    planned
+        The subject's plan of one agent.
     together
         Compute all trials in one vectorised program, as `simulate` does, and not one by one, as
         `serial` does: the order of a sum may depend on that.
     """
-    trials_at_once = max(1, _MOST // max(1, int(np.prod(trials.features.shape[1:]))))
-    starts = range(0, len(trials.features), trials_at_once)
-    parts = [
-        _ratios(subject, _cut(trials, slice(start, start + trials_at_once)), precision, together)
-        for start in starts
-    ]
-    return np.concatenate(parts)
+    at_once = max(1, _MOST // max(1, int(np.prod(trials.features.shape[1:]))))
+    starts = range(0, len(trials.features), at_once)
+    cuts = (_cut(trials, slice(start, start + at_once)) for start in starts)
+    moved = np.concatenate([_moved(planned, cut, together) for cut in cuts])
+    return moved / (float(planned.bounds[0].value[0, 0, 0]) * subject.allowed)
 
 
 def _cut(trials: Trials, some: slice) -> Trials:
@@ -168,36 +165,38 @@ def _cut(trials: Trials, some: slice) -> Trials:
     return cut
 
 
-def _ratios(subject: Subject, trials: Trials, precision: Precision, together: bool) -> HostArray:
-    agents, records, columns = trials.features.shape
-    planned = subject.planned([records] * agents, columns, precision)
-    query = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.dtype(precision)), trials.query)
+def _moved(planned: Plan, trials: Trials, together: bool) -> HostArray:
+    """Return |answer(D) - answer(D')| of every trial."""
+    kind = jnp.dtype(planned.precision)
+    query = jax.tree.map(lambda leaf: jnp.asarray(leaf, kind), trials.query)
     everyone = np.ones(trials.targets.shape)
     sides = (
         (trials.features, trials.targets, everyone),
         (trials.others, trials.other_targets, trials.kept),
     )
+    batches = trials.batches or (None, None)
     answers = [
-        _answers(
-            planned.program,
-            behind_the_door(planned, _packed(*side, precision)),
-            query,
-            None if trials.batches is None else trials.batches[number],
-            together=together,
-        )
-        for number, side in enumerate(sides)
+        _answers(planned.program, _opened(planned, side), query, batch, together=together)
+        for side, batch in zip(sides, batches, strict=True)
     ]
-    bound = planned.bounds[0].value[:, 0, 0] * subject.allowed
-    return distances(*(np.asarray(answer) for answer in answers)) / bound
+    return distances(*(np.asarray(answer) for answer in answers))
+
+
+def _opened(planned: Plan, data: tuple[HostArray, HostArray, HostArray]) -> Private:
+    """Return the data of every trial as the run's door would see those of one agent, stacked."""
+    behind = [
+        behind_the_door(planned, _packed(*one, planned.precision))
+        for one in zip(*data, strict=True)
+    ]
+    stacked: Private = jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *behind)
+    return stacked
 
 
 def _packed(
     features: HostArray, targets: HostArray, kept: HostArray, precision: Precision
 ) -> Shards:
-    agents, records, columns = features.shape
-    parts = np.split(np.arange(agents * records), agents)
-    rows, flat = features.reshape(-1, columns), targets.reshape(-1)
-    packed = pack(rows, flat, parts, record_norm=1.0, precision=precision, enforce="clip")
+    parts = [np.arange(len(features))]
+    packed = pack(features, targets, parts, record_norm=1.0, precision=precision, enforce="clip")
     data = packed.stacked
     mask = data.mask * jnp.asarray(kept, data.mask.dtype)
     return dataclasses.replace(packed, stacked=Shard(data.features, data.targets, mask))
@@ -207,16 +206,16 @@ def _packed(
 def _answers(
     program: Program, private: Private, query: PyTree, batch: Drawn | None, *, together: bool
 ) -> Array:
-    """Return the un-noised answer of every agent in the first round."""
-    turns = jax.tree.map(lambda leaf: leaf[0, 0], agent_turns(program))
+    """Return the un-noised answer to every query, on as many agents' data, in the first turn."""
+    turn = jax.tree.map(lambda leaf: leaf[0, 0, 0], agent_turns(program))
     key = jax.random.key(0)
 
-    def one(given: tuple[Any, Any, Any, Any]) -> Array:
-        private, query, turn, drawn = given
+    def one(given: tuple[Private, Any, Drawn | None]) -> Array:
+        private, query, drawn = given
         oracles = program.oracles if drawn is None else (on_batch(program.oracles[0], drawn),)
         return exact_answer(oracles, private, query, turn, key)
 
-    given = (private, query, turns, batch)
+    given = (private, query, batch)
     answers: Array = jax.vmap(one)(given) if together else jax.lax.map(one, given)
     return answers
 

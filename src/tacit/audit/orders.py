@@ -113,7 +113,8 @@ def worst_order(  # noqa: PLR0913 - what is asked, of what, how computed
     stairs = (staircase(records, order, unit, precision) for order in usable)
     pairs = [climbing(subject, one, records, columns) for one in stairs]
     trials: Trials = jax.tree.map(lambda *leaves: np.concatenate(leaves), *pairs)
-    worst = float(np.max(ratios(subject, trials, precision, together=together)))
+    planned = subject.planned(records, columns, precision)
+    worst = float(np.max(ratios(subject, planned, trials, together=together)))
     shown = f"order of summation, {subject.relation.name}"
     outputs = subject.outputs(columns)
     return Finding(name, shown, precision, records, columns, outputs, worst)
