@@ -1,0 +1,272 @@
+"""Answers as they are computed: how far a record moves them, over the bound that is certified.
+
+A bound is proved for real numbers. Here two neighbouring data sets are put behind the door of a
+plan, the exact answer is computed on both as a run would compute it, and the distance of the two
+is divided by the bound. Above 1, the certificate does not hold for the numbers that are released.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from typing_extensions import override
+
+from tacit.algorithms import NoisyGradient
+from tacit.engine import Plan, Private, Program, behind_the_door, plan
+from tacit.engine.door import exact_answer
+from tacit.engine.program import agent_turns
+from tacit.oracles import (
+    Drawn,
+    MinibatchDifference,
+    MinibatchGradient,
+    Oracle,
+    PoissonBatches,
+    Sampling,
+)
+from tacit.privacy import Adjacency, Messages, Relation, Terms
+from tacit.problems import Problem, Shard, Shards, facts_from, pack
+from tacit.typing import Array, HostArray, Key, Precision, PyTree
+
+EPSILON, DELTA = 1.0, 1e-6
+# numbers of a data set that are held at once; beyond it trials are made in turns
+_MOST = 2**25
+
+
+@dataclass(frozen=True)
+class Finding:
+    """How far one construction moved the computed answers of one oracle.
+
+    Attributes
+    ----------
+    records, columns, outputs
+        m_i, the features, and the numbers of an answer.
+    ratio
+        The largest change over the bound; for what is no change, what was seen over what the
+        certificate allows.
+    """
+
+    oracle: str
+    construction: str
+    precision: Precision
+    records: int
+    columns: int
+    outputs: int
+    ratio: float
+
+    @property
+    def holds(self) -> bool:
+        """Whether nothing exceeded its bound; false for a ratio that is no number."""
+        return bool(self.ratio <= 1)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the finding as JSON-safe values; an infinite ratio stays a float."""
+        return {**dataclasses.asdict(self), "holds": self.holds}
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A question that is attacked.
+
+    Attributes
+    ----------
+    oracle, problem, clip, relation
+        What is planned, for records of norm 1.
+    ask
+        From two arrays, of the model's shape behind an axis of trials, to as many queries.
+    allowed
+        The change that is allowed over the bound of the plan: 1 but for noise in an objective.
+    """
+
+    name: str
+    oracle: Oracle
+    problem: Problem
+    clip: float
+    relation: Relation
+    ask: Callable[[HostArray, HostArray], PyTree]
+    allowed: float = 1.0
+
+    def planned(self, records: int, columns: int, precision: Precision) -> Plan:
+        """Return the plan of one answer of one agent with so many records."""
+        spec = facts_from(
+            self.problem, [records], features=columns, record_norm=1.0, clip=self.clip
+        )
+        return plan(
+            spec,
+            NoisyGradient(self.problem),
+            (self.oracle,),
+            Terms(EPSILON, DELTA, Adjacency(self.relation, "record"), Messages()),
+            rounds=1,
+            precision=precision,
+        )
+
+    def shape(self, columns: int) -> tuple[int, ...]:
+        """Return the shape of a model."""
+        return self.problem.model_shape(columns)
+
+    def outputs(self, columns: int) -> int:
+        """Return how many numbers an answer has."""
+        return int(np.prod(self.oracle.answer_shape(self.shape(columns))))
+
+
+class Trials(NamedTuple):
+    """N pairs of neighbouring data sets and queries, every leaf with a leading axis N.
+
+    Attributes
+    ----------
+    features, targets, others, other_targets
+        `(N, m, D)` and `(N, m)` of the first data set, and of the second.
+    kept
+        `(N, m)`: 0 where a record is set to zero in the second data set.
+    query
+        What the oracle is asked.
+    batches
+        The batch on the first and on the second data set; None for those that the door draws.
+    """
+
+    features: HostArray
+    targets: HostArray
+    others: HostArray
+    other_targets: HostArray
+    kept: HostArray
+    query: PyTree
+    batches: tuple[Drawn, Drawn] | None = None
+
+
+def ratios(
+    subject: Subject, planned: Plan, trials: Trials, *, together: bool = False
+) -> HostArray:
+    """Return |answer(D) - answer(D')| / bound of every trial, `(N,)`.
+
+    Parameters
+    ----------
+    planned
+        The subject's plan of one agent.
+    together
+        Compute all trials in one vectorised program, as `simulate` does, and not one by one, as
+        `serial` does: the order of a sum may depend on that.
+    """
+    at_once = max(1, _MOST // max(1, int(np.prod(trials.features.shape[1:]))))
+    starts = range(0, len(trials.features), at_once)
+    cuts = (_cut(trials, slice(start, start + at_once)) for start in starts)
+    moved = np.concatenate([_moved(planned, cut, together) for cut in cuts])
+    return moved / (float(planned.bounds[0].value[0, 0, 0]) * subject.allowed)
+
+
+def _cut(trials: Trials, some: slice) -> Trials:
+    cut: Trials = jax.tree.map(lambda leaf: leaf[some], trials)
+    return cut
+
+
+def _moved(planned: Plan, trials: Trials, together: bool) -> HostArray:
+    """Return |answer(D) - answer(D')| of every trial."""
+    kind = jnp.dtype(planned.precision)
+    query = jax.tree.map(lambda leaf: jnp.asarray(leaf, kind), trials.query)
+    everyone = np.ones(trials.targets.shape)
+    sides = (
+        (trials.features, trials.targets, everyone),
+        (trials.others, trials.other_targets, trials.kept),
+    )
+    batches = trials.batches or (None, None)
+    answers = [
+        _answers(planned.program, _opened(planned, side), query, batch, together=together)
+        for side, batch in zip(sides, batches, strict=True)
+    ]
+    return distances(*(np.asarray(answer) for answer in answers))
+
+
+def _opened(planned: Plan, data: tuple[HostArray, HostArray, HostArray]) -> Private:
+    """Return the data of every trial as the run's door would see those of one agent, stacked."""
+    behind = [
+        behind_the_door(planned, _packed(*one, planned.precision))
+        for one in zip(*data, strict=True)
+    ]
+    stacked: Private = jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *behind)
+    return stacked
+
+
+def _packed(
+    features: HostArray, targets: HostArray, kept: HostArray, precision: Precision
+) -> Shards:
+    parts = [np.arange(len(features))]
+    packed = pack(features, targets, parts, record_norm=1.0, precision=precision, enforce="clip")
+    data = packed.stacked
+    mask = data.mask * jnp.asarray(kept, data.mask.dtype)
+    return dataclasses.replace(packed, stacked=Shard(data.features, data.targets, mask))
+
+
+@partial(jax.jit, static_argnames=("together",))
+def _answers(
+    program: Program, private: Private, query: PyTree, batch: Drawn | None, *, together: bool
+) -> Array:
+    """Return the un-noised answer to every query, on as many agents' data, in the first turn."""
+    turn = jax.tree.map(lambda leaf: leaf[0, 0, 0], agent_turns(program))
+    key = jax.random.key(0)
+
+    def one(given: tuple[Private, Any, Drawn | None]) -> Array:
+        private, query, drawn = given
+        oracles = program.oracles if drawn is None else (on_batch(program.oracles[0], drawn),)
+        return exact_answer(oracles, private, query, turn, key)
+
+    given = (private, query, batch)
+    answers: Array = jax.vmap(one)(given) if together else jax.lax.map(one, given)
+    return answers
+
+
+def distances(first: HostArray, second: HostArray) -> HostArray:
+    """Return |first - second|_2 of every pair, of any numbers: what differs in kind is infinite.
+
+    Two entries that are both NaN, or both the same infinity, do not differ. The sum is taken in
+    the longest precision of the machine, so that a distance equal to its bound does not exceed it.
+    """
+    same = (first == second) | (np.isnan(first) & np.isnan(second))
+    usable = np.isfinite(first) & np.isfinite(second)
+    wide = [np.where(usable & ~same, side, 0).astype(np.longdouble) for side in (first, second)]
+    parts = np.where(same | usable, np.abs(wide[0] - wide[1]), np.inf).reshape(len(first), -1)
+    largest = np.max(parts, axis=1, keepdims=True, initial=0)
+    unit = np.where((largest > 0) & np.isfinite(largest), largest, 1)
+    norms = np.sqrt(np.sum((parts / unit) ** 2, axis=1)) * unit[:, 0]
+    return np.asarray(norms, np.float64)
+
+
+class _GivenBatches(PoissonBatches):
+    """Batches that the attacker chose: a bound holds on every batch."""
+
+    drawn: Drawn
+
+    @override
+    def draw(self, key: Key, rows: int, count: Array) -> Drawn:
+        return self.drawn
+
+
+class _GradientOn(MinibatchGradient):
+    drawn: Drawn = eqx.field(kw_only=True)
+
+    @property
+    @override
+    def sampling(self) -> Sampling:
+        return _GivenBatches(self.rate, self.drawn)
+
+
+class _DifferenceOn(MinibatchDifference):
+    drawn: Drawn = eqx.field(kw_only=True)
+
+    @property
+    @override
+    def sampling(self) -> Sampling:
+        return _GivenBatches(self.rate, self.drawn)
+
+
+def on_batch(oracle: Oracle, drawn: Drawn) -> Oracle:
+    """Return the oracle with a batch in place of those that it draws."""
+    if isinstance(oracle, MinibatchGradient):
+        return _GradientOn(oracle.loss, oracle.clip, oracle.rate, drawn=drawn)
+    assert isinstance(oracle, MinibatchDifference)
+    return _DifferenceOn(oracle.loss, oracle.clip, oracle.spread, oracle.rate, drawn=drawn)

@@ -1,0 +1,94 @@
+"""The questions whose computed answers are attacked, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from tacit.audit.computed import Subject
+from tacit.errors import InputError
+from tacit.oracles import (
+    Centre,
+    Gradient,
+    MinibatchDifference,
+    MinibatchGradient,
+    Oracle,
+    Pair,
+    PerturbedStep,
+    Point,
+    ProjectedStep,
+    ProximalStep,
+    Residual,
+    Snapshot,
+    Statistics,
+    Step,
+    TargetGradient,
+    Targets,
+)
+from tacit.privacy import BoundedChange, Relation
+from tacit.problems import Loss, MultinomialLogistic, NoRegulariser, Problem, Squared, WholeSpace
+from tacit.typing import HostArray, PyTree
+
+CLIP, RATE, RHO, TOL, CLASSES = 1.0, 0.5, 1.0, 1e-9, 10
+# how far one target moves, where features are public
+BETA = 2.0
+_LOSS = Squared()
+_PROBLEM = Problem(_LOSS, NoRegulariser(), WholeSpace())
+_STEP = ProximalStep(_PROBLEM, CLIP, RHO, 1.0, TOL)
+
+ORACLES: dict[str, Callable[[int], Oracle]] = {
+    "gradient": lambda _: Gradient(_LOSS, CLIP),
+    "gradient, ten classes": lambda _: Gradient(MultinomialLogistic(CLASSES), 2.0),
+    "mini-batch gradient": lambda _: MinibatchGradient(_LOSS, CLIP, RATE),
+    "mini-batch difference": lambda _: MinibatchDifference(_LOSS, CLIP, 2 * CLIP, RATE),
+    "snapshot": lambda _: Snapshot(_LOSS, CLIP),
+    "statistics": lambda _: Statistics(1.0),
+    "projected step": lambda _: ProjectedStep(_PROBLEM, CLIP),
+    "proximal step": lambda _: _STEP,
+    "perturbed step": lambda _: PerturbedStep(_STEP),
+    "target gradient": lambda _: TargetGradient(),
+    "residual": Residual,
+    "targets": Targets,
+}
+# those whose records are their targets
+OF_TARGETS = ("target gradient", "residual", "targets")
+
+
+def subject_named(name: str, records: int, relation: Relation) -> Subject:
+    """Return a subject of `ORACLES`, about so many records of an agent.
+
+    Parameters
+    ----------
+    relation
+        How neighbours differ; for a question about targets it is `BoundedChange(BETA)` instead.
+
+    Raises
+    ------
+    InputError
+        If there is no such subject.
+    """
+    if name not in ORACLES:
+        raise InputError(f"there is no oracle {name!r} to attack; choose from {', '.join(ORACLES)}")
+    oracle = ORACLES[name](records)
+    loss: Loss = getattr(oracle, "loss", _LOSS)
+    return Subject(
+        name=name,
+        oracle=oracle,
+        problem=Problem(loss, NoRegulariser(), WholeSpace()),
+        clip=float(getattr(oracle, "clip", CLIP)),
+        relation=BoundedChange(BETA) if name in OF_TARGETS else relation,
+        ask=asks(oracle),
+        allowed=1 / RHO if isinstance(oracle, PerturbedStep) else 1.0,
+    )
+
+
+def asks(oracle: Oracle) -> Callable[[HostArray, HostArray], PyTree]:
+    """Return the function from two arrays to a question of the kind that the oracle takes."""
+    if isinstance(oracle, MinibatchDifference):
+        return Pair
+    if isinstance(oracle, ProximalStep | PerturbedStep):
+        return lambda x, _: Centre(x)
+    if isinstance(oracle, ProjectedStep):
+        return lambda x, slope: Step(x, slope, np.ones(len(x)), np.ones(len(x)))
+    return lambda x, _: Point(x)
