@@ -140,9 +140,7 @@ class Trials(NamedTuple):
     batches: tuple[Drawn, Drawn] | None = None
 
 
-def ratios(
-    subject: Subject, planned: Plan, trials: Trials, *, together: bool = False
-) -> HostArray:
+def ratios(subject: Subject, planned: Plan, trials: Trials, *, together: bool = False) -> HostArray:
     """Return |answer(D) - answer(D')| / bound of every trial, `(N,)`.
 
     Parameters

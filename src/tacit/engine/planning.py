@@ -26,7 +26,7 @@ from tacit.engine.credit import credits_summation
 from tacit.engine.program import Design, Draft, Program, connect, drafted, scales_for
 from tacit.errors import InputError, PrivacyError
 from tacit.network import Network
-from tacit.oracles import Oracle
+from tacit.oracles import Oracle, TargetQuestion
 from tacit.privacy import (
     Adjacency,
     Certificate,
@@ -258,7 +258,14 @@ def _bounds(
 ) -> tuple[SensitivityBound, ...]:
     """Return the sensitivity bounds; they must be finite unless the run is without noise."""
     bounds = tuple(oracle.bound(spec, adjacency, norm=law.norm) for oracle in oracles)
-    if not isinstance(law, NoNoise) and any(np.any(np.isinf(bound.value)) for bound in bounds):
+    for oracle, bound in zip(oracles, bounds, strict=True):
+        if isinstance(law, NoNoise) or not np.any(np.isinf(bound.value)):
+            continue
+        if isinstance(oracle, TargetQuestion):
+            raise InputError(
+                f"{type(oracle).__name__} is bounded where targets change and features are public; "
+                f"use the relation TargetChange, not {adjacency.relation.name}"
+            )
         raise InputError(
             "nothing bounds one record's gradient under this loss; clip the coefficient (clip=...) "
             "or ask for epsilon infinity"

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tacit.engine.door import Live, Private, samples
+from tacit.engine.exactness import check_arithmetic
 from tacit.engine.planning import Plan
 from tacit.engine.program import Program
 from tacit.engine.protocol import KEPT, Trace, observed_ledger
@@ -83,7 +84,8 @@ def run(
     InputError
         If the shards differ from those of the plan (counts, dimension, record norm).
     PrivacyError
-        If no seed is given and no exact sampler is known for the noise (inside an objective), a
+        If no seed is given and no exact sampler is known for the noise (inside an objective), or
+        the machine does not add whole numbers exactly; if a
         record breaks the norm that the shards promise, the program asks for more than was
         planned, or the observed ledger differs from the planned one. Nothing is returned then.
     """
@@ -122,6 +124,7 @@ def _executed(
         execute = simulate if runtime == "simulate" else serial
         return execute(program, door, private, keep=keep, report=report)
     check_exact_noise(program)
+    check_arithmetic()
     door = Live(program.oracles, program.mechanism, None)
     supply = Supply(program, Stream.fresh(), private.shard.mask.shape[-1])
     if runtime == "simulate":

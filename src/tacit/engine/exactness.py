@@ -1,0 +1,46 @@
+"""Whether the machine adds products of whole numbers exactly, as sums over records rest on it."""
+
+from __future__ import annotations
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from tacit.errors import PrivacyError
+
+_ROWS, _COLUMNS, _OUTPUTS = 500, 97, 10
+_ROW_DIGITS, _WEIGHT_DIGITS = 20, 24
+
+
+@functools.cache
+def check_arithmetic() -> None:
+    """Raise `PrivacyError` unless matrix products of double precision are exact where they can be.
+
+    Products of 20 by 24 digits, 500 of them in a sum, stay below 2^53: every order of adding them
+    gives the same whole number (`tacit.problems.grid`), on a machine that keeps IEEE 754. One that
+    multiplies in fewer digits does not, and no certificate holds on it. Looked at once a process.
+    """
+    draw = np.random.default_rng(0)
+    rows = draw.integers(-(2**_ROW_DIGITS), 2**_ROW_DIGITS, (_ROWS, _COLUMNS))
+    one, several = (
+        draw.integers(-(2**_WEIGHT_DIGITS), 2**_WEIGHT_DIGITS, shape)
+        for shape in ((_ROWS,), (_ROWS, _OUTPUTS))
+    )
+    point = draw.integers(-(2**_WEIGHT_DIGITS), 2**_WEIGHT_DIGITS, (_COLUMNS,))
+    computed = _products(*(jnp.asarray(part, jnp.float64) for part in (rows, one, several, point)))
+    truth = (one @ rows, rows.T @ several, rows @ point)
+    for ours, exact in zip(computed, truth, strict=True):
+        if ours.dtype != jnp.float64 or not np.array_equal(np.asarray(ours), exact):
+            raise PrivacyError(
+                f"this machine ({jax.default_backend()}) rounds sums of whole numbers below 2^53, so "
+                "no certificate holds for what it computes; run on a CPU in double precision"
+            )
+
+
+@jax.jit
+def _products(
+    rows: jax.Array, one: jax.Array, several: jax.Array, point: jax.Array
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    return jnp.matmul(one, rows), jnp.matmul(rows.T, several), rows @ point
