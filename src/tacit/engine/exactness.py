@@ -34,7 +34,7 @@ def check_arithmetic() -> None:
     for ours, exact in zip(computed, truth, strict=True):
         if ours.dtype != jnp.float64 or not np.array_equal(np.asarray(ours), exact):
             raise PrivacyError(
-                f"this machine ({jax.default_backend()}) rounds sums of whole numbers below 2^53, so "
+                f"this machine ({jax.default_backend()}) rounds sums of whole numbers below 2^53: "
                 "no certificate holds for what it computes; run on a CPU in double precision"
             )
 

@@ -46,6 +46,7 @@ from tacit.privacy import (
     gaussian_multiplier,
     multiplier_for_all,
 )
+from tacit.privacy.certificate import REAL_NUMBERS
 from tacit.privacy.lattice import Law, budget_left, lattice_share, lattice_width
 from tacit.spec import Spec
 from tacit.typing import HostArray, Precision
@@ -184,6 +185,8 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
     certificate = certify(
         draft.ledger, delta=terms.delta, adjacency=terms.adjacency, observer=observer
     )
+    if not all(oracle.exact_on_machine for oracle in oracles):
+        certificate = dataclasses.replace(certificate, arithmetic=REAL_NUMBERS)
     if observer != terms.observer:
         certificate = _under_name_of(terms.observer, certificate, draft.ledger)
     if not certificate.epsilon <= terms.epsilon * (1 + 1e-9):

@@ -134,12 +134,13 @@ def _executed(
 
 def check_exact_noise(program: Program) -> None:
     """Raise `PrivacyError` unless the noised answers have the law that the certificate is of."""
-    if not all(oracle.noise.adds for oracle in program.oracles):
-        raise PrivacyError(
-            "noise inside an objective reaches the answer through a minimiser that is computed in "
-            "floating-point numbers, for which no certificate holds yet; give a seed for a "
-            "reproduction, or use a method that adds its noise to the answer"
-        )
+    for oracle in program.oracles:
+        if not oracle.exact_on_machine:
+            raise PrivacyError(
+                f"no certificate holds yet for what {type(oracle).__name__} computes here: how far "
+                "rounding moves it is not known. Give a seed for a reproduction, use a method that "
+                "adds its noise to a gradient, or keep a set without a closed form at the server"
+            )
 
 
 def behind_the_door(plan: Plan, shards: Shards) -> Private:

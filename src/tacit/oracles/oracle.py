@@ -98,6 +98,14 @@ class Oracle(eqx.Module):
         return Assumptions()
 
     @property
+    def exact_on_machine(self) -> bool:
+        """Whether `bound` holds for the answers that are computed, rounding included; here it does.
+
+        Where it does not, a run needs a seed and is a reproduction.
+        """
+        return True
+
+    @property
     def sampling(self) -> Sampling:
         """Which records take part in an answer; here all."""
         return AllRecords()

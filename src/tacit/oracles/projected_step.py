@@ -90,6 +90,12 @@ class ProjectedStep(Oracle):
 
     @property
     @override
+    def exact_on_machine(self) -> bool:
+        """Whether the set and the regulariser have a closed form."""
+        return self.problem.closed_form
+
+    @property
+    @override
     def assumptions(self) -> Assumptions:
         return self.gradient.assumptions
 

@@ -130,6 +130,12 @@ class ProximalStep(Oracle):
 
     @property
     @override
+    def exact_on_machine(self) -> bool:
+        """Whether the set and the regulariser have a closed form."""
+        return self.problem.closed_form
+
+    @property
+    @override
     def assumptions(self) -> Assumptions:
         return self.gradient.assumptions._replace(record_norm=self.record_norm, rho=self.rho)
 
@@ -237,6 +243,12 @@ class PerturbedStep(Oracle):
                 "noise inside an objective needs a minimiser without constraint; keep the "
                 'constraint at the server (regulariser_at="server")'
             )
+
+    @property
+    @override
+    def exact_on_machine(self) -> bool:
+        """False: nothing is known of a computed minimiser with noise inside its objective."""
+        return False
 
     @property
     @override

@@ -25,6 +25,7 @@ FALSE_POSITIVE_RATE = 0.01
 
 _REPRODUCTION = "reproduction, not private: the noise can be regenerated from the seed"
 _CONDITIONAL = "Conditional on what was read off the records (see the conditions): "
+REAL_NUMBERS = "holds for real numbers; what rounding adds to it is not known"
 _ADDED_EXACTLY = "; that messages are added without rounding is part of secure aggregation"
 _POST_PROCESSING = "; certified at the messages value, which holds for every sum by post-processing"
 
@@ -187,7 +188,7 @@ def _arithmetic(ledger: Ledger, observer: Observer) -> str:
     if isinstance(ledger.mechanism, NoNoise) or not np.any(ledger.asked):
         return ""
     if not ledger.on_lattice:
-        return "holds for real numbers; what rounding adds to it is not known"
+        return REAL_NUMBERS
     coarsest = int(np.log2(np.max(ledger.steps[ledger.asked])))
     added = "" if isinstance(observer, Messages) else _ADDED_EXACTLY
     return (

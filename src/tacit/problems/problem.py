@@ -39,6 +39,11 @@ class Problem(eqx.Module):
     regulariser: Regulariser
     constraint: ConvexSet
 
+    @property
+    def closed_form(self) -> bool:
+        """Whether rounding is known to move `prox` by no more than `ConvexSet` says."""
+        return self.regulariser.closed_form and self.constraint.closed_form
+
     def model_shape(self, features: int) -> tuple[int, ...]:
         """Return `(D,)` or `(D, K)` for records of D features."""
         return (features,) if self.loss.outputs is None else (features, self.loss.outputs)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 import math
-from typing import final
+from typing import ClassVar, final
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -24,7 +24,14 @@ class Regulariser(eqx.Module):
     """A convex function r(x) of all coordinates of the model, of any shape.
 
     The constants below are for planning, on the host; they are not to be read inside jit.
+
+    Attributes
+    ----------
+    closed_form
+        Of `prox_within` on a set that has it too: as for `ConvexSet`.
     """
+
+    closed_form: ClassVar[bool] = False
 
     @abc.abstractmethod
     def value(self, x: Model) -> Float[Array, ""]:
@@ -61,6 +68,8 @@ class Regulariser(eqx.Module):
 class NoRegulariser(Regulariser):
     """r(x) = 0."""
 
+    closed_form: ClassVar[bool] = True
+
     def value(self, x: Model) -> Float[Array, ""]:
         """Return 0."""
         return jnp.zeros((), x.dtype)
@@ -95,6 +104,8 @@ class L1(Regulariser):
     Array([-2.,  0.], dtype=float64)
     """
 
+    closed_form: ClassVar[bool] = True
+
     weight: float = eqx.field(converter=_weight)
 
     def value(self, x: Model) -> Float[Array, ""]:
@@ -128,6 +139,8 @@ class L2(Regulariser):
     >>> L2(weight=1.0).prox(jnp.array([3.0]), 0.5)
     Array([2.], dtype=float64)
     """
+
+    closed_form: ClassVar[bool] = True
 
     weight: float = eqx.field(converter=_weight)
 
@@ -173,6 +186,8 @@ class ElasticNet(Regulariser):
     >>> ElasticNet(l1=1.0, l2=1.0).prox(jnp.array([3.0]), 1.0)
     Array([1.], dtype=float64)
     """
+
+    closed_form: ClassVar[bool] = True
 
     l1: float = eqx.field(converter=_weight)
     l2: float = eqx.field(converter=_weight)
