@@ -11,14 +11,14 @@ import numpy as np
 from tacit.errors import PrivacyError
 
 _ROWS, _COLUMNS, _OUTPUTS = 500, 97, 10
-_ROW_DIGITS, _WEIGHT_DIGITS = 20, 24
+_ROW_DIGITS, _WEIGHT_DIGITS = 18, 26
 
 
 @functools.cache
 def check_arithmetic() -> None:
     """Raise `PrivacyError` unless matrix products of double precision are exact where they can be.
 
-    Products of 20 by 24 digits, 500 of them in a sum, stay below 2^53: every order of adding them
+    Products of 18 by 26 digits, 500 of them in a sum, stay below 2^53: every order of adding them
     gives the same whole number (`tacit.problems.grid`), on a machine that keeps IEEE 754. One that
     multiplies in fewer digits does not, and no certificate holds on it. Looked at once a process.
     """

@@ -86,11 +86,13 @@ class Supply:
         if isinstance(self._program.mechanism, NoNoise):
             return []
         scales = self._scales()[first + places[:, 0], places[:, 2], places[:, 1]]
+        order = np.argsort(scales, kind="stable")
+        starts = np.flatnonzero(np.diff(scales[order])) + 1
         tasks: list[Callable[[], None]] = []
-        for scale in np.unique(scales):
-            same = places[scales == scale]
+        for same in np.split(order, starts) if order.size else []:
             for part in np.array_split(same, min(_WORKERS, len(same))):
-                tasks.append(partial(self._fill, raw, part, first, float(scale)))
+                scale = float(scales[part[0]])
+                tasks.append(partial(self._fill, raw, places[part], first, scale))
         return tasks
 
     def _scales(self) -> HostArray:
