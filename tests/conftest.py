@@ -66,6 +66,28 @@ def make_plan(name, shards, *, problem=None, terms=None, rounds=6, clip=1.0, pre
     )
 
 
+# what rounding answers to a lattice costs a plan of full batches, at most: 2^-21 of the noise and
+# twice that of epsilon (tacit.privacy.lattice)
+LATTICE = 1e-6
+# what rounding adds to the bound of a proximal or projected step (tacit.oracles.sums)
+ROUNDED = 1 + 2.0**-9
+
+
+def just_below(value, limit):
+    """Whether a cost is at most what real numbers give, and less by no more than the lattice."""
+    return bool(np.all(((1 - LATTICE) * limit <= value) & (value <= limit)))
+
+
+def just_above(value, limit):
+    """Whether a noise is at least what real numbers need, and more by no more than the lattice."""
+    return bool(np.all((limit <= value) & (value <= (1 + LATTICE) * limit)))
+
+
+def on_lattice(ledger, sensitivity):
+    """What moves a Gaussian answer on a full batch by so much moves it on the ledger's lattice."""
+    return sensitivity + 2 * np.max(ledger.steps) * np.sqrt(ledger.values)
+
+
 def trained_on(dataset, *, agents=10, reference=False, seed=None, structure=None, **asked):
     """The training of a request on a data set, as `tacit train` goes about it."""
     request = Request(**asked)

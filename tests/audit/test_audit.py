@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from conftest import just_below
 from tacit.audit import (
     audit,
     canary,
@@ -37,9 +38,10 @@ def test_a_sound_algorithm_is_consistent_and_its_bound_is_nearly_attained(algori
     report = audit(algorithm, mu=1.5, runs=1000, seed=0)
     assert report.verdict == "consistent"
     assert 1.1 < report.likelihood.mu < 1.5
-    assert report.claimed_mu == pytest.approx(1.5, rel=1e-9)
-    assert report.replay.realised_mu == pytest.approx(1.5, rel=1e-9)
-    assert report.replay.worst_ratio == pytest.approx(1.0, rel=1e-9)
+    assert just_below(report.claimed_mu, 1.5)
+    assert just_below(report.replay.realised_mu, report.claimed_mu)
+    # rows have 26 binary digits: the worst one that there is may be shorter by so much
+    assert 1 - 2.0**-26 <= report.replay.worst_ratio <= 1 + 1e-12
     assert report.replay.message_gap <= 1e-10
 
 
@@ -74,7 +76,7 @@ def test_colluders_bring_the_attack_on_the_sum_back_to_the_claim(colluders):
 
 def test_single_messages_of_a_plan_for_sums_reveal_sqrt_agents_times_as_much():
     summed = audit("noisy-gradient", mu=1.5, runs=10, seed=3, observer=Sum(colluders=0))
-    assert summed.replay.realised_mu == pytest.approx(1.5 * np.sqrt(3), rel=1e-9)
+    assert just_below(summed.replay.realised_mu, 1.5 * np.sqrt(3))
 
 
 def test_too_few_runs_say_how_much_they_could_have_shown():

@@ -6,6 +6,7 @@ import re
 import numpy as np
 import pytest
 
+from conftest import just_below
 from tacit.cli.main import main
 from tacit.problems import conic_solver
 from tacit.problems.conic_solver import ConicSolver
@@ -46,7 +47,7 @@ def test_the_folder_holds_results_plan_state_and_a_page_that_draws_the_network(f
     assert set(values) >= KEYS
     assert (values["case"], values["zones"], values["ties"]) == ("case14", 3, 5)
     assert values["question"] == "demand"
-    assert values["epsilon"] == pytest.approx(1.0, rel=1e-9)
+    assert just_below(values["epsilon"], 1.0)
     assert len(values["curves"]["objective"]) == 6
     state = json.loads((folder / "state.json").read_text())
     assert len(state["voltage_magnitude"]) == 14

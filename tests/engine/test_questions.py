@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from conftest import make_shards, make_terms
+from conftest import make_shards, make_terms, on_lattice
 from tacit.algorithms import NoisyGradient
 from tacit.engine import behind_the_door, run, simulate
 from tacit.engine.credit import credits_summation
@@ -56,7 +56,10 @@ def test_the_budget_is_shared_by_the_questions_that_are_asked():
     asked = int(np.sum(KINDS >= 0))
     ratio = made.ledger.ratios()
     np.testing.assert_array_equal(ratio > 0, np.broadcast_to(KINDS >= 0, ratio.shape))
-    assert made.certificate.mu == pytest.approx(math.sqrt(asked) / made.multiplier, rel=1e-9)
+    sensitivity = np.max(made.ledger.sensitivity)
+    moved = on_lattice(made.ledger, sensitivity) / sensitivity
+    mu = math.sqrt(asked) * moved / made.multiplier
+    assert made.certificate.mu == pytest.approx(mu, rel=1e-9)
 
 
 def test_a_turn_without_a_question_tells_a_constant_whatever_the_data():

@@ -34,7 +34,7 @@ PROBLEM = Problem(Logistic(), NoRegulariser(), WholeSpace())
 class NoBatches(PoissonBatches):
     """Planted fault: names a rate and takes all records."""
 
-    def draw(self, key, rows, count):
+    def draw(self, words, rows, count):
         return Drawn(None, jnp.ones(rows, bool))
 
 

@@ -183,8 +183,8 @@ def replay_holds(one: Case) -> bool:
     program, key = one.plan.program, jax.random.key(one.seed)
     door = Live(program.oracles, program.mechanism, key)
     keep = frozenset({"answers", "messages"})
-    _, trace = simulate(program, door, behind_the_door(made, one.shards), keep=keep)
-    pair = (behind_the_door(made, one.shards), behind_the_door(made, one.neighbour))
+    _, trace = simulate(program, door, behind_the_door(one.plan, one.shards), keep=keep)
+    pair = (behind_the_door(one.plan, one.shards), behind_the_door(made, one.neighbour))
     seen = replay(one.plan, program.oracles, trace, *pair, key=key)
     return seen.bounds_hold and seen.messages_hold
 
@@ -201,7 +201,7 @@ def permutation_holds(one: Case) -> bool:
             return super().__call__(private, query, turn._replace(agent=order[turn.agent]))
 
     parts = (program.oracles, program.mechanism, jax.random.key(one.seed))
-    private = behind_the_door(made, one.shards)
+    private = behind_the_door(one.plan, one.shards)
     moved = jax.tree.map(lambda leaf: leaf[order], private)
     model, _ = simulate(program, Live(*parts), private, keep=frozenset())
     other, _ = simulate(program, Renamed(*parts), moved, keep=frozenset())

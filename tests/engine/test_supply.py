@@ -1,0 +1,280 @@
+"""Private runs draw from a stream: the same in both runtimes and blocks, and every value once."""
+
+import dataclasses
+import functools
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from conftest import make_shards, make_terms
+from tacit.algorithms import NIDS, LinearisedADMM, NoisyGradient, Walkman
+from tacit.engine import behind_the_door, run, serial
+from tacit.engine import supply as supply_module
+from tacit.engine.door import Live
+from tacit.engine.planning import plan
+from tacit.engine.protocol import KEPT, observed_ledger
+from tacit.engine.runtimes import streamed
+from tacit.engine.supply import Supply
+from tacit.network import metropolis, ring, uniform_walk
+from tacit.noise import Stream
+from tacit.noise.stream import Use
+from tacit.oracles import Gradient, MinibatchGradient
+from tacit.privacy import Laplace
+from tacit.problems import Logistic, NoRegulariser, Problem, WholeSpace, public_facts
+
+PROBLEM = Problem(Logistic(), NoRegulariser(), WholeSpace())
+ROUNDS, KEY = 7, b"k" * 32
+ALL = frozenset(KEPT)
+
+NETWORKS = {
+    "star": (NoisyGradient(PROBLEM), None),
+    "updates": (LinearisedADMM(PROBLEM, local_updates=2), None),
+    "gossip": (NIDS(PROBLEM), metropolis(ring(4))),
+    "relay": (
+        Walkman(PROBLEM),
+        dataclasses.replace(uniform_walk(ring(4), 20, seed=0), cap=3),
+    ),
+}
+# records of an agent, and the question
+BATCHES = {
+    "full": (12, Gradient(PROBLEM.loss, 1.0)),
+    "coins": (12, MinibatchGradient(PROBLEM.loss, 1.0, 0.3)),
+    "places": (300, MinibatchGradient(PROBLEM.loss, 1.0, 0.02)),
+    "fixed": (12, MinibatchGradient(PROBLEM.loss, 1.0, 0.25, records=12)),
+}
+CASES = [(network, batches) for network in NETWORKS for batches in BATCHES]
+
+
+@functools.cache
+def case(network, batches, mechanism=None):
+    """Plan and data; the multiplier is given, so that none is searched for."""
+    (algorithm, edges), (records, question) = NETWORKS[network], BATCHES[batches]
+    shards = make_shards(records=records)
+    rounds = len(edges.holders) if network == "relay" else ROUNDS
+    made = plan(
+        public_facts(PROBLEM, shards, clip=1.0), algorithm, (question,), make_terms(100.0),
+        rounds=rounds, precision="float64", network=edges, mechanism=mechanism, multiplier=5.0,
+    )  # fmt: skip
+    return made, behind_the_door(made, shards)
+
+
+def door_of(made):
+    return Live(made.program.oracles, made.program.mechanism, None)
+
+
+def supply_of(made, private, stream=None):
+    return Supply(made.program, stream or Stream(KEY), private.shard.mask.shape[-1])
+
+
+def ran(runtime, made, private, supply):
+    return runtime(made.program, door_of(made), private, keep=ALL, supply=supply)
+
+
+def gaps(ours, theirs):
+    pairs = zip(jax.tree.leaves(ours), jax.tree.leaves(theirs), strict=True)
+    return [float(np.max(np.abs(np.asarray(a) - np.asarray(b)))) for a, b in pairs]
+
+
+@pytest.mark.parametrize(("network", "batches"), CASES)
+def test_both_runtimes_draw_the_same_from_a_stream(network, batches):
+    made, private = case(network, batches)
+    ours, theirs = (
+        ran(runtime, made, private, supply_of(made, private)) for runtime in (streamed, serial)
+    )
+    assert max(gaps(ours, theirs)) < 1e-10
+    for trace in (ours[1], theirs[1]):
+        made.ledger.same_as(observed_ledger(made.ledger, trace.records))
+    # the planted fault: another key gives other noise, which the comparison sees
+    other = ran(streamed, made, private, supply_of(made, private, Stream(b"l" * 32)))
+    assert max(gaps(ours, other)) > 1e-3
+
+
+@pytest.mark.parametrize("batches", ["coins", "places", "fixed"])
+def test_a_runtime_with_other_batches_is_told_apart(batches):
+    """The planted fault: the noise is the same, the batches are not."""
+
+    class OtherBatches(Stream):
+        def words(self, labels, use, count, *, skip=0):
+            drawn = super().words(labels, use, count, skip=skip)
+            return ~drawn if use == Use.BATCH else drawn
+
+    made, private = case("star", batches)
+    ours, theirs = (
+        ran(streamed, made, private, supply_of(made, private, kind(KEY)))
+        for kind in (Stream, OtherBatches)
+    )
+    assert max(gaps(ours, theirs)) > 1e-4
+
+
+def in_blocks_of(rounds, made, monkeypatch, private):
+    raw = supply_of(made, private).shapes(1)
+    size = sum(leaf.dtype.itemsize * math.prod(leaf.shape) for leaf in jax.tree.leaves(raw))
+    monkeypatch.setattr(supply_module, "_BLOCK", rounds * size)
+
+
+@pytest.mark.parametrize(("network", "batches"), CASES)
+def test_several_blocks_give_the_bits_of_one(network, batches, monkeypatch):
+    made, private = case(network, batches)
+    whole = ran(streamed, made, private, supply_of(made, private))
+    assert supply_of(made, private).length() == made.rounds
+    in_blocks_of(3, made, monkeypatch, private)
+    parts = supply_of(made, private)
+    assert parts.length() in {2, 3}
+    assert made.rounds / parts.length() >= 2
+    assert max(gaps(whole, ran(streamed, made, private, parts))) == 0
+
+
+class FirstAgain(Supply):
+    """Planted fault: every block draws the rounds of the first."""
+
+    def block(self, first, last):
+        return super().block(0, last - first)
+
+
+def test_blocks_that_draw_the_same_rounds_again_are_told_apart(monkeypatch):
+    made, private = case("star", "full")
+    whole = ran(streamed, made, private, supply_of(made, private))
+    in_blocks_of(3, made, monkeypatch, private)
+    again = FirstAgain(made.program, Stream(KEY), private.shard.mask.shape[-1])
+    assert max(gaps(whole, ran(streamed, made, private, again))) > 1e-3
+
+
+class Watched(Stream):
+    """A stream that notes which words were asked of it."""
+
+    def __init__(self, key, seen):
+        super().__init__(key)
+        object.__setattr__(self, "seen", seen)
+
+    def words(self, labels, use, count, *, skip=0):
+        if use != Use.DIGITS:  # further digits, one in a million draws
+            self.seen.extend((tuple(label), use) for label in labels)
+        return super().words(labels, use, count, skip=skip)
+
+
+class NoRounds(Watched):
+    """Planted fault: every round has the words of the first."""
+
+    def words(self, labels, use, count, *, skip=0):
+        return super().words([label._replace(round=0) for label in labels], use, count, skip=skip)
+
+
+def asked(made):
+    """The labels of the answers of a plan, read off its ledger."""
+    places = np.argwhere(made.ledger.kind >= 0)
+    return {(int(t), int(agent), int(local)) for agent, t, local in places}
+
+
+def words_are_those_of_the_ledger(network, batches, kind):
+    made, private = case(network, batches)
+    seen = []
+    supply = supply_of(made, private, kind(KEY, seen))
+    for first in range(0, made.rounds, 2):
+        supply.block(first, min(first + 2, made.rounds))
+    uses = {Use.NOISE} if batches == "full" else {Use.NOISE, Use.BATCH}
+    expected = {(label, use) for label in asked(made) for use in uses}
+    return len(seen) == len(set(seen)) and set(seen) == expected
+
+
+@pytest.mark.parametrize(("network", "batches"), CASES)
+def test_no_two_answers_share_words_and_what_is_not_asked_draws_none(network, batches):
+    assert words_are_those_of_the_ledger(network, batches, Watched)
+    assert not words_are_those_of_the_ledger(network, batches, NoRounds)
+
+
+def test_some_hops_of_the_relay_ask_nothing():
+    made, _ = case("relay", "full")
+    assert len(asked(made)) < made.rounds
+
+
+@pytest.mark.parametrize(("network", "batches"), CASES)
+def test_every_value_of_an_answer_is_drawn_and_none_of_what_is_not_asked(network, batches):
+    made, private = case(network, batches)
+    supply = supply_of(made, private)
+    raw = supply.block(0, made.rounds)
+    answers = np.moveaxis(np.asarray(supply.turns.question), 1, 2) >= 0
+    for leaf in (raw.steps, *raw.words):
+        # a number that is drawn is 0 once in 2^25 draws, and the key is fixed
+        assert np.all(leaf[answers] != 0)
+        assert np.all(leaf[~answers] == 0)
+    drawn = raw.steps[answers]
+    assert len(np.unique(drawn)) == drawn.size
+
+
+class HalfDrawn(Laplace):
+    """Planted fault: the last number of every answer is left out."""
+
+    def integers(self, stream, labels, count, scale):
+        drawn = super().integers(stream, labels, count, scale)
+        drawn[:, -1] = 0
+        return drawn
+
+
+def test_a_number_that_is_left_out_is_seen():
+    made, private = case("star", "full", HalfDrawn())
+    assert np.any(supply_of(made, private).block(0, ROUNDS).steps == 0)
+
+
+def finest_of(made, exponents):
+    """Scale over step of every answer that is asked, from the program as it runs."""
+    program = dataclasses.replace(made.program, exponents=exponents)
+    supply = Supply(program, Stream(KEY), 12)
+    return supply._scales()[np.asarray(supply.turns.question) >= 0]
+
+
+@pytest.mark.parametrize("mechanism", [None, Laplace()])
+@pytest.mark.parametrize("network", NETWORKS)
+def test_the_scale_of_every_answer_is_at_least_2_to_the_24_steps(network, mechanism):
+    made, _ = case(network, "full", mechanism)
+    exponents = made.program.exponents
+    # z w: the multiplier, and the size of an answer of three entries, all 1
+    width = 3.0 if mechanism else math.sqrt(3)
+    least = max(2.0**24, 2.0**22 * made.multiplier * width)
+    scales = finest_of(made, exponents)
+    assert np.all((scales >= least) & (scales < 2 * least * (1 + 1e-6)))
+    assert np.all(finest_of(made, exponents + 1) < least)  # the planted fault: twice the step
+    book = made.ledger
+    np.testing.assert_allclose(scales, book.finest(), rtol=1e-6)
+    assert len(np.unique(book.scale[book.asked] / book.steps[book.asked])) == 1
+
+
+def test_answers_stand_on_the_lattice_of_the_plan():
+    made, private = case("star", "full")
+    _, trace = ran(streamed, made, private, supply_of(made, private))
+    answers = np.asarray(trace.records.answer)
+    steps = np.moveaxis(made.ledger.steps, 0, -1)[..., None]
+    assert np.all(answers == np.rint(answers / steps) * steps)
+    finer = answers / (1024 * steps)  # the planted fault: another lattice
+    assert np.any(finer != np.rint(finer))
+
+
+@pytest.mark.parametrize("batches", ["coins", "places", "fixed"])
+def test_batches_are_drawn_afresh_where_there_is_no_noise(batches):
+    records, question = BATCHES[batches]
+    shards = make_shards(records=records)
+    made = plan(
+        public_facts(PROBLEM, shards, clip=1.0), NoisyGradient(PROBLEM), (question,),
+        make_terms(math.inf), rounds=ROUNDS, precision="float64",
+    )  # fmt: skip
+    private = behind_the_door(made, shards)
+    raw = supply_of(made, private).block(0, ROUNDS)
+    assert np.all(raw.steps == 0)
+    assert len(np.unique(raw.words[0])) == raw.words[0].size
+    first, second = (run(made, shards, runtime="simulate").model for _ in range(2))
+    assert np.max(np.abs(first - second)) > 1e-6
+
+
+def test_draws_of_several_questions_go_to_the_question_that_is_asked():
+    """Two oracles with batches of their own: each is given its own words, the other one none."""
+    made, _ = case("star", "coins")
+    both = (*made.program.oracles, MinibatchGradient(PROBLEM.loss, 1.0, 0.5))
+    questions = jnp.arange(ROUNDS, dtype=jnp.int32)[:, None] % 2
+    program = dataclasses.replace(made.program, oracles=both, questions=questions)
+    raw = Supply(program, Stream(KEY), 12).block(0, ROUNDS)
+    for number, words in enumerate(raw.words):
+        mine = np.arange(ROUNDS) % 2 == number
+        assert np.all(words[mine] != 0)
+        assert np.all(words[~mine] == 0)
