@@ -382,7 +382,7 @@ def test_audit_reports_what_every_layer_saw(tacit_, attacked, monkeypatch):
     )
     command = ["audit", "noisy-gradient", "--runs", "100", "--fault", "halved-noise"]
     values = tacit_(*command, "--json").json
-    options = {"mu": 1.5, "runs": 100, "seed": 0, "fault": "halved-noise", "options": {}}
+    options = {"mu": 1.5, "runs": 100, "seed": None, "fault": "halved-noise", "options": {}}
     assert asked == [(("noisy-gradient",), options)]
     keys = {"claimed_mu", "mu_lower_bound", "confidence", "replay", "residuals", "verdict"}
     assert set(values) >= keys

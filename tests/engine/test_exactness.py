@@ -1,4 +1,4 @@
-"""Private runs happen on machines that add whole numbers exactly, of questions that are certified."""
+"""Private runs need a machine that adds whole numbers exactly, and questions that are certified."""
 
 import jax.numpy as jnp
 import pytest

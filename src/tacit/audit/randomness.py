@@ -26,8 +26,8 @@ from tacit.engine.runtimes import streamed
 from tacit.engine.supply import Supply
 from tacit.noise import Stream
 
-# features and rounds of the run, and how many rounds are drawn at once
-WIDE, LONG = 200, 24
+# features and rounds of the run (three times those of an audit), and rounds that are drawn at once
+WIDE, LONG = 200, 30
 BLOCK = 5
 KEYS = 2048
 _PART = 64
