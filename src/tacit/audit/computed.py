@@ -140,9 +140,13 @@ class Trials(NamedTuple):
     batches: tuple[Drawn, Drawn] | None = None
 
 
-def ratios(
-    subject: Subject, planned: Plan, trials: Trials, *, together: bool = False
-) -> HostArray:
+def everyone(trials: int, records: int) -> tuple[Drawn, Drawn]:
+    """Return a batch of all records on both sides, which is as good as any other."""
+    drawn = Drawn(None, jnp.ones((trials, records), bool))
+    return drawn, drawn
+
+
+def ratios(subject: Subject, planned: Plan, trials: Trials, *, together: bool = False) -> HostArray:
     """Return |answer(D) - answer(D')| / bound of every trial, `(N,)`.
 
     Parameters
@@ -169,9 +173,9 @@ def _moved(planned: Plan, trials: Trials, together: bool) -> HostArray:
     """Return |answer(D) - answer(D')| of every trial."""
     kind = jnp.dtype(planned.precision)
     query = jax.tree.map(lambda leaf: jnp.asarray(leaf, kind), trials.query)
-    everyone = np.ones(trials.targets.shape)
+    present = np.ones(trials.targets.shape)
     sides = (
-        (trials.features, trials.targets, everyone),
+        (trials.features, trials.targets, present),
         (trials.others, trials.other_targets, trials.kept),
     )
     batches = trials.batches or (None, None)

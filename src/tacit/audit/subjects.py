@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
+import jax.numpy as jnp
 
 from tacit.audit.computed import Subject
 from tacit.errors import InputError
@@ -86,9 +86,14 @@ def subject_named(name: str, records: int, relation: Relation) -> Subject:
 def asks(oracle: Oracle) -> Callable[[HostArray, HostArray], PyTree]:
     """Return the function from two arrays to a question of the kind that the oracle takes."""
     if isinstance(oracle, MinibatchDifference):
-        return Pair
+        return lambda x, anchor: Pair(jnp.asarray(x), jnp.asarray(anchor))
     if isinstance(oracle, ProximalStep | PerturbedStep):
-        return lambda x, _: Centre(x)
+        return lambda x, _: Centre(jnp.asarray(x))
     if isinstance(oracle, ProjectedStep):
-        return lambda x, slope: Step(x, slope, np.ones(len(x)), np.ones(len(x)))
-    return lambda x, _: Point(x)
+        return _step
+    return lambda x, _: Point(jnp.asarray(x))
+
+
+def _step(point: HostArray, slope: HostArray) -> Step:
+    ones = jnp.ones(len(point))
+    return Step(jnp.asarray(point), jnp.asarray(slope), ones, ones)
