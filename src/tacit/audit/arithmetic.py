@@ -17,8 +17,8 @@ from tacit.audit.hostile import hostile, shifted_slots
 from tacit.audit.orders import ORDERED, worst_order
 from tacit.audit.porous import ErrorRate, off_lattice, porous, tails
 from tacit.audit.power import power
-from tacit.audit.subjects import OF_TARGETS, ORACLES, subject_named
-from tacit.privacy import Relation, ReplaceOne, ZeroOut
+from tacit.audit.subjects import FIXED, OF_TARGETS, ORACLES, subject_named
+from tacit.privacy import Laplace, Mechanism, Relation, ReplaceOne, Unit, ZeroOut
 from tacit.typing import Precision
 
 PRECISIONS: tuple[Precision, ...] = ("float32", "float64")
@@ -80,6 +80,10 @@ FULL = Size(
     draws=10**8,
 )
 
+# besides one record and Gaussian noise: all records of an agent, and the 1-norm
+OF_AGENTS = ("gradient", "gradient, ten classes", "statistics", "projected step", "proximal step")
+IN_ONE_NORM = ("gradient", "statistics", "proximal step")
+
 Construction = Callable[[], tuple[Finding, ...]]
 
 
@@ -126,12 +130,16 @@ def _queries(size: Size, precision: Precision, seed: int) -> Iterator[Constructi
         yield partial(_shifted, name, precision, size.trials, seed)
     for name in ORACLES:
         for relation in _relations(name, size):
-            yield partial(_worst_queries, name, relation, precision, size, seed)
+            yield partial(_worst, name, relation, precision, size, seed)
+    for name in OF_AGENTS:
+        yield partial(_worst, name, ReplaceOne(), precision, size, seed, unit="agent")
+    for name in IN_ONE_NORM:
+        yield partial(_worst, name, ReplaceOne(), precision, size, seed, mechanism=Laplace())
 
 
 def _relations(name: str, size: Size) -> tuple[Relation, ...]:
-    """Return the relations that make a difference: records that are targets have one."""
-    return size.relations[:1] if name in OF_TARGETS else size.relations
+    """Return the relations that make a difference: some questions have one alone."""
+    return size.relations[:1] if name in (*OF_TARGETS, FIXED) else size.relations
 
 
 def _ordered(
@@ -153,24 +161,28 @@ def _shifted(name: str, precision: Precision, trials: int, seed: int) -> tuple[F
     return (found,)
 
 
-def _worst_queries(
-    name: str, relation: Relation, precision: Precision, size: Size, seed: int
+def _worst(  # noqa: PLR0913 - what is asked, of what, how computed, how long
+    name: str,
+    relation: Relation,
+    precision: Precision,
+    size: Size,
+    seed: int,
+    *,
+    unit: Unit = "record",
+    mechanism: Mechanism | None = None,
 ) -> tuple[Finding, ...]:
     """Return the kind of query that did worst, for every number of records."""
-    return tuple(
-        max(
-            hostile(
-                subject_named(name, records, relation),
-                precision,
-                records=records,
-                columns=7,
-                trials=max(1, size.trials * size.records[0] // records),
-                seed=seed,
-            ),
-            key=lambda found: found.ratio,
-        )
-        for records in size.records
-    )
+    worst = []
+    for records in size.records:
+        subject = subject_named(name, records, relation, unit=unit, mechanism=mechanism)
+        trials = max(1, size.trials * size.records[0] // records)
+        found = hostile(subject, precision, records=records, columns=7, trials=trials, seed=seed)
+        worst.append(max(found, key=_ratio))
+    return tuple(worst)
+
+
+def _ratio(finding: Finding) -> float:
+    return finding.ratio
 
 
 def _gaps(precision: Precision, runs: int, seed: int) -> tuple[Finding, ...]:

@@ -31,7 +31,16 @@ from tacit.oracles import (
     PoissonBatches,
     Sampling,
 )
-from tacit.privacy import Adjacency, Messages, Relation, Terms
+from tacit.privacy import (
+    Adjacency,
+    Gaussian,
+    Mechanism,
+    Messages,
+    Norm,
+    Relation,
+    Terms,
+    Unit,
+)
 from tacit.problems import Problem, Shard, Shards, facts_from, pack
 from tacit.typing import Array, HostArray, Key, Precision, PyTree
 
@@ -83,6 +92,8 @@ class Subject:
         From two arrays, of the model's shape behind an axis of trials, to as many queries.
     allowed
         The change that is allowed over the bound of the plan: 1 but for noise in an objective.
+    unit, mechanism
+        What is protected, and the noise, whose norm the change is measured in.
     """
 
     name: str
@@ -92,6 +103,15 @@ class Subject:
     relation: Relation
     ask: Callable[[HostArray, HostArray], PyTree]
     allowed: float = 1.0
+    unit: Unit = "record"
+    mechanism: Mechanism = Gaussian()  # noqa: RUF009 - frozen
+
+    @property
+    def terms(self) -> str:
+        """How neighbours differ, in words."""
+        agent = ", all of an agent" if self.unit == "agent" else ""
+        norm = ", 1-norm" if self.mechanism.norm == "l1" else ""
+        return f"{self.relation.name}{agent}{norm}"
 
     def planned(self, records: int, columns: int, precision: Precision) -> Plan:
         """Return the plan of one answer of one agent with so many records."""
@@ -102,9 +122,10 @@ class Subject:
             spec,
             NoisyGradient(self.problem),
             (self.oracle,),
-            Terms(EPSILON, DELTA, Adjacency(self.relation, "record"), Messages()),
+            Terms(EPSILON, DELTA, Adjacency(self.relation, self.unit), Messages()),
             rounds=1,
             precision=precision,
+            mechanism=self.mechanism,
         )
 
     def shape(self, columns: int) -> tuple[int, ...]:
@@ -160,7 +181,8 @@ def ratios(subject: Subject, planned: Plan, trials: Trials, *, together: bool = 
     at_once = max(1, _MOST // max(1, int(np.prod(trials.features.shape[1:]))))
     starts = range(0, len(trials.features), at_once)
     cuts = (_cut(trials, slice(start, start + at_once)) for start in starts)
-    moved = np.concatenate([_moved(planned, cut, together) for cut in cuts])
+    norm = subject.mechanism.norm
+    moved = np.concatenate([_moved(planned, cut, norm, together) for cut in cuts])
     return moved / (float(planned.bounds[0].value[0, 0, 0]) * subject.allowed)
 
 
@@ -169,7 +191,7 @@ def _cut(trials: Trials, some: slice) -> Trials:
     return cut
 
 
-def _moved(planned: Plan, trials: Trials, together: bool) -> HostArray:
+def _moved(planned: Plan, trials: Trials, norm: Norm, together: bool) -> HostArray:
     """Return |answer(D) - answer(D')| of every trial."""
     kind = jnp.dtype(planned.precision)
     query = jax.tree.map(lambda leaf: jnp.asarray(leaf, kind), trials.query)
@@ -183,7 +205,8 @@ def _moved(planned: Plan, trials: Trials, together: bool) -> HostArray:
         _answers(planned.program, _opened(planned, side), query, batch, together=together)
         for side, batch in zip(sides, batches, strict=True)
     ]
-    return distances(*(np.asarray(answer) for answer in answers))
+    first, second = (np.asarray(answer) for answer in answers)
+    return distances(first, second, norm)
 
 
 def _opened(planned: Plan, data: tuple[HostArray, HostArray, HostArray]) -> Private:
@@ -224,8 +247,8 @@ def _answers(
     return answers
 
 
-def distances(first: HostArray, second: HostArray) -> HostArray:
-    """Return |first - second|_2 of every pair, of any numbers: what differs in kind is infinite.
+def distances(first: HostArray, second: HostArray, norm: Norm) -> HostArray:
+    """Return |first - second| of every pair, of any numbers: what differs in kind is infinite.
 
     Two entries that are both NaN, or both the same infinity, do not differ. The sum is taken in
     the longest precision of the machine, so that a distance equal to its bound does not exceed it.
@@ -236,8 +259,9 @@ def distances(first: HostArray, second: HostArray) -> HostArray:
     parts = np.where(same | usable, np.abs(wide[0] - wide[1]), np.inf).reshape(len(first), -1)
     largest = np.max(parts, axis=1, keepdims=True, initial=0)
     unit = np.where((largest > 0) & np.isfinite(largest), largest, 1)
-    norms = np.sqrt(np.sum((parts / unit) ** 2, axis=1)) * unit[:, 0]
-    return np.asarray(norms, np.float64)
+    shares = parts / unit
+    sizes = np.sum(shares, axis=1) if norm == "l1" else np.sqrt(np.sum(shares**2, axis=1))
+    return np.asarray(sizes * unit[:, 0], np.float64)
 
 
 class _GivenBatches(PoissonBatches):

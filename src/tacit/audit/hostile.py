@@ -124,7 +124,7 @@ def hostile(
     for kind, points in QUERIES[precision].items():
         pairs = _random(subject, points, draw, (trials, records, columns), precision)
         worst = float(np.max(ratios(subject, planned, pairs)))
-        shown, outputs = f"queries: {kind}, {subject.relation.name}", subject.outputs(columns)
+        shown, outputs = f"queries: {kind}, {subject.terms}", subject.outputs(columns)
         found.append(Finding(subject.name, shown, precision, records, columns, outputs, worst))
     return tuple(found)
 
@@ -142,36 +142,45 @@ def _random(
     targets = _targets(subject, draw, (trials, records), precision).astype(
         np.int32 if isinstance(subject.problem.loss, MultinomialLogistic) else precision
     )
+    aligned = draw.random((trials, 1)) < 0.2  # only then can all records move an answer one way
+    rows = np.where(aligned[..., None], rows[:, :1], rows)
+    targets = np.where(aligned, targets[:, :1], targets)
     others, other_targets, kept = rows.copy(), targets.copy(), np.ones((trials, records))
-    which = draw.integers(0, records, trials)
-    at = (np.arange(trials), which)
+    changed = np.zeros((trials, records), bool)
+    changed[np.arange(trials), draw.integers(0, records, trials)] = True
+    changed |= subject.unit == "agent"
     if isinstance(subject.relation, ZeroOut):
-        kept[at] = 0
+        kept[changed] = 0
     elif isinstance(subject.relation, BoundedChange):
-        other_targets[at] = _moved(targets[at], precision)
+        other_targets[changed] = _moved(targets[changed], precision)
     else:
-        choice = draw.integers(0, 3, trials)
-        fresh = _rows(draw, (trials, 1, columns), precision)[:, 0]
-        others[at] = np.where(
-            choice[:, None] == 0, -rows[at], np.where(choice[:, None] == 1, rows[at], fresh)
+        choice = np.broadcast_to(draw.integers(0, 3, (trials, 1)), targets.shape)
+        fresh = _rows(draw, size, precision)
+        same = np.where((choice == 1)[..., None], rows, fresh)
+        turned = np.where((choice == 0)[..., None], -rows, same)
+        opposite = np.where(choice == 0, targets, _opposite(subject, targets))
+        others, other_targets = (
+            np.where(changed[..., None], turned, rows),
+            np.where(changed, opposite, targets),
         )
-        opposite = _opposite(subject, targets[at])
-        other_targets[at] = np.where(choice == 0, targets[at], opposite)
     shape = (trials, *subject.shape(columns))
-    query = subject.ask(points(draw, shape, rows[at]), points(draw, shape, rows[at]))
+    one = rows[np.arange(trials), np.argmax(changed, axis=1)]
+    query = subject.ask(points(draw, shape, one), points(draw, shape, one))
     batches = everyone(trials, records) if subject.name.startswith("mini-batch") else None
     return Trials(rows, targets, others, other_targets, kept, query, batches)
 
 
 def _rows(draw: Drawer, size: tuple[int, int, int], precision: Precision) -> HostArray:
-    """Return rows of norm 1, of norm anything below, and with one entry, of all trials."""
+    """Return rows of norm 1, of any norm below, with one entry, or with entries of one size."""
     rows = draw.standard_normal(size)
     rows /= np.linalg.norm(rows, axis=2, keepdims=True)
     small = 10 ** draw.uniform(-42 if precision == "float32" else -320, 0, (*size[:2], 1))
     single = np.zeros(size)
     single[..., 0] = np.sign(rows[..., 0])
+    flat = np.sign(rows) / np.sqrt(size[2])
     kind = draw.integers(0, 6, (*size[:2], 1))
-    rows = np.select([kind == 0, kind == 1], [rows * small, single], rows)
+    rows = np.where(kind == 0, rows * small, np.where(kind == 1, single, rows))
+    rows = np.where(kind == 2, flat, rows)
     stored = within_norm(rows.reshape(-1, size[2]), 1.0, precision)
     return stored.astype(np.float64).reshape(size)
 

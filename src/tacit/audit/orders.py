@@ -113,7 +113,7 @@ def worst_order(
     trials: Trials = jax.tree.map(lambda *leaves: np.concatenate(leaves), *pairs)
     planned = subject.planned(records, columns, precision)
     worst = float(np.max(ratios(subject, planned, trials, together=together)))
-    shown = f"order of summation, {subject.relation.name}"
+    shown = f"order of summation, {subject.terms}"
     outputs = subject.outputs(columns)
     return Finding(subject.name, shown, precision, records, columns, outputs, worst)
 

@@ -26,8 +26,17 @@ from tacit.oracles import (
     TargetGradient,
     Targets,
 )
-from tacit.privacy import BoundedChange, Relation
-from tacit.problems import Loss, MultinomialLogistic, NoRegulariser, Problem, Squared, WholeSpace
+from tacit.privacy import BoundedChange, Gaussian, Mechanism, Relation, ReplaceOne, Unit
+from tacit.problems import (
+    Ball,
+    ElasticNet,
+    MultinomialLogistic,
+    NoRegulariser,
+    Problem,
+    Simplex,
+    Squared,
+    WholeSpace,
+)
 from tacit.typing import HostArray, PyTree
 
 CLIP, RATE, RHO, TOL, CLASSES = 1.0, 0.5, 1.0, 1e-9, 10
@@ -35,6 +44,8 @@ CLIP, RATE, RHO, TOL, CLASSES = 1.0, 0.5, 1.0, 1e-9, 10
 BETA = 2.0
 _LOSS = Squared()
 _PROBLEM = Problem(_LOSS, NoRegulariser(), WholeSpace())
+_ON_SIMPLEX = Problem(_LOSS, NoRegulariser(), Simplex(1.0))
+_IN_BALL = Problem(_LOSS, ElasticNet(0.1, 0.1), Ball(1.0))
 _STEP = ProximalStep(_PROBLEM, CLIP, RHO, 1.0, TOL)
 
 ORACLES: dict[str, Callable[[int], Oracle]] = {
@@ -47,21 +58,35 @@ ORACLES: dict[str, Callable[[int], Oracle]] = {
     "projected step": lambda _: ProjectedStep(_PROBLEM, CLIP),
     "proximal step": lambda _: _STEP,
     "perturbed step": lambda _: PerturbedStep(_STEP),
+    "projected step, simplex": lambda _: ProjectedStep(_ON_SIMPLEX, CLIP),
+    "proximal step, ball": lambda _: ProximalStep(_IN_BALL, CLIP, RHO, 1.0, TOL),
+    "gradient, fixed batches": lambda m: MinibatchGradient(_LOSS, CLIP, RATE, records=m),
     "target gradient": lambda _: TargetGradient(),
     "residual": Residual,
     "targets": Targets,
 }
+FIXED = "gradient, fixed batches"
 # those whose records are their targets
 OF_TARGETS = ("target gradient", "residual", "targets")
 
 
-def subject_named(name: str, records: int, relation: Relation) -> Subject:
+def subject_named(
+    name: str,
+    records: int,
+    relation: Relation,
+    *,
+    unit: Unit = "record",
+    mechanism: Mechanism | None = None,
+) -> Subject:
     """Return a subject of `ORACLES`, about so many records of an agent.
 
     Parameters
     ----------
     relation
-        How neighbours differ; for a question about targets it is `BoundedChange(BETA)` instead.
+        How neighbours differ; for a question about targets it is `BoundedChange(BETA)` instead,
+        and `ReplaceOne` for batches of a fixed size.
+    unit, mechanism
+        What is protected, and the noise: Gaussian if not given.
 
     Raises
     ------
@@ -71,15 +96,23 @@ def subject_named(name: str, records: int, relation: Relation) -> Subject:
     if name not in ORACLES:
         raise InputError(f"there is no oracle {name!r} to attack; choose from {', '.join(ORACLES)}")
     oracle = ORACLES[name](records)
-    loss: Loss = getattr(oracle, "loss", _LOSS)
+    if name in OF_TARGETS:
+        relation = BoundedChange(BETA)
+    elif name == FIXED:
+        relation = ReplaceOne()
+    problem = getattr(oracle, "problem", None)
+    if problem is None:
+        problem = Problem(getattr(oracle, "loss", _LOSS), NoRegulariser(), WholeSpace())
     return Subject(
         name=name,
         oracle=oracle,
-        problem=Problem(loss, NoRegulariser(), WholeSpace()),
+        problem=problem,
         clip=float(getattr(oracle, "clip", CLIP)),
-        relation=BoundedChange(BETA) if name in OF_TARGETS else relation,
+        relation=relation,
         ask=asks(oracle),
         allowed=1 / RHO if isinstance(oracle, PerturbedStep) else 1.0,
+        unit=unit,
+        mechanism=mechanism or Gaussian(),
     )
 
 
