@@ -1,8 +1,8 @@
 """Answers as they are computed: how far a record moves them, over the bound that is certified.
 
-A bound is proved for real numbers. Here two neighbouring data sets are put behind the door of a
-plan, the exact answer is computed on both as a run would compute it, and the distance of the two
-is divided by the bound. Above 1, the certificate does not hold for the numbers that are released.
+Two neighbouring data sets are put behind the door of a plan, what noise would be added to is
+computed on both as a run computes it, rounded to the lattice of the noise, and the distance of the
+two is divided by what the ledger says. Above 1, the certificate does not hold for what is released.
 """
 
 from __future__ import annotations
@@ -21,19 +21,30 @@ from typing_extensions import override
 
 from tacit.algorithms import NoisyGradient
 from tacit.engine import Plan, Private, Program, behind_the_door, plan
-from tacit.engine.door import exact_answer
+from tacit.engine.door import two_to
 from tacit.engine.program import agent_turns
 from tacit.oracles import (
     Drawn,
     MinibatchDifference,
     MinibatchGradient,
+    OnLattice,
     Oracle,
     PoissonBatches,
     Sampling,
+    Words,
 )
-from tacit.privacy import Adjacency, Messages, Relation, Terms
+from tacit.privacy import (
+    Adjacency,
+    Gaussian,
+    Mechanism,
+    Messages,
+    Norm,
+    Relation,
+    Terms,
+    Unit,
+)
 from tacit.problems import Problem, Shard, Shards, facts_from, pack
-from tacit.typing import Array, HostArray, Key, Precision, PyTree
+from tacit.typing import Array, HostArray, Precision, PyTree
 
 EPSILON, DELTA = 1.0, 1e-6
 # numbers of a data set that are held at once; beyond it trials are made in turns
@@ -81,8 +92,8 @@ class Subject:
         What is planned, for records of norm 1.
     ask
         From two arrays, of the model's shape behind an axis of trials, to as many queries.
-    allowed
-        The change that is allowed over the bound of the plan: 1 but for noise in an objective.
+    unit, mechanism
+        What is protected, and the noise, whose norm the change is measured in.
     """
 
     name: str
@@ -91,7 +102,15 @@ class Subject:
     clip: float
     relation: Relation
     ask: Callable[[HostArray, HostArray], PyTree]
-    allowed: float = 1.0
+    unit: Unit = "record"
+    mechanism: Mechanism = Gaussian()  # noqa: RUF009 - frozen
+
+    @property
+    def terms(self) -> str:
+        """How neighbours differ, in words."""
+        agent = ", all of an agent" if self.unit == "agent" else ""
+        norm = ", 1-norm" if self.mechanism.norm == "l1" else ""
+        return f"{self.relation.name}{agent}{norm}"
 
     def planned(self, records: int, columns: int, precision: Precision) -> Plan:
         """Return the plan of one answer of one agent with so many records."""
@@ -102,9 +121,10 @@ class Subject:
             spec,
             NoisyGradient(self.problem),
             (self.oracle,),
-            Terms(EPSILON, DELTA, Adjacency(self.relation, "record"), Messages()),
+            Terms(EPSILON, DELTA, Adjacency(self.relation, self.unit), Messages()),
             rounds=1,
             precision=precision,
+            mechanism=self.mechanism,
         )
 
     def shape(self, columns: int) -> tuple[int, ...]:
@@ -140,6 +160,12 @@ class Trials(NamedTuple):
     batches: tuple[Drawn, Drawn] | None = None
 
 
+def everyone(trials: int, records: int) -> tuple[Drawn, Drawn]:
+    """Return a batch of all records on both sides, which is as good as any other."""
+    drawn = Drawn(None, jnp.ones((trials, records), bool))
+    return drawn, drawn
+
+
 def ratios(subject: Subject, planned: Plan, trials: Trials, *, together: bool = False) -> HostArray:
     """Return |answer(D) - answer(D')| / bound of every trial, `(N,)`.
 
@@ -154,8 +180,9 @@ def ratios(subject: Subject, planned: Plan, trials: Trials, *, together: bool = 
     at_once = max(1, _MOST // max(1, int(np.prod(trials.features.shape[1:]))))
     starts = range(0, len(trials.features), at_once)
     cuts = (_cut(trials, slice(start, start + at_once)) for start in starts)
-    moved = np.concatenate([_moved(planned, cut, together) for cut in cuts])
-    return moved / (float(planned.bounds[0].value[0, 0, 0]) * subject.allowed)
+    norm = subject.mechanism.norm
+    moved = np.concatenate([_moved(planned, cut, norm, together) for cut in cuts])
+    return moved / float(planned.ledger.moves[0, 0, 0])
 
 
 def _cut(trials: Trials, some: slice) -> Trials:
@@ -163,13 +190,13 @@ def _cut(trials: Trials, some: slice) -> Trials:
     return cut
 
 
-def _moved(planned: Plan, trials: Trials, together: bool) -> HostArray:
+def _moved(planned: Plan, trials: Trials, norm: Norm, together: bool) -> HostArray:
     """Return |answer(D) - answer(D')| of every trial."""
     kind = jnp.dtype(planned.precision)
     query = jax.tree.map(lambda leaf: jnp.asarray(leaf, kind), trials.query)
-    everyone = np.ones(trials.targets.shape)
+    present = np.ones(trials.targets.shape)
     sides = (
-        (trials.features, trials.targets, everyone),
+        (trials.features, trials.targets, present),
         (trials.others, trials.other_targets, trials.kept),
     )
     batches = trials.batches or (None, None)
@@ -177,7 +204,8 @@ def _moved(planned: Plan, trials: Trials, together: bool) -> HostArray:
         _answers(planned.program, _opened(planned, side), query, batch, together=together)
         for side, batch in zip(sides, batches, strict=True)
     ]
-    return distances(*(np.asarray(answer) for answer in answers))
+    first, second = (np.asarray(answer) for answer in answers)
+    return distances(first, second, norm)
 
 
 def _opened(planned: Plan, data: tuple[HostArray, HostArray, HostArray]) -> Private:
@@ -204,22 +232,28 @@ def _packed(
 def _answers(
     program: Program, private: Private, query: PyTree, batch: Drawn | None, *, together: bool
 ) -> Array:
-    """Return the un-noised answer to every query, on as many agents' data, in the first turn."""
+    """Return what noise would be added to, for every query and as many agents' data, in turn 0."""
     turn = jax.tree.map(lambda leaf: leaf[0, 0, 0], agent_turns(program))
     key = jax.random.key(0)
 
     def one(given: tuple[Private, Any, Drawn | None]) -> Array:
         private, query, drawn = given
-        oracles = program.oracles if drawn is None else (on_batch(program.oracles[0], drawn),)
-        return exact_answer(oracles, private, query, turn, key)
+        oracle = program.oracles[0] if drawn is None else on_batch(program.oracles[0], drawn)
+        rows = private.shard.mask.shape[-1]
+        words = jax.random.bits(key, (oracle.sampling.words(rows),), jnp.uint64)
+        batch = oracle.sampling.draw(words, rows, private.records)
+        exact = oracle.sampling.answer(
+            oracle.private_part, private.shard, batch, private.records, query
+        )
+        return OnLattice(jnp.zeros(()), two_to(turn.exponent)).added_to(exact)
 
     given = (private, query, batch)
     answers: Array = jax.vmap(one)(given) if together else jax.lax.map(one, given)
     return answers
 
 
-def distances(first: HostArray, second: HostArray) -> HostArray:
-    """Return |first - second|_2 of every pair, of any numbers: what differs in kind is infinite.
+def distances(first: HostArray, second: HostArray, norm: Norm) -> HostArray:
+    """Return |first - second| of every pair, of any numbers: what differs in kind is infinite.
 
     Two entries that are both NaN, or both the same infinity, do not differ. The sum is taken in
     the longest precision of the machine, so that a distance equal to its bound does not exceed it.
@@ -230,8 +264,9 @@ def distances(first: HostArray, second: HostArray) -> HostArray:
     parts = np.where(same | usable, np.abs(wide[0] - wide[1]), np.inf).reshape(len(first), -1)
     largest = np.max(parts, axis=1, keepdims=True, initial=0)
     unit = np.where((largest > 0) & np.isfinite(largest), largest, 1)
-    norms = np.sqrt(np.sum((parts / unit) ** 2, axis=1)) * unit[:, 0]
-    return np.asarray(norms, np.float64)
+    shares = parts / unit
+    sizes = np.sum(shares, axis=1) if norm == "l1" else np.sqrt(np.sum(shares**2, axis=1))
+    return np.asarray(sizes * unit[:, 0], np.float64)
 
 
 class _GivenBatches(PoissonBatches):
@@ -240,7 +275,7 @@ class _GivenBatches(PoissonBatches):
     drawn: Drawn
 
     @override
-    def draw(self, key: Key, rows: int, count: Array) -> Drawn:
+    def draw(self, words: Words, rows: int, count: Array) -> Drawn:
         return self.drawn
 
 

@@ -18,10 +18,10 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from tacit.audit.computed import Finding, Subject, Trials, ratios
-from tacit.audit.subjects import BETA, OF_TARGETS, subject_named
+from tacit.audit.computed import Finding, Subject, Trials, everyone, ratios
+from tacit.audit.subjects import BETA, OF_TARGETS
 from tacit.oracles import Drawn
-from tacit.privacy import Relation, ZeroOut
+from tacit.privacy import ZeroOut
 from tacit.typing import HostArray, Precision
 
 
@@ -88,9 +88,8 @@ def staircase(rows: int, order: Order, unit: float, precision: Precision) -> Sta
     return Staircase(chain[:head], chain[head :: order.block], step, int(chain[head - 1]))
 
 
-def worst_order(  # noqa: PLR0913 - what is asked, of what, how computed
-    name: str,
-    relation: Relation,
+def worst_order(
+    subject: Subject,
     precision: Precision,
     *,
     records: int,
@@ -102,22 +101,21 @@ def worst_order(  # noqa: PLR0913 - what is asked, of what, how computed
 
     Parameters
     ----------
-    name
-        In `ORDERED`.
+    subject
+        Of `subject_named`, with a name in `ORDERED` and as many records.
     together
         As for `ratios`.
     """
-    subject = subject_named(name, records, relation)
     usable = [order for order in orders if records // (order.part * order.lane) >= 8]
-    unit = unit_of(name, records)
+    unit = unit_of(subject.name, records)
     stairs = (staircase(records, order, unit, precision) for order in usable)
     pairs = [climbing(subject, one, records, columns) for one in stairs]
     trials: Trials = jax.tree.map(lambda *leaves: np.concatenate(leaves), *pairs)
     planned = subject.planned(records, columns, precision)
     worst = float(np.max(ratios(subject, planned, trials, together=together)))
-    shown = f"order of summation, {subject.relation.name}"
+    shown = f"order of summation, {subject.terms}"
     outputs = subject.outputs(columns)
-    return Finding(name, shown, precision, records, columns, outputs, worst)
+    return Finding(subject.name, shown, precision, records, columns, outputs, worst)
 
 
 ORDERED = (
@@ -129,7 +127,6 @@ ORDERED = (
     "statistics",
     "projected step",
     "proximal step",
-    "perturbed step",
     "target gradient",
 )
 
@@ -186,5 +183,4 @@ def _whole_batches(name: str, records: int) -> tuple[Drawn, Drawn] | None:
     """Return a batch of all records, which is as good as any other."""
     if not name.startswith("mini-batch"):
         return None
-    everyone = Drawn(None, np.ones((1, records), bool))
-    return everyone, everyone
+    return everyone(1, records)

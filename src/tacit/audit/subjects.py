@@ -1,10 +1,13 @@
-"""The questions whose computed answers are attacked, by name."""
+"""The questions whose computed answers are attacked, by name.
+
+All but the noise inside an objective, for which no run without a seed is certified.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
+import jax.numpy as jnp
 
 from tacit.audit.computed import Subject
 from tacit.errors import InputError
@@ -15,7 +18,6 @@ from tacit.oracles import (
     MinibatchGradient,
     Oracle,
     Pair,
-    PerturbedStep,
     Point,
     ProjectedStep,
     ProximalStep,
@@ -26,8 +28,17 @@ from tacit.oracles import (
     TargetGradient,
     Targets,
 )
-from tacit.privacy import BoundedChange, Relation
-from tacit.problems import Loss, MultinomialLogistic, NoRegulariser, Problem, Squared, WholeSpace
+from tacit.privacy import Gaussian, Mechanism, Relation, ReplaceOne, TargetChange, Unit
+from tacit.problems import (
+    Ball,
+    ElasticNet,
+    MultinomialLogistic,
+    NoRegulariser,
+    Problem,
+    Simplex,
+    Squared,
+    WholeSpace,
+)
 from tacit.typing import HostArray, PyTree
 
 CLIP, RATE, RHO, TOL, CLASSES = 1.0, 0.5, 1.0, 1e-9, 10
@@ -35,6 +46,8 @@ CLIP, RATE, RHO, TOL, CLASSES = 1.0, 0.5, 1.0, 1e-9, 10
 BETA = 2.0
 _LOSS = Squared()
 _PROBLEM = Problem(_LOSS, NoRegulariser(), WholeSpace())
+_ON_SIMPLEX = Problem(_LOSS, NoRegulariser(), Simplex(1.0))
+_IN_BALL = Problem(_LOSS, ElasticNet(0.1, 0.1), Ball(1.0))
 _STEP = ProximalStep(_PROBLEM, CLIP, RHO, 1.0, TOL)
 
 ORACLES: dict[str, Callable[[int], Oracle]] = {
@@ -46,22 +59,35 @@ ORACLES: dict[str, Callable[[int], Oracle]] = {
     "statistics": lambda _: Statistics(1.0),
     "projected step": lambda _: ProjectedStep(_PROBLEM, CLIP),
     "proximal step": lambda _: _STEP,
-    "perturbed step": lambda _: PerturbedStep(_STEP),
+    "projected step, simplex": lambda _: ProjectedStep(_ON_SIMPLEX, CLIP),
+    "proximal step, ball": lambda _: ProximalStep(_IN_BALL, CLIP, RHO, 1.0, TOL),
+    "gradient, fixed batches": lambda m: MinibatchGradient(_LOSS, CLIP, RATE, records=m),
     "target gradient": lambda _: TargetGradient(),
     "residual": Residual,
     "targets": Targets,
 }
+FIXED = "gradient, fixed batches"
 # those whose records are their targets
 OF_TARGETS = ("target gradient", "residual", "targets")
 
 
-def subject_named(name: str, records: int, relation: Relation) -> Subject:
+def subject_named(
+    name: str,
+    records: int,
+    relation: Relation,
+    *,
+    unit: Unit = "record",
+    mechanism: Mechanism | None = None,
+) -> Subject:
     """Return a subject of `ORACLES`, about so many records of an agent.
 
     Parameters
     ----------
     relation
-        How neighbours differ; for a question about targets it is `BoundedChange(BETA)` instead.
+        How neighbours differ; for a question about targets it is `TargetChange(BETA)` instead,
+        and `ReplaceOne` for batches of a fixed size.
+    unit, mechanism
+        What is protected, and the noise: Gaussian if not given.
 
     Raises
     ------
@@ -71,24 +97,36 @@ def subject_named(name: str, records: int, relation: Relation) -> Subject:
     if name not in ORACLES:
         raise InputError(f"there is no oracle {name!r} to attack; choose from {', '.join(ORACLES)}")
     oracle = ORACLES[name](records)
-    loss: Loss = getattr(oracle, "loss", _LOSS)
+    if name in OF_TARGETS:
+        relation = TargetChange(BETA)
+    elif name == FIXED:
+        relation = ReplaceOne()
+    problem = getattr(oracle, "problem", None)
+    if problem is None:
+        problem = Problem(getattr(oracle, "loss", _LOSS), NoRegulariser(), WholeSpace())
     return Subject(
         name=name,
         oracle=oracle,
-        problem=Problem(loss, NoRegulariser(), WholeSpace()),
+        problem=problem,
         clip=float(getattr(oracle, "clip", CLIP)),
-        relation=BoundedChange(BETA) if name in OF_TARGETS else relation,
+        relation=relation,
         ask=asks(oracle),
-        allowed=1 / RHO if isinstance(oracle, PerturbedStep) else 1.0,
+        unit=unit,
+        mechanism=mechanism or Gaussian(),
     )
 
 
 def asks(oracle: Oracle) -> Callable[[HostArray, HostArray], PyTree]:
     """Return the function from two arrays to a question of the kind that the oracle takes."""
     if isinstance(oracle, MinibatchDifference):
-        return Pair
-    if isinstance(oracle, ProximalStep | PerturbedStep):
-        return lambda x, _: Centre(x)
+        return lambda x, anchor: Pair(jnp.asarray(x), jnp.asarray(anchor))
+    if isinstance(oracle, ProximalStep):
+        return lambda x, _: Centre(jnp.asarray(x))
     if isinstance(oracle, ProjectedStep):
-        return lambda x, slope: Step(x, slope, np.ones(len(x)), np.ones(len(x)))
-    return lambda x, _: Point(x)
+        return _step
+    return lambda x, _: Point(jnp.asarray(x))
+
+
+def _step(point: HostArray, slope: HostArray) -> Step:
+    ones = jnp.ones(len(point))
+    return Step(jnp.asarray(point), jnp.asarray(slope), ones, ones)

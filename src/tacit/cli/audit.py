@@ -12,6 +12,8 @@ from tacit.audit import (
     AuditReport,
     EpsilonBound,
     Fault,
+    Finding,
+    arithmetic_report,
     audit_perturbed,
     audit_sampled,
     fault_named,
@@ -26,6 +28,8 @@ from tacit.report import strict
 
 _RELATIONS = ("replace_one", "zero_out")
 _BATCH_FAULT = "full-batch"
+# what is audited in place of a method
+_ARITHMETIC = "arithmetic"
 _AUDITED = {name: method for name, method in METHODS.items() if method.structure != "required"}
 _SAMPLED = ", ".join(name for name, method in _AUDITED.items() if method.sampled)
 _WITH_OPTIONS = {name: method for name, method in _AUDITED.items() if not method.inside}
@@ -37,7 +41,10 @@ _INSIDE = ", ".join(name for name, method in _AUDITED.items() if method.inside)
 def audit(  # noqa: PLR0913 - one parameter per option
     *,
     algorithm: Annotated[
-        str, typer.Argument(help=f"{', '.join(_AUDITED)}; or one of your own: module:Class.")
+        str,
+        typer.Argument(
+            help=f"{', '.join(_AUDITED)}; or one of your own: module:Class; or {_ARITHMETIC}."
+        ),
     ],
     fault: Annotated[
         str | None,
@@ -68,6 +75,10 @@ def audit(  # noqa: PLR0913 - one parameter per option
         int | None,
         typer.Option(help="Of the noise and of the data; the operating system's if not given."),
     ] = None,
+    full: Annotated[
+        bool,
+        typer.Option("--full", help=f"For {_ARITHMETIC}: all sizes, hours in place of a minute."),
+    ] = False,
     json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
     **given: Any,
 ) -> None:
@@ -75,10 +86,16 @@ def audit(  # noqa: PLR0913 - one parameter per option
 
     Algorithms that answer on all records are planned to a mu and attacked in four layers. Those
     that answer on batches, or have their noise inside an objective, have no mu: outputs alone give
-    a lower bound on epsilon.
+    a lower bound on epsilon. In place of an algorithm, "arithmetic" attacks the oracles: whether
+    answers as computed stay within bounds that are proved for real numbers.
     """
     of_method = {name: given[name] for name in method_options() if given[name] is not None}
     options = _Options(algorithm, fault, mu, epsilon, of_method, relation, runs, seed)
+    if algorithm == _ARITHMETIC:
+        _print_arithmetic(options, full=full, json=json)
+        return
+    if full:
+        raise InputError(f"--full is given with {algorithm}; it is for {_ARITHMETIC} alone")
     report = interruptible(lambda: _run(options))
     if json:
         emit(strict(_values(report, options)))
@@ -106,6 +123,46 @@ class _Options:
             if value is not None:
                 option = f"--{name.replace('_', '-')}"
                 raise InputError(f"{option} is given with {self.algorithm}; {why}")
+
+
+def _print_arithmetic(options: _Options, *, full: bool, json: bool) -> None:
+    """Print what the constructions did to computed answers."""
+    seed = 0 if options.seed is None else options.seed
+    check_seed("seed", seed)
+    names = ("fault", "mu", "epsilon", "relation", "runs", *method_options())
+    options.refuse(names, "it has --full and --seed alone")
+    found = interruptible(lambda: arithmetic_report(full=full, seed=seed))
+    beyond = [finding for finding in found if not finding.holds]
+    if json:
+        verdict = "violated" if beyond else "consistent"
+        emit(strict({"findings": [one.to_dict() for one in found], "verdict": verdict}))
+        return
+    verdict = "consistent: no computed answer moved beyond its bound"
+    if beyond:
+        names = tuple(dict.fromkeys(finding.oracle for finding in beyond))
+        verdict = (
+            f"violated: {len(beyond)} of {len(found)} exceed their bound, for {', '.join(names)}"
+        )
+    typer.echo(f"{_findings(found)}\n\nVerdict: {verdict}")
+
+
+def _findings(found: tuple[Finding, ...]) -> str:
+    rows = [
+        (
+            finding.oracle,
+            finding.construction,
+            f"{finding.records} x {finding.columns}",
+            finding.precision,
+            _shown(finding.ratio),
+        )
+        for finding in found
+    ]
+    return table([("oracle", "construction", "size", "precision", "change / bound"), *rows])
+
+
+def _shown(ratio: float) -> str:
+    """Return a ratio so that what is above 1 is seen to be."""
+    return f"1 + {ratio - 1:.1e}" if 1 < ratio < 1.00001 else f"{ratio:.6g}"
 
 
 def _run(options: _Options) -> AuditReport | EpsilonBound:

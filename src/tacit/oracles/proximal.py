@@ -165,7 +165,9 @@ class ProximalStep(Oracle):
     def reach(self, count: Any, features: int, entries: int) -> Any:
         """Return V, the norm of the largest centre that is answered; 0 or less for none."""
         term = self.record_norm * self.gradient.coefficient_bound
-        smooth, slack = self.smoothness, 1 + self._strong_convexity / self.rho
+        # the strong convexity may be traced here, and is not rounded: more of it, less reach
+        slack = 1 + self.problem.regulariser.strong_convexity / self.rho
+        smooth = self.smoothness
         per_size = smooth * (features + 20) + (entries + 24) * (smooth / 2 + self.rho)
         fixed = (
             per_size * term / self.rho

@@ -1,0 +1,323 @@
+"""Answers as computed stay within bounds that are proved for real numbers: one canary each."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jaxtyping import Float
+
+from tacit.audit import Finding
+from tacit.audit.arithmetic import IN_ONE_NORM, OF_AGENTS
+from tacit.audit.computed import distances
+from tacit.audit.hostile import QUERIES, hostile, shifted_slots
+from tacit.audit.orders import ORDERED, ORDERS, Order, staircase, worst_order
+from tacit.audit.porous import ErrorRate, attainable, off_lattice, porous, tails
+from tacit.audit.power import power
+from tacit.audit.subjects import OF_TARGETS, ORACLES, subject_named
+from tacit.errors import InputError
+from tacit.oracles import Gradient, MinibatchGradient
+from tacit.privacy import Laplace, ReplaceOne, ZeroOut
+from tacit.problems import NoRegulariser, Problem, RegressionLoss, WholeSpace
+from tacit.typing import Array
+
+QUICK_ORDERS = ("gradient", "gradient, ten classes", "statistics", "target gradient")
+QUICK_QUERIES = ("gradient", "projected step", "proximal step", "target gradient", "residual")
+ONE_LANE = (Order(), Order(lane=8))
+
+
+def named(name, records, relation=None):
+    return subject_named(name, records, relation or ZeroOut())
+
+
+def planted(name, records, oracle):
+    subject = named(name, records)
+    problem = Problem(oracle.loss, NoRegulariser(), WholeSpace())
+    return dataclasses.replace(subject, oracle=oracle, problem=problem)
+
+
+def slow_but(names, quick):
+    return [n if n in quick else pytest.param(n, marks=pytest.mark.slow) for n in names]
+
+
+class OneChain(Gradient):
+    """Planted fault: adds the records to one another in single precision."""
+
+    def exact(self, shard, count, query):
+        rows = shard.features.astype(jnp.float32)
+        margins = rows @ query.x.astype(jnp.float32)
+        signs = jnp.clip(margins - shard.targets, -1, 1) * shard.mask
+        terms = signs.astype(jnp.float32)[:, None] * rows
+        total, _ = jax.lax.scan(lambda s, term: (s + term, None), 0 * terms[0], terms)
+        return (total / count).astype(query.x.dtype)
+
+
+class AddsQuery(Gradient):
+    """Planted fault: the answer goes through a sum with the query, and loses its last bits."""
+
+    def exact(self, shard, count, query):
+        exact = super().exact(shard, count, query)
+        # so that no compiler takes the sum and the difference for nothing
+        moved = jax.lax.optimization_barrier(exact + query.x)
+        return jax.lax.optimization_barrier(moved) - query.x
+
+
+class BySlot(RegressionLoss):
+    """Planted fault: what a record contributes depends on the slot that it is read in."""
+
+    @property
+    def lipschitz(self):
+        return np.inf
+
+    @property
+    def smoothness(self):
+        return 1.0
+
+    def value(self, margins: Float[Array, "..."], targets: Array):
+        return 0.5 * (margins - targets) ** 2
+
+    def coefficient(self, margins: Float[Array, "..."], targets: Array):
+        return jnp.where(jnp.arange(margins.shape[-1]) % 2 == 0, 1.0, -1.0).astype(margins.dtype)
+
+
+@pytest.mark.parametrize("name", slow_but(ORDERED, QUICK_ORDERS))
+def test_no_order_of_summation_moves_an_answer_beyond_its_bound(name):
+    found = worst_order(named(name, 4_000), "float32", records=4_000, columns=4)
+    assert found.ratio <= 1, found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("relation", [ReplaceOne(), ZeroOut()], ids=lambda relation: relation.name)
+@pytest.mark.parametrize("together", [False, True])
+@pytest.mark.parametrize("records", [400, 40_000, 400_000])
+@pytest.mark.parametrize("name", ORDERED)
+def test_no_order_moves_the_answers_of_many_records(name, records, together, relation):
+    subject = named(name, records, relation)
+    found = worst_order(subject, "float32", records=records, columns=4, together=together)
+    assert found.ratio <= 1, found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("records", "columns"), [(40_000, 104), (4_000, 784)])
+@pytest.mark.parametrize("name", ["gradient", "gradient, ten classes", "snapshot"])
+def test_no_order_moves_the_answers_of_many_columns(name, records, columns):
+    orders = ORDERS[:6]
+    subject = named(name, records)
+    found = worst_order(subject, "float32", records=records, columns=columns, orders=orders)
+    assert found.ratio <= 1, found
+
+
+@pytest.mark.slow
+def test_no_order_moves_the_answer_of_two_million_records():
+    records = 2_000_000
+    found = worst_order(
+        named("gradient", records), "float32", records=records, columns=2, orders=ONE_LANE
+    )
+    assert found.ratio <= 1, found
+
+
+def test_the_search_over_orders_sees_one_chain_of_single_precision():
+    subject = planted("gradient", 4_000, OneChain(ORACLES["gradient"](1).loss, 1.0))
+    found = worst_order(subject, "float32", records=4_000, columns=4, orders=ONE_LANE)
+    assert found.ratio > 1.2
+
+
+def test_a_staircase_is_flat_on_one_side_and_falls_on_the_other():
+    stairs = staircase(40_000, Order(), 1.0, "float32")
+    first = np.zeros(40_000, np.float32)
+    first[stairs.rising], first[stairs.falling] = 1, -stairs.step
+    second = first.copy()
+    second[stairs.changed] = 0
+    sums = [np.cumsum(terms, dtype=np.float32) for terms in (first, second)]
+    assert sums[0][-1] == sums[0][len(stairs.rising) - 1]
+    assert sums[0][-1] - sums[1][-1] > 20
+    assert abs(np.sum(first, dtype=float) - np.sum(second, dtype=float)) == 1
+
+
+@pytest.mark.parametrize("precision", ["float32", pytest.param("float64", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", slow_but(ORACLES, QUICK_QUERIES))
+def test_no_query_makes_rounding_move_an_answer_beyond_its_bound(name, precision):
+    found = hostile(named(name, 20), precision, records=20, columns=7, trials=10, seed=0)
+    assert [one for one in found if one.ratio > 1] == []
+
+
+@pytest.mark.parametrize("precision", ["float64", pytest.param("float32", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", slow_but(OF_AGENTS, ["proximal step"]))
+def test_no_query_moves_an_answer_beyond_the_bound_of_an_agent(name, precision):
+    subject = subject_named(name, 20, ReplaceOne(), unit="agent")
+    found = hostile(subject, precision, records=20, columns=7, trials=10, seed=0)
+    assert [one for one in found if one.ratio > 1] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("precision", ["float32", "float64"])
+@pytest.mark.parametrize("name", IN_ONE_NORM)
+def test_no_query_moves_an_answer_beyond_its_bound_in_the_1_norm(name, precision):
+    subject = subject_named(name, 20, ReplaceOne(), mechanism=Laplace())
+    found = hostile(subject, precision, records=20, columns=7, trials=50, seed=0)
+    assert [one for one in found if one.ratio > 1] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("relation", [ReplaceOne(), ZeroOut()], ids=lambda relation: relation.name)
+@pytest.mark.parametrize("precision", ["float32", "float64"])
+@pytest.mark.parametrize("name", [name for name in ORACLES if name not in OF_TARGETS])
+def test_no_query_moves_the_answers_of_an_agent_of_usual_size(name, precision, relation):
+    subject = named(name, 2_000, relation)
+    found = hostile(subject, precision, records=2_000, columns=20, trials=30, seed=1)
+    assert [one for one in found if one.ratio > 1] == []
+
+
+def test_the_search_over_queries_sees_an_answer_that_is_rounded_beside_the_query():
+    subject = planted("gradient", 20, AddsQuery(ORACLES["gradient"](1).loss, 1.0))
+    found = hostile(subject, "float32", records=20, columns=7, trials=10, seed=0)
+    assert {one.construction.split(",")[0] for one in found if one.ratio > 2} >= {
+        "queries: slopes to 8e6"
+    }
+
+
+def test_every_kind_of_query_is_tried_in_both_precisions():
+    for kinds in QUERIES.values():
+        assert {"zero", "ordinary", "cancelling", "denormal", "infinite", "NaN"} <= set(kinds)
+
+
+@pytest.mark.parametrize("precision", ["float32", pytest.param("float64", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "name", slow_but(["mini-batch gradient", "mini-batch difference"], ["mini-batch gradient"])
+)
+def test_a_record_more_in_a_batch_moves_no_other_record(name, precision):
+    subject = named(name, 99)
+    found = shifted_slots(subject, precision, records=99, columns=20, trials=40, seed=0)
+    assert found.ratio <= 1, found
+
+
+def test_the_comparison_of_batches_sees_a_loss_that_goes_by_slots():
+    subject = planted("mini-batch gradient", 99, MinibatchGradient(BySlot(), 1.0, 0.5))
+    found = shifted_slots(subject, "float32", records=99, columns=20, trials=3, seed=0)
+    assert found.ratio > 2
+
+
+@pytest.mark.parametrize("precision", ["float32", "float64"])
+def test_the_gaps_of_the_noise_do_not_tell_two_data_sets_apart(precision):
+    rate = porous(precision, runs=30)
+    assert rate.ratio <= 1, rate
+
+
+def in_floats(planned, shards):
+    """Answer with normal noise from JAX, whose gaps are known."""
+    exact = np.asarray(exact_of(shards), planned.precision)
+    noise = jax.random.normal(jax.random.key(in_floats.draws), exact.shape, planned.precision)
+    in_floats.draws += 1
+    return np.asarray(exact + noise * jnp.asarray(planned.ledger.scale.flat[0], exact.dtype))
+
+
+in_floats.draws = 0
+
+
+def exact_of(shards):
+    """The exact answer to the query 0, in double precision."""
+    data = shards.stacked
+    signs = -np.sign(np.asarray(data.targets[0], float))
+    return signs @ np.asarray(data.features[0], float) / shards.counts[0]
+
+
+def on_a_lattice(planned, shards):
+    """Answer with noise on a lattice, around an exact answer that is not on it."""
+    draw = np.random.default_rng(int(exact_of(shards)[0] * 1e6) % 2**32)
+    return exact_of(shards) + np.round(draw.standard_normal(20) * 2**20) / 2**20
+
+
+def in_a_chain(planned, shards):
+    """Answer with the sum of one chain in single precision, under noise that is as planned."""
+    data = shards.stacked
+    terms = np.asarray(data.features[0]) * -np.sign(np.asarray(data.targets[0]))[:, None]
+    chain = np.cumsum(terms, axis=0, dtype=np.float32)[-1] / shards.counts[0]
+    in_a_chain.draws += 1
+    noise = np.random.default_rng(in_a_chain.draws).standard_normal(chain.shape)
+    return chain + planned.ledger.scale.flat[0] * noise
+
+
+in_a_chain.draws = 0
+
+
+@pytest.mark.parametrize("precision", ["float32", "float64"])
+def test_the_attack_on_gaps_sees_normal_noise_in_floating_point(precision):
+    rate = porous(precision, runs=30, ask=in_floats)
+    assert rate.errors == 0
+    assert rate.ratio > 5
+
+
+def test_an_output_is_attainable_from_its_own_exact_answer_alone():
+    draws = jax.random.normal(jax.random.key(3), (2000,), jnp.float32)
+    outputs = np.asarray(0.125 + draws * jnp.float32(0.3))
+    assert np.mean(attainable(outputs, np.full(2000, 0.125), 0.3, "float32")) == 1
+    assert np.mean(attainable(outputs, np.full(2000, 0.12), 0.3, "float32")) < 0.9
+
+
+def test_exact_answers_stand_on_the_lattice_of_the_noise():
+    rate = off_lattice(runs=30)
+    assert rate.ratio <= 1, rate
+
+
+def test_the_attack_on_the_lattice_sees_an_exact_answer_off_it():
+    assert off_lattice(runs=10, ask=on_a_lattice).errors == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("precision", ["float32", "float64"])
+def test_the_noise_has_tails(precision):
+    found = tails(precision, draws=10**8)
+    assert found.ratio <= 1, found
+
+
+@pytest.mark.parametrize(("cut", "seen"), [(3.9, True), (np.inf, False)])
+def test_the_attack_on_tails_sees_noise_that_ends(cut, seen):
+    draw = np.random.default_rng(0)
+
+    def ask(planned, shards):
+        noise = draw.standard_normal(shards.dimension)
+        return np.clip(noise, -cut, cut) * planned.ledger.scale.flat[0]
+
+    assert (tails("float32", draws=10**6, beyond=4.0, ask=ask).ratio > 1) is seen
+
+
+def test_an_attacker_has_no_more_power_than_the_certificate_says():
+    seen = power(records=60_000, runs=90)
+    assert seen.ratio <= 1, seen
+
+
+@pytest.mark.slow
+def test_an_attacker_of_many_runs_has_no_more_power_than_the_certificate_says():
+    seen = power(records=400_000, runs=900)
+    assert seen.ratio <= 1, seen
+
+
+def test_the_attack_end_to_end_sees_one_chain_of_single_precision():
+    seen = power(records=60_000, runs=90, ask=in_a_chain)
+    assert seen.ratio > 3
+    assert seen.true_positives[0] > 0.8
+
+
+def test_distances_count_what_differs_in_kind_as_infinite():
+    first = np.array([[0.0, np.nan, np.inf], [3.0, 0.0, 4.0], [np.nan, 0.0, 0.0]])
+    second = np.array([[0.0, np.nan, np.inf], [0.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
+    assert distances(first, second, "l2").tolist() == [0.0, 5.0, np.inf]
+    assert distances(np.array([[1e200, 1e200]]), np.zeros((1, 2)), "l2")[0] == pytest.approx(
+        np.sqrt(2) * 1e200
+    )
+
+
+def test_a_ratio_that_is_no_number_does_not_hold():
+    for ratio, holds in ((1.0, True), (np.nextafter(1, 2), False), (np.nan, False)):
+        assert Finding("gradient", "c", "float32", 1, 1, 1, float(ratio)).holds is holds
+
+
+def test_a_rate_at_chance_holds_and_no_error_does_not():
+    assert ErrorRate(30, 60, 0.45, 64, 20).ratio <= 1
+    assert ErrorRate(0, 60, 0.45, 64, 20).ratio > 5
+
+
+def test_an_unknown_subject_is_refused():
+    with pytest.raises(InputError, match="mini-batch gradient"):
+        named("gradiant", 10)
