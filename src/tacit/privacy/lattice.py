@@ -129,13 +129,16 @@ def lattice_rate(
 ) -> float:
     """Return an attacker's true-positive rate under discrete Gaussian noise, at most.
 
-    With `rate_of` that of rounded noise: an event of probability a under D' has at most
+    1 where the lattice is too coarse for the correction to be below 1. With `rate_of` that of
+    rounded noise: an event of probability a under D' has at most
     e^eta2 a + e^-100 under rounded noise, and one of probability b under D then at most e^eta1 b
     (`lattice_epsilon`, tau = 100).
     """
-    again = _again(values, scale, "gaussian", 0.0)
-    allowed = min(1.0, math.exp(min(again, _MOST)) * false_positives + math.exp(-_TAIL))
-    return min(1.0, math.exp(min(_once(values, scale, "gaussian"), _MOST)) * rate_of(allowed))
+    once, again = _once(values, scale, "gaussian"), _again(values, scale, "gaussian", 0.0)
+    if scale < 1 or max(once, again) > _MOST:
+        return 1.0
+    allowed = math.exp(again) * false_positives + math.exp(-_TAIL)
+    return min(1.0, math.exp(once) * rate_of(allowed)) if allowed < 1 else 1.0
 
 
 Law: TypeAlias = Literal["gaussian", "laplace"]
