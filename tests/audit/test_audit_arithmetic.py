@@ -54,7 +54,7 @@ class OneChain(Gradient):
 
 
 class AddsQuery(Gradient):
-    """Planted fault: the answer goes through a short sum with the query, and loses its last bits."""
+    """Planted fault: the answer goes through a short sum with the query and loses its last bits."""
 
     def exact(self, shard, count, query):
         exact = super().exact(shard, count, query).astype(query.x.dtype)

@@ -74,6 +74,28 @@ def test_large_scales_have_the_moments_and_tails_of_the_continuous_law(scale):
     assert stats.kstest(twice, "laplace").pvalue > LEVEL
 
 
+@pytest.mark.slow
+def test_a_hundred_million_draws_have_the_law_in_moments_cells_and_tails():
+    """Cells of equal probability, the first moments, and more than five standard deviations."""
+    scale, cells, size, runs = 2.0**24, 4096, 1_000_000, 100
+    edges = np.rint(special.ndtri(np.arange(1, cells) / cells) * scale)
+    masses = np.diff(special.ndtr((edges + 0.5) / scale), prepend=0.0, append=1.0)
+    counts, moments, far = np.zeros(cells), np.zeros(4), 0
+    for run in range(runs):
+        drawn = discrete_gaussian(Stream(KEY), [Label(run, 1, 0)], size, scale)[0]
+        counts += np.bincount(np.searchsorted(edges, drawn), minlength=cells)
+        whitened = drawn / scale
+        moments += [np.sum(whitened**power) for power in range(1, 5)]
+        far += int(np.sum(np.abs(whitened) > 5.3))
+    total = size * runs
+    assert stats.chisquare(counts, masses * total).pvalue > LEVEL
+    for power, (mean, variance) in enumerate([(0, 1), (1, 2), (0, 15), (3, 96)]):
+        assert abs(moments[power] - total * mean) < 5 * math.sqrt(total * variance)
+    expected = 2 * stats.norm.sf(5.3) * total
+    assert stats.poisson.sf(far - 1, expected) > LEVEL
+    assert stats.poisson.cdf(far, expected) > LEVEL
+
+
 def test_the_last_bits_at_a_large_scale_are_uniform():
     drawn = draws(discrete_gaussian, 2.0**24, 200_000)
     assert stats.chisquare(np.bincount(drawn % 256, minlength=256)).pvalue > LEVEL
