@@ -4,7 +4,7 @@ import jax
 import numpy as np
 import pytest
 
-from conftest import make_terms
+from conftest import ROUNDED, just_below, make_terms
 from tacit.algorithms import Composition, LinearisedADMM
 from tacit.audit import audit, canary, replay, residual_report
 from tacit.engine import behind_the_door, simulate
@@ -35,8 +35,9 @@ def test_every_arm_is_consistent_and_its_bound_is_nearly_attained(arm):
     report = audit(arm, mu=1.5, runs=1000, seed=0)
     assert report.verdict == "consistent"
     assert 1.1 < report.likelihood.mu < 1.5
-    assert report.claimed_mu == pytest.approx(1.5, rel=1e-9)
-    assert report.replay.realised_mu == pytest.approx(1.5, rel=1e-9)
+    assert just_below(report.claimed_mu, 1.5)
+    rounding = 1.0 if arm is objective else ROUNDED  # which the records of a canary do not reach
+    assert just_below(report.replay.realised_mu * rounding, report.claimed_mu)
     assert report.replay.message_gap <= 1e-10
 
 
@@ -78,7 +79,8 @@ def test_laplace_arms_replay_within_their_bound_and_noise(arm):
     )
     assert seen.bounds_hold
     # the record moves along one coordinate: the library's sqrt(5) for the 1-norm is not attained
-    assert seen.worst_ratio == pytest.approx(1 / np.sqrt(5))
+    rounding = 1.0 if arm == "objective" else ROUNDED
+    assert seen.worst_ratio * rounding == pytest.approx(1 / np.sqrt(5))
     assert seen.messages_hold
     answers, scale = np.asarray(trace.records.answer), np.asarray(trace.records.scale)
     residuals = residual_report(answers, seen.exact, scale, made.program.mechanism, level=1e-3)

@@ -6,6 +6,7 @@ import jax
 import numpy as np
 import pytest
 
+from conftest import just_below
 from tacit.algorithms import EXTRA, NIDS, RECAL, Composition, Walkman
 from tacit.audit import audit, canary, replay
 from tacit.audit.auditing import DELTA
@@ -44,8 +45,8 @@ def case_on(network):
 def test_sound_methods_pass_the_whole_audit_and_their_bound_is_nearly_attained(method):
     report = audit(method, mu=1.5, runs=1000, seed=0, network=NETWORKS[method])
     assert report.verdict == "consistent"
-    assert report.claimed_mu == pytest.approx(1.5, rel=1e-9)
-    assert report.replay.realised_mu == pytest.approx(1.5 * SHARE[method], rel=1e-9)
+    assert just_below(report.claimed_mu, 1.5)
+    assert just_below(report.replay.realised_mu, report.claimed_mu * SHARE[method])
     assert report.replay.worst_ratio == pytest.approx(1.0, rel=1e-9)
     assert 0.7 * SHARE[method] * 1.5 < report.likelihood.mu < 1.5
 

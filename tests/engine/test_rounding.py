@@ -1,0 +1,211 @@
+"""Answers are rounded to the lattice of their noise: by how much, at every number there is."""
+
+import dataclasses
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from conftest import ROUNDED, make_plan, make_shards, make_terms
+from tacit.algorithms import ADMM, at_agents
+from tacit.engine import behind_the_door, run
+from tacit.engine.door import two_to
+from tacit.engine.planning import plan
+from tacit.errors import PrivacyError
+from tacit.oracles import Centre, OnLattice, ProjectedStep, ProximalStep, Step, projected_step
+from tacit.privacy import Adjacency, ReplaceOne
+from tacit.problems import (
+    L2,
+    Logistic,
+    NoRegulariser,
+    Problem,
+    WholeSpace,
+    public_facts,
+    replace_record,
+)
+
+STEPS = [2.0**-30, 2.0**-3, 1.0, 2.0**20]
+
+
+def rounded(values, step):
+    return np.asarray(OnLattice(jnp.zeros(np.shape(values)), jnp.asarray(step)).added_to(values))
+
+
+def pairs(step, distance, seed=0):
+    """Numbers that differ by `distance` steps at most, and lie anywhere between the lattice."""
+    draw = np.random.default_rng(seed)
+    here = draw.uniform(-1e6, 1e6, 20_000) * step
+    there = here + draw.uniform(-distance, distance, 20_000) * step
+    return jnp.asarray(here), jnp.asarray(there)
+
+
+def spread(added, here, there, step):
+    """By how many steps two answers differ more on the lattice than they did before, at most."""
+    before = np.abs(np.asarray(here) - np.asarray(there))
+    after = np.abs(added(here) - added(there))
+    return float(np.max(after - before) / step)
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("distance", [0.1, 1.0, 37.5])
+def test_two_answers_differ_by_at_most_two_steps_more_on_the_lattice(step, distance):
+    here, there = pairs(step, distance)
+    assert 0.5 < spread(lambda x: rounded(x, step), here, there, step) <= 2
+    # answers that were divided, each with three roundings, as an agent's mean and its parts are
+    third = [x / 3 * 7 / 7 for x in (here, there)]
+    assert spread(lambda x: rounded(x, step), *third, step) <= 2
+
+
+def test_numbers_that_are_added_without_being_rounded_are_told_apart():
+    """The planted fault: the sum of answer and noise is rounded, in single precision."""
+    here, there = pairs(1.0, 1.0)
+
+    def single(values):
+        return np.asarray((values + 2.0**27).astype(jnp.float32) - 2.0**27, np.float64)
+
+    assert spread(single, here, there, 1.0) > 2
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_answers_and_noise_on_a_lattice_are_added_exactly(step):
+    draw = np.random.default_rng(0)
+    exact = jnp.asarray(draw.standard_normal(1000) * step * 1e5)
+    noise = jnp.asarray(draw.integers(-(2**49), 2**49, 1000) * step)
+    added = np.asarray(OnLattice(noise, jnp.asarray(step)).added_to(exact))
+    whole = np.rint(np.asarray(exact) / step).astype(np.int64)
+    sums = whole + (np.asarray(noise) / step).astype(np.int64)
+    np.testing.assert_array_equal(added / step, sums.astype(float))
+    assert np.any(np.asarray(exact + noise) != added)  # the planted fault: no rounding before
+
+
+def test_what_is_not_a_number_is_told_as_0_and_what_is_too_large_as_the_last_step():
+    step = 2.0**-10
+    values = jnp.asarray([math.nan, math.inf, -math.inf, 1e300, -1e300, 2.0**51 * step, 0.3])
+    last = 2.0**51 * step
+    expected = [0.0, last, -last, last, -last, last, round(0.3 / step) * step]
+    np.testing.assert_array_equal(rounded(values, step), expected)
+    noise = jnp.asarray([step, -step])
+    added = OnLattice(noise, jnp.asarray(step)).added_to(jnp.asarray([math.nan, math.inf]))
+    np.testing.assert_array_equal(added, [step, last - step])
+
+
+def test_without_noise_answers_are_not_rounded():
+    values = jnp.asarray([0.3, 1e-300])
+    np.testing.assert_array_equal(OnLattice(jnp.zeros(2), None).added_to(values), values)
+
+
+def test_the_step_is_a_power_of_two_to_the_last_bit():
+    exponents = np.arange(-1022, 1024)
+    steps = np.asarray(two_to(jnp.asarray(exponents, jnp.int32)))
+    np.testing.assert_array_equal(steps, np.ldexp(1.0, exponents))
+
+
+def test_seeded_noise_stands_on_the_lattice_too():
+    shards = make_shards()
+    made = make_plan("noisy-gradient", shards)
+    done = run(made, shards, runtime="simulate", seed=0, keep=frozenset({"answers"}))
+    answers = np.asarray(done.trace.records.answer)
+    steps = np.moveaxis(made.ledger.steps, 0, -1)[..., None]
+    np.testing.assert_array_equal(answers, np.rint(answers / steps) * steps)
+
+
+def test_a_run_on_another_lattice_than_planned_releases_nothing():
+    shards = make_shards()
+    made = make_plan("noisy-gradient", shards)
+    for change in (-1, 1):
+        program = dataclasses.replace(made.program, exponents=made.program.exponents + change)
+        with pytest.raises(PrivacyError, match="lattice of step"):
+            run(dataclasses.replace(made, program=program), shards, runtime="simulate", seed=0)
+
+
+# proximal and projected steps: what they round is in their bounds
+
+RIDGE = Problem(Logistic(), L2(0.1), WholeSpace())
+PLAIN = Problem(Logistic(), NoRegulariser(), WholeSpace())
+RHO = 0.5
+QUESTIONS = {
+    "proximal": ProximalStep(at_agents(RIDGE, "server"), 1.0, RHO, 1.0),
+    "projected": ProjectedStep(PLAIN, 1.0),
+}
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+@pytest.mark.parametrize("norm", ["l1", "l2"])
+def test_the_bound_of_a_step_is_that_of_real_numbers_and_what_it_rounds(name, norm):
+    question = QUESTIONS[name]
+    spec, record = public_facts(RIDGE, make_shards(), clip=1.0), Adjacency(ReplaceOne(), "record")
+    real = question.gradient.bound(spec, record, norm=norm).value
+    real = real / (RHO if name == "proximal" else 1.0)
+    found = question.bound(spec, record, norm=norm)
+    np.testing.assert_allclose(found.value, real * ROUNDED, rtol=1e-12)
+    assert "for rounding" in found.derivation
+
+
+def test_a_plan_whose_bounds_leave_the_rounding_out_releases_nothing():
+    shards = make_shards()
+    made = plan(
+        public_facts(RIDGE, shards, clip=1.0), ADMM(RIDGE, RHO, regulariser_at="server"),
+        (QUESTIONS["proximal"],), make_terms(), rounds=2, precision="float64",
+    )  # fmt: skip
+    run(made, shards, runtime="simulate", seed=0)
+    bounds = tuple(dataclasses.replace(one, value=one.value / ROUNDED) for one in made.bounds)
+    with pytest.raises(PrivacyError, match="planned ones"):
+        run(dataclasses.replace(made, bounds=bounds), shards, runtime="simulate", seed=0)
+
+
+SIZES = [0.0, 1.0, 1e3, 1e6, 1e9, 1e12, 1e30, 1e300, math.inf, math.nan]
+
+
+DIRECTION = np.array([0.6, -0.8, 0.1])
+
+
+def query_of(name, size):
+    point = jnp.asarray(DIRECTION * size)
+    if name == "proximal":
+        return Centre(point)
+    return Step(point, point / 3, jnp.asarray(7.0), jnp.asarray(1 / 7))
+
+
+def most_moved(name, sizes, *, on_grid=True):
+    """By how much one of some replaced records moves the answers, at most, over their bound."""
+    shards = make_shards(agents=1)
+    made = make_plan("noisy-gradient", shards)
+    spec, record = public_facts(RIDGE, shards, clip=1.0), Adjacency(ReplaceOne(), "record")
+    bound = float(QUESTIONS[name].bound(spec, record, norm="l2").value[0, 0, 0])
+    # across the direction of the query, where the coefficient of the loss is at its largest
+    rows = np.array([[0.8, 0.6, 0.0], [-0.8, -0.6, 0.0], [0.0, 0.1, 0.9], [0.5, 0.5, 0.5]])
+    rows = (rows + 1e-3 * DIRECTION) / 1.01
+    ask = jax.jit(jax.vmap(QUESTIONS[name].exact, in_axes=(None, None, 0)))
+    queries = jax.tree.map(lambda *parts: jnp.stack(parts), *(query_of(name, s) for s in sizes))
+    found = []
+    for data in (shards, *(replace_record(shards, 0, 0, row, -1.0) for row in rows)):
+        shard = jax.tree.map(lambda leaf: leaf[0], behind_the_door(made, data).shard)
+        if not on_grid:
+            shard = dataclasses.replace(shard, grid=None)
+        found.append(np.asarray(ask(shard, jnp.asarray(12.0), queries)))
+    assert np.all(np.isfinite(found))
+    moved = np.array(found)[:, None] - np.array(found)[None]
+    return np.max(np.linalg.norm(moved, axis=-1), axis=(0, 1)) / bound
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_a_step_behind_the_door_moves_within_its_bound_at_every_query(name):
+    sizes = np.array(SIZES)
+    moved = most_moved(name, SIZES)
+    assert np.all(moved <= 1)
+    assert np.all(moved[sizes <= 1e3] > 0.01)
+    # answered by a rule that sees the query only
+    assert np.all(moved[~(sizes <= 1e12)] == 0)
+
+
+LARGE = [*(k * 10.0**n for n in (14, 15, 16) for k in (1, 2, 3, 5))]
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_at_large_queries_a_step_without_that_rule_exceeds_its_bound(name, monkeypatch):
+    """The planted fault: no query is too large for the rounding of double precision."""
+    monkeypatch.setattr(projected_step, "LARGEST", 1e60)
+    assert np.all(most_moved(name, LARGE) <= 1)  # the number of records limits queries as well
+    assert np.any(most_moved(name, LARGE, on_grid=False) > 1)
