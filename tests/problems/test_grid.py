@@ -25,6 +25,7 @@ from tacit.problems.grid import (
 )
 
 ROWS = 16
+GOLDEN = (math.sqrt(5) - 1) / 2
 SIZES = [(1, None), (1, 10), (104, None), (104, 10), (784, None), (784, 10)]
 WEIGHTS = ["usual", "zero", "denormal", "1e38", "1e300", "infinite", "not a number"]
 
@@ -77,7 +78,8 @@ def rational_margins(shard, weights):
     largest = max(float(np.max(np.abs(usable))), 2.0**-500)
     scale = Fraction(2) ** math.frexp(largest)[1]
     quantum = scale / 2**digits
-    rounded = [round(Fraction(float(w)) / quantum) for w in usable.ravel()]  # half to even
+    units = [float(Fraction(float(w)) / quantum) for w in usable.ravel()]
+    rounded = [math.trunc(unit + math.copysign(GOLDEN, unit)) for unit in units]
     w = np.array(rounded, object).reshape(usable.shape)
     of_rows = Fraction(grid.unit) / 2**grid.digits
     return as_floats(whole(shard.features, of_rows) @ w, of_rows * quantum)
@@ -134,6 +136,20 @@ def test_rational_arithmetic_is_met_at_other_norms_and_in_single_precision(norm)
     np.testing.assert_array_equal(bits(ours), bits(true))
     ours = record_sum(shard, jnp.asarray(c), 1.0)
     np.testing.assert_array_equal(bits(ours), bits(rational_sum(shard, c, 1.0)))
+
+
+def test_the_last_bit_of_a_model_on_a_lattice_does_not_move_a_margin():
+    """Runtimes add messages up in another order, so that models differ in their last bits."""
+    shard = on_a_grid(5, rows=4)
+    unit = 8 * 2.0 ** (2 + shard.grid.digits - DIGITS)  # the last digit of weights from 4 to 8
+    model = np.random.default_rng(0).integers(-(2**26), 2**26, (5, 400)) * unit / 2
+    model[0] = 7.0
+    near = [model, np.nextafter(model, np.inf), np.nextafter(model, -np.inf)]
+    ours = [bits(margins(shard, jnp.asarray(one))) for one in near]
+    np.testing.assert_array_equal(ours[0], ours[1])
+    np.testing.assert_array_equal(ours[0], ours[2])
+    nearest = [np.rint(one / unit) for one in near]  # the planted fault: half of them lie between
+    assert np.mean(nearest[1] != nearest[2]) > 0.3
 
 
 MANY = 6_000

@@ -32,6 +32,9 @@ from tacit.typing import Array
 
 # weights beyond it are cut: a margin of a row of any norm that is allowed stays finite
 _LARGEST = 2.0**500
+# where rounding to a neighbour changes sides: not half way, where models often stand, as sums and
+# means of noise on a lattice, so that the last bit of a mean would decide; the golden ratio
+_APART = 0.6180339887498949
 
 
 def margins(shard: Shard, weights: Float[Array, "D *K"]) -> Float[Array, "M *K"]:
@@ -44,7 +47,8 @@ def margins(shard: Shard, weights: Float[Array, "D *K"]) -> Float[Array, "M *K"]
     wide = weights.astype(jnp.float64)
     usable = jnp.where(jnp.isfinite(wide), jnp.clip(wide, -_LARGEST, _LARGEST), 0.0)
     scale = power_of_two(jnp.max(jnp.abs(usable)))
-    rounded = jnp.rint(usable / scale * 2.0**digits) * 2.0**-digits
+    units = usable / scale * 2.0**digits
+    rounded = jnp.trunc(units + jnp.copysign(_APART, units)) * 2.0**-digits
     return (shard.features @ rounded) * scale
 
 
