@@ -8,7 +8,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from mpmath import mp
 
 from conftest import make_plan, make_shards, make_terms
 from tacit.algorithms import NoisyGradient
@@ -16,7 +15,7 @@ from tacit.engine.planning import plan
 from tacit.engine.running import behind_the_door, run
 from tacit.errors import InputError, PrivacyError
 from tacit.noise import Label, Stream, discrete_gaussian
-from tacit.noise.digits import Uniform
+from tacit.noise.digits import Uniform, mp
 from tacit.oracles import (
     AddedNoise,
     Gradient,
@@ -101,6 +100,15 @@ def test_a_program_with_other_noise_than_planned_is_refused(shards, mechanism):
     program = dataclasses.replace(planned.program, mechanism=mechanism)
     with pytest.raises(PrivacyError, match="noise"):
         run(dataclasses.replace(planned, program=program), shards, runtime="simulate")
+
+
+def test_bounds_that_were_edited_along_with_the_question_are_refused(shards):
+    planned = make_plan("noisy", shards, clip=0.5)
+    other = make_plan("noisy", shards, clip=1.0)
+    program = dataclasses.replace(planned.program, oracles=other.program.oracles)
+    edited = dataclasses.replace(planned, program=program, bounds=other.bounds, spec=other.spec)
+    with pytest.raises(PrivacyError, match="planned"):
+        run(edited, shards, runtime="simulate")
 
 
 def test_a_question_with_a_noise_placement_of_its_own_is_refused(shards):
@@ -196,8 +204,8 @@ def test_the_precision_of_one_draw_is_not_reset_by_another_thread():
     def second():
         inside.set()
         left.wait(2)
-        seen.append(_context().prec)
-        return _context().mpf(1) / 3
+        seen.append(mp.prec)
+        return mp.mpf(1) / 3
 
     def run_first():
         Uniform(5, 64, iter([])).below(first)
@@ -210,12 +218,6 @@ def test_the_precision_of_one_draw_is_not_reset_by_another_thread():
     one.join()
     two.join()
     assert seen[0] >= 128
-
-
-def _context():
-    from tacit.noise import digits  # noqa: PLC0415
-
-    return digits.mp
 
 
 def test_records_beyond_what_squares_can_hold_are_refused():

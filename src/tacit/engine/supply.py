@@ -83,8 +83,6 @@ class Supply:
     def _tasks(self, raw: Raw, question: HostArray, first: int) -> list[Callable[[], None]]:
         """Return what fills a block, in pieces for the workers."""
         places = np.argwhere(np.moveaxis(question, 1, 2) >= 0)  # round, slot, question within it
-        if isinstance(self._program.mechanism, NoNoise):
-            return []
         scales = self._scales()[first + places[:, 0], places[:, 2], places[:, 1]]
         tasks: list[Callable[[], None]] = []
         for scale in np.unique(scales):
@@ -106,8 +104,9 @@ class Supply:
             for place, agent in zip(places, agents, strict=True)
         ]
         where, count = tuple(places.T), math.prod(self._shape)
-        drawn = self._program.mechanism.integers(self._stream, labels, count, float(scale))
-        raw.steps[where] = drawn.reshape(len(labels), *self._shape)
+        if not isinstance(self._program.mechanism, NoNoise):  # which draws batches all the same
+            drawn = self._program.mechanism.integers(self._stream, labels, count, float(scale))
+            raw.steps[where] = drawn.reshape(len(labels), *self._shape)
         kinds = self._turns.question[first + places[:, 0], places[:, 2], places[:, 1]]
         for number, (words, size) in enumerate(zip(raw.words, self._words, strict=True)):
             mine = np.flatnonzero(kinds == number)
