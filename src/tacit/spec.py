@@ -10,6 +10,8 @@ from tacit.errors import InputError
 
 # a thousandth of the noise for such records is a normal number in single precision
 LEAST_BOUND = 2.0**-60
+# what single precision can hold; squares of bounds between the two stay within double precision
+GREATEST_BOUND = 2.0**128
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,11 @@ class Spec:
                     f"{name} is {getattr(self, name):g}; it must be at least 2^-60, since compiled "
                     "programs may round much smaller noise to 0: give the records a larger unit"
                 )
+        if self.record_norm > GREATEST_BOUND:
+            raise InputError(
+                f"record_norm is {self.record_norm:g}; it must be at most 2^128, beyond which "
+                "squares may overflow: give the records a smaller unit"
+            )
         for name in ("regulariser_bound", "regulariser_smoothness"):
             checks.not_negative(name, getattr(self, name), allow_infinity=True)
 

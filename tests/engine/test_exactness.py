@@ -9,13 +9,6 @@ from tacit.engine.exactness import check_arithmetic
 from tacit.errors import PrivacyError
 
 
-@pytest.fixture(autouse=True)
-def _looked_at_afresh():
-    check_arithmetic.cache_clear()
-    yield
-    check_arithmetic.cache_clear()
-
-
 def test_this_machine_adds_whole_numbers_exactly():
     check_arithmetic()
 

@@ -29,6 +29,7 @@ from jax.extend import core as jex
 
 from tacit.algorithms import StarAlgorithm, Turn
 from tacit.engine.program import Program
+from tacit.oracles import Oracle
 from tacit.typing import Array, PyTree
 
 Mark = Literal["clean", "affine", "tainted"]
@@ -49,6 +50,9 @@ def credits_summation(program: Program) -> bool:
     if program.questions.shape[1] != 1:  # several answers reach one message: not analysed here
         return False
     if any(o.sampling.rate < 1 or not o.noise.adds for o in program.oracles):
+        return False
+    # a large public part, added to each noised answer, would round away its noise before the sum
+    if any(type(o).public_part is not Oracle.public_part for o in program.oracles):
         return False
     if not program.network.aggregates:
         return False

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -14,13 +12,13 @@ _ROWS, _COLUMNS, _OUTPUTS = 500, 97, 10
 _ROW_DIGITS, _WEIGHT_DIGITS = 18, 26
 
 
-@functools.cache
 def check_arithmetic() -> None:
     """Raise `PrivacyError` unless matrix products of double precision are exact where they can be.
 
     Products of 18 by 26 digits, 500 of them in a sum, stay below 2^53: every order of adding them
     gives the same whole number (`tacit.problems.grid`), on a machine that keeps IEEE 754. One that
-    multiplies in fewer digits does not, and no certificate holds on it. Looked at once a process.
+    multiplies in fewer digits does not, and no certificate holds on it. Looked at before
+    every run: JAX's settings can change between two.
     """
     draw = np.random.default_rng(0)
     rows = draw.integers(-(2**_ROW_DIGITS), 2**_ROW_DIGITS, (_ROWS, _COLUMNS))

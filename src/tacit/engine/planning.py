@@ -165,6 +165,8 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
     for oracle in oracles:
         loss, rho = algorithm.loss, algorithm.step_rho
         oracle.check(spec, terms.adjacency, norm=law.norm, loss=loss, rho=rho)
+    if precision != "float64" and not isinstance(law, NoNoise):
+        _check_stored(oracles)
     bounds = _bounds(oracles, spec, terms.adjacency, law)
     inside = _inside(oracles, spec, terms.adjacency)
     design = Design(spec, algorithm, oracles, bounds, law, inside, connected)
@@ -255,6 +257,16 @@ def _check_shapes(oracles: tuple[Oracle, ...], spec: Spec) -> None:
             f"the oracles of a plan must answer in one shape, these do in {sorted(shapes)}; plan "
             "their questions separately"
         )
+
+
+def _check_stored(oracles: tuple[Oracle, ...]) -> None:
+    """Raise `InputError` if targets would be rounded whose distance is what is protected."""
+    for oracle in oracles:
+        if isinstance(oracle, TargetQuestion):
+            raise InputError(
+                f"{type(oracle).__name__} protects a change of a target, and rounding targets to "
+                "single precision can make it larger; use the precision float64"
+            )
 
 
 def _bounds(

@@ -175,7 +175,7 @@ def _opened(oracles: tuple[Oracle, ...], mechanism: Mechanism, shards: Shards) -
     rows = shards.stacked.mask.shape[-1]
     slots = max(oracle.sampling.slots(rows) for oracle in oracles)
     shard = for_exact_sums(shards, slots=slots)
-    if not all(oracle.sums_records for oracle in oracles):
+    if not any(oracle.sums_records for oracle in oracles):
         wide = shards.stacked.features.astype(jnp.float64)
         shard = dataclasses.replace(shard, features=wide, grid=None)
     return Private(shard, jnp.asarray(shards.counts, jnp.float64))
@@ -185,7 +185,7 @@ def check_shards(shards: Shards) -> None:
     """Raise `PrivacyError` unless the records are what the sensitivity bounds take them for.
 
     Every row, masked or not, has norm at most R (and is a number), every mask is 0 or 1, and there
-    is one block of rows per public count.
+    is one block of rows per public count, with no more records than that.
     """
     check_norms(shards.stacked, shards.record_norm)
     mask = np.asarray(shards.stacked.mask)
@@ -197,20 +197,28 @@ def check_shards(shards: Shards) -> None:
         raise PrivacyError(
             f"there are {len(mask)} blocks of records for {len(shards.counts)} counts; pack again"
         )
+    if mask.shape[1] != max(shards.counts) or np.any(mask.sum(axis=1) > np.array(shards.counts)):
+        raise PrivacyError("an agent has more records than its public count; pack again")
 
 
 def check_bounds(plan: Plan) -> None:
-    """Raise `PrivacyError` unless the program's oracles have the bounds that were planned.
+    """Raise `PrivacyError` unless the program has the noise and the bounds that were planned.
 
     `InputError` if they do not suit the method, the public facts or an accountant (`Oracle.check`).
     """
-    oracles = plan.program.oracles
+    oracles, noise = plan.program.oracles, type(plan.program.mechanism)
+    if noise is not type(plan.ledger.mechanism):
+        raise PrivacyError(
+            f"the program adds {noise.__name__} noise, the plan has "
+            f"{type(plan.ledger.mechanism).__name__}; plan again"
+        )
     same = len(oracles) == len(plan.bounds)
-    for oracle, bound in zip(oracles, plan.bounds, strict=False):
+    for number, (oracle, bound) in enumerate(zip(oracles, plan.bounds, strict=False)):
         loss, rho = plan.program.algorithm.loss, plan.program.algorithm.step_rho
         oracle.check(plan.spec, bound.adjacency, norm=bound.norm, loss=loss, rho=rho)
         fresh = oracle.bound(plan.spec, bound.adjacency, norm=bound.norm)
-        same = same and bool(np.all(fresh.value <= bound.value))
+        charged = np.where(plan.ledger.kind == number, plan.ledger.sensitivity, np.inf)
+        same = same and bool(np.all(fresh.value <= np.minimum(bound.value, charged)))
     questions = plan.program.network.asked(np.asarray(plan.program.questions))
     if not same or not np.array_equal(questions, plan.ledger.kind):
         raise PrivacyError("the program's questions are not the planned ones; plan again")

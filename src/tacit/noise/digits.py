@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias
 
-from mpmath import mp, mpf
+from mpmath import MPContext
 
 # a number of mpmath, which has no types
 Number: TypeAlias = Any
+
+# the precision is a setting of the whole context: one of our own, for one thread at a time
+mp = MPContext()
+_LOCK = threading.RLock()
 
 # working precision beyond the digits drawn so far, and how much of it is relied on
 _GUARD = 64
@@ -39,9 +44,9 @@ class Uniform:
         relative error is below 2^-(precision - 32).
         """
         while True:
-            with mp.workprec(self.bits + _GUARD):
+            with _LOCK, mp.workprec(self.bits + _GUARD):
                 bound = value()
-                slack = abs(bound) * mpf(2) ** -(self.bits + _MARGIN)
+                slack = abs(bound) * mp.mpf(2) ** -(self.bits + _MARGIN)
                 low, high = (mp.ldexp(self.number + end, -self.bits) for end in (0, 1))
                 if high < bound - slack:
                     return True
@@ -63,5 +68,5 @@ class Uniform:
 
     def middle(self) -> float:
         """Return the middle of the interval as a float, for a first guess only."""
-        with mp.workprec(self.bits + _GUARD):
+        with _LOCK, mp.workprec(self.bits + _GUARD):
             return float(mp.ldexp(2 * self.number + 1, -self.bits - 1))

@@ -35,12 +35,11 @@ from typing import TypeVar
 
 import numpy as np
 from jaxtyping import Bool, Int64, UInt32, UInt64
-from mpmath import mp, mpf
 from scipy.special import ndtri
 
 from tacit import checks
 from tacit.errors import InputError
-from tacit.noise.digits import Number, Uniform
+from tacit.noise.digits import Number, Uniform, mp
 from tacit.noise.stream import Label, Stream, Use
 from tacit.typing import HostArray
 
@@ -158,7 +157,7 @@ def _magnitude(tail: Uniform, scale: float) -> int:
 
 def _upper(distance: float, scale: float) -> Number:
     """Return Q(distance / s) to the working precision."""
-    return mp.erfc(mpf(distance) / mpf(scale) / mp.sqrt(2)) / 2
+    return mp.erfc(mp.mpf(distance) / mp.mpf(scale) / mp.sqrt(2)) / 2
 
 
 def _accepted(size: int, decision: Uniform, scale: float) -> bool:
@@ -176,4 +175,4 @@ def _rejection(size: int, scale: float) -> Number:
 def _integral(size: int, scale: float) -> Number:
     """Return I(n) over s sqrt(2 pi)."""
     mass = _upper(size - 0.5, scale) - _upper(size + 0.5, scale)
-    return mass * mp.exp((mpf(size) / mpf(scale)) ** 2 / 2)
+    return mass * mp.exp((mp.mpf(size) / mp.mpf(scale)) ** 2 / 2)

@@ -17,11 +17,10 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 from jaxtyping import Bool, Int64, UInt64
-from mpmath import mp, mpf
 
 from tacit import checks
 from tacit.errors import InputError
-from tacit.noise.digits import Uniform
+from tacit.noise.digits import Uniform, mp
 from tacit.noise.stream import Label, Stream, Use
 from tacit.typing import HostArray
 
@@ -92,4 +91,4 @@ def _exact(uniform: Uniform, scale: float) -> int:
     while uniform.number < _LEAST:
         uniform.extend()
     guess = int(-scale * float(np.log(uniform.middle())))
-    return uniform.level(guess, lambda n: mp.exp(-mpf(n) / mpf(scale)))
+    return uniform.level(guess, lambda n: mp.exp(-mp.mpf(n) / mp.mpf(scale)))

@@ -16,7 +16,7 @@ from jaxtyping import Float
 
 from tacit.errors import InputError
 from tacit.oracles.draws import Drawn
-from tacit.oracles.placement import AddedNoise, NoisePlacement, OnLattice
+from tacit.oracles.placement import PLACEMENTS, AddedNoise, NoisePlacement, OnLattice
 from tacit.oracles.sampling import LAWS, AllRecords, PoissonBatches, Sampling
 from tacit.privacy import Adjacency, Norm, ReplaceOne, SensitivityBound, ZeroOut
 from tacit.problems import Loss, Shard
@@ -206,8 +206,14 @@ class Oracle(eqx.Module):
 
 
 def _check_law(oracle: Oracle) -> None:
-    """Raise unless batches are drawn, and read, as they are accounted for."""
+    """Raise unless batches and noise are drawn, and used, as they are accounted for."""
     kind = type(oracle)
+    if type(oracle.noise) not in PLACEMENTS:
+        names = ", ".join(placement.__name__ for placement in PLACEMENTS)
+        raise InputError(
+            f"{kind.__name__} places its noise otherwise than it is accounted for; its noise must "
+            f"stand where one of {names} puts it"
+        )
     same = kind.unnoised is Oracle.unnoised and kind.answer is Oracle.answer
     if type(oracle.sampling) not in LAWS or not same:
         names = ", ".join(law.__name__ for law in LAWS)

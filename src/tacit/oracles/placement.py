@@ -178,5 +178,8 @@ class ObjectiveNoise(NoisePlacement):
         return answer
 
 
+PLACEMENTS = (AddedNoise, ObjectiveNoise)
+
+
 def _in_double(tree: PyTree) -> PyTree:
     return jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float64), tree)

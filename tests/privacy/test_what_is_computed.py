@@ -1,0 +1,289 @@
+"""Ways in which what is computed, without a seed, could differ from what a certificate is of."""
+
+import dataclasses
+import threading
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from conftest import make_plan, make_shards, make_terms
+from tacit.algorithms import NoisyGradient
+from tacit.engine.planning import plan
+from tacit.engine.running import behind_the_door, run
+from tacit.errors import InputError, PrivacyError
+from tacit.noise import Label, Stream, discrete_gaussian
+from tacit.noise.digits import Uniform, mp
+from tacit.oracles import (
+    AddedNoise,
+    Gradient,
+    MinibatchGradient,
+    OnLattice,
+    Oracle,
+    Point,
+    TargetGradient,
+)
+from tacit.privacy import (
+    Adjacency,
+    Laplace,
+    NoNoise,
+    SensitivityBound,
+    Sum,
+    TargetChange,
+    Terms,
+)
+from tacit.problems import (
+    Logistic,
+    MultinomialLogistic,
+    NoRegulariser,
+    Problem,
+    Shard,
+    Shards,
+    Squared,
+    WholeSpace,
+    facts_from,
+    pack,
+    public_facts,
+)
+
+LOGISTIC = Problem(Logistic(), NoRegulariser(), WholeSpace())
+SQUARED = Problem(Squared(), NoRegulariser(), WholeSpace())
+ANSWERS = frozenset({"answers"})
+
+
+class Silent(AddedNoise):
+    """A placement of noise that leaves it out."""
+
+    def answer(self, exact, shard, count, query, noise):
+        return exact(shard, count, query)
+
+
+class Unnoised(Gradient):
+    """A question of a user's own, with that placement."""
+
+    @property
+    def noise(self):
+        return Silent()
+
+
+class Alternating(NoisyGradient):
+    """Asks its two questions in turn."""
+
+    def questions(self, rounds):
+        return (np.arange(rounds) % 2)[:, None]
+
+
+class Elsewhere(NoisyGradient):
+    """Asks far from 0."""
+
+    def ask(self, state, inbox, turn):
+        return Point(jnp.full_like(inbox.query, 1e10))
+
+
+class Offset(Oracle):
+    """The mean target, added to a large public number."""
+
+    beta: float = eqx.field(static=True)
+
+    def exact(self, shard, count, query):
+        return 65.0 + jnp.sum(shard.targets * shard.mask)[None] / count
+
+    def bound(self, spec, adjacency, *, norm):
+        return SensitivityBound(np.full((spec.agents, 1, 1), self.beta), norm, adjacency, "beta")
+
+
+@pytest.mark.parametrize("mechanism", [NoNoise(), Laplace()])
+def test_a_program_with_other_noise_than_planned_is_refused(shards, mechanism):
+    planned = make_plan("noisy", shards)
+    program = dataclasses.replace(planned.program, mechanism=mechanism)
+    with pytest.raises(PrivacyError, match="noise"):
+        run(dataclasses.replace(planned, program=program), shards, runtime="simulate")
+
+
+def test_bounds_that_were_edited_along_with_the_question_are_refused(shards):
+    planned = make_plan("noisy", shards, clip=0.5)
+    other = make_plan("noisy", shards, clip=1.0)
+    program = dataclasses.replace(planned.program, oracles=other.program.oracles)
+    edited = dataclasses.replace(planned, program=program, bounds=other.bounds, spec=other.spec)
+    with pytest.raises(PrivacyError, match="planned"):
+        run(edited, shards, runtime="simulate")
+
+
+def test_a_question_with_a_noise_placement_of_its_own_is_refused(shards):
+    spec = public_facts(LOGISTIC, shards, clip=1.0)
+    with pytest.raises(InputError, match="noise"):
+        plan(
+            spec,
+            NoisyGradient(LOGISTIC),
+            (Unnoised(Logistic(), 1.0),),
+            make_terms(),
+            rounds=2,
+            precision="float64",
+        )
+
+
+@pytest.mark.parametrize("rate, records", [(0.5, None), (0.05, None), (0.2, 100)])
+@pytest.mark.parametrize("runtime", ["simulate", "serial"])
+def test_without_noise_and_seed_batches_are_drawn_all_the_same(rate, records, runtime):
+    shards = make_shards(agents=2, records=100)
+    planned = plan(
+        public_facts(LOGISTIC, shards, clip=1.0),
+        NoisyGradient(LOGISTIC),
+        (MinibatchGradient(Logistic(), 1.0, rate, records=records),),
+        make_terms(epsilon=float("inf")),
+        rounds=3,
+        precision="float64",
+    )
+    one, other = (
+        np.asarray(run(planned, shards, runtime=runtime, keep=ANSWERS).trace.records.answer)
+        for _ in range(2)
+    )
+    assert not np.array_equal(one, other)
+
+
+def test_sums_are_exact_beside_a_question_about_targets():
+    draw = np.random.default_rng(0)
+    shards = pack(
+        draw.standard_normal((50, 3)),
+        draw.uniform(-1, 1, 50),
+        [np.arange(50)],
+        record_norm=1.0,
+        precision="float64",
+        enforce="clip",
+    )
+    planned = plan(
+        public_facts(SQUARED, shards, clip=1.0),
+        Alternating(SQUARED),
+        (Gradient(Squared(), 1.0), TargetGradient(2.0)),
+        make_terms(relation=TargetChange(0.1)),
+        rounds=2,
+        precision="float64",
+    )
+    assert behind_the_door(planned, shards).shard.grid is not None
+
+
+def test_more_records_than_are_counted_are_refused(shards):
+    data = shards.stacked
+    doubled = Shard(*(jnp.concatenate([x, x], 1) for x in (data.features, data.targets, data.mask)))
+    planned = make_plan("noisy", shards)
+    with pytest.raises(PrivacyError, match="count"):
+        run(planned, Shards(doubled, shards.counts, 1.0), runtime="simulate")
+
+
+def test_a_question_about_targets_is_not_planned_where_targets_would_be_rounded():
+    """Two targets 1e-4 apart at 10,000 are 1e-3 apart in single precision."""
+    spec = facts_from(SQUARED, (4,), features=1, record_norm=1.0, clip=1.0)
+    with pytest.raises(InputError, match="float64"):
+        plan(
+            spec,
+            NoisyGradient(SQUARED),
+            (TargetGradient(2e4),),
+            make_terms(relation=TargetChange(1e-4)),
+            rounds=1,
+            precision="float32",
+        )
+
+
+def test_arithmetic_is_looked_at_again_under_another_precision_of_products():
+    shards = make_shards()
+    planned = make_plan("noisy", shards)
+    run(planned, shards, runtime="simulate")
+    with jax.default_matmul_precision("BF16_BF16_F32"), pytest.raises(PrivacyError, match="rounds"):
+        run(planned, shards, runtime="simulate")
+
+
+def test_the_precision_of_one_draw_is_not_reset_by_another_thread():
+    inside, left, seen = threading.Event(), threading.Event(), []
+
+    def first():
+        inside.wait(2)
+        return mp.mpf(1) / 3
+
+    def second():
+        inside.set()
+        left.wait(2)
+        seen.append(mp.prec)
+        return mp.mpf(1) / 3
+
+    def run_first():
+        Uniform(5, 64, iter([])).below(first)
+        left.set()
+
+    one = threading.Thread(target=run_first)
+    two = threading.Thread(target=lambda: Uniform(5, 64, iter([])).below(second))
+    one.start()
+    two.start()
+    one.join()
+    two.join()
+    assert seen[0] >= 128
+
+
+def test_records_beyond_what_squares_can_hold_are_refused():
+    """The square of such a coefficient underflows, so that its norm would not be limited."""
+    problem = Problem(MultinomialLogistic(classes=2), NoRegulariser(), WholeSpace())
+    with pytest.raises(InputError, match="at most"):
+        facts_from(problem, (8,), features=1, record_norm=1e150, clip=1e-165)
+    shard = Shard(jnp.full((8, 1), 1e120), jnp.zeros(8, int), jnp.ones(8))
+    answer = Gradient(problem.loss, 1e-30).exact(shard, jnp.asarray(8.0), Point(jnp.zeros((1, 2))))
+    assert float(jnp.linalg.norm(answer)) <= 1e90
+
+
+def of_zero_and(first, *, agents, precision):
+    """One record per agent; the target of the first is given, the others' are 0."""
+    targets = np.zeros(agents)
+    targets[0] = first
+    parts = [np.array([agent]) for agent in range(agents)]
+    rows = np.ones((agents, 1))
+    return pack(rows, targets, parts, record_norm=1.0, precision=precision, enforce="clip")
+
+
+def summed_plan(shards, algorithm, oracle, *, beta, rounds, precision):
+    return plan(
+        public_facts(SQUARED, shards, clip=1.0),
+        algorithm(SQUARED),
+        (oracle,),
+        Terms(1.0, 1e-5, Adjacency(TargetChange(beta), "record"), Sum(1)),
+        rounds=rounds,
+        precision=precision,
+    )
+
+
+def in_deviations(first, second):
+    """How far two samples are apart, in standard deviations of their total."""
+    deviation = np.sqrt((np.var(first) + np.var(second)) / 2)
+    return abs(np.mean(second) - np.mean(first)) / deviation * np.sqrt(len(first))
+
+
+def test_summed_noise_is_not_credited_where_a_public_part_rounds_every_message_by_itself():
+    """Beside 1e10 the noise of one agent, small under `sum`, is rounded away before the sum."""
+    agents, rounds, spacing = 2001, 25, float(np.spacing(1e10))
+    beta, summed = spacing / 8, []
+    for move in (-beta / 2, beta / 2):
+        shards = of_zero_and(-spacing / 2 + move, agents=agents, precision="float64")
+        planned = summed_plan(
+            shards, Elsewhere, TargetGradient(1.0), beta=beta, rounds=rounds, precision="float64"
+        )
+        done = run(planned, shards, runtime="simulate", keep=frozenset({"messages"}))
+        summed.append((np.asarray(done.trace.messages)[:, :, 0] - 1e10).sum(axis=1))
+    assert in_deviations(*summed) < planned.certificate.mu + 5
+
+
+def test_summed_noise_is_not_credited_where_single_precision_rounds_every_message_by_itself():
+    """100 messages near 65 with noise of an eighth of their last digit: the sum has no noise."""
+    agents, draws, spacing = 101, 400, float(np.spacing(np.float32(65)))
+    beta, summed = spacing / 2.8, []
+    for world, move in enumerate((-beta / 2, beta / 2)):
+        shards = of_zero_and(spacing / 2 + move, agents=agents, precision="float32")
+        planned = summed_plan(
+            shards, NoisyGradient, Offset(beta), beta=beta, rounds=1, precision="float32"
+        )
+        step = 2.0 ** int(planned.program.exponents[0, 0, 0])
+        labels = [Label(draw, world, 0) for draw in range(draws)]
+        scale = float(planned.program.scales[0, 0, 0]) / step
+        noise = discrete_gaussian(Stream.fresh(), labels, agents, scale) * step
+        exact = jnp.asarray(65 + np.asarray(shards.stacked.targets)[:, 0].astype(np.float64))
+        told = OnLattice(jnp.asarray(noise), jnp.asarray(step)).added_to(exact).astype(jnp.float32)
+        summed.append((np.asarray(told, np.float64) - 65).sum(axis=1))
+    assert in_deviations(*summed) / np.sqrt(draws) < 1.5 * planned.certificate.mu + 0.1
