@@ -54,6 +54,11 @@ class Spec:
         checks.positive("record_norm", self.record_norm)
         for name in ("gradient_bound", "smoothness"):
             checks.positive(name, getattr(self, name), allow_infinity=True)
+        for name in ("regulariser_bound", "regulariser_smoothness"):
+            checks.not_negative(name, getattr(self, name), allow_infinity=True)
+        self._check_sizes()
+
+    def _check_sizes(self) -> None:
         for name in ("record_norm", "gradient_bound"):
             if getattr(self, name) < LEAST_BOUND:
                 raise InputError(
@@ -65,8 +70,6 @@ class Spec:
                 f"record_norm is {self.record_norm:g}; it must be at most 2^128, beyond which "
                 "squares may overflow: give the records a smaller unit"
             )
-        for name in ("regulariser_bound", "regulariser_smoothness"):
-            checks.not_negative(name, getattr(self, name), allow_infinity=True)
 
     @property
     def agents(self) -> int:

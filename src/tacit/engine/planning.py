@@ -165,9 +165,8 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
     for oracle in oracles:
         loss, rho = algorithm.loss, algorithm.step_rho
         oracle.check(spec, terms.adjacency, norm=law.norm, loss=loss, rho=rho)
-    if precision != "float64" and not isinstance(law, NoNoise):
-        _check_stored(oracles)
     bounds = _bounds(oracles, spec, terms.adjacency, law)
+    _check_stored(oracles, law, precision)
     inside = _inside(oracles, spec, terms.adjacency)
     design = Design(spec, algorithm, oracles, bounds, law, inside, connected)
     preview = bounds[0].value[:, 0, 0] * oracles[0].noise.relative_multiplier
@@ -259,8 +258,10 @@ def _check_shapes(oracles: tuple[Oracle, ...], spec: Spec) -> None:
         )
 
 
-def _check_stored(oracles: tuple[Oracle, ...]) -> None:
+def _check_stored(oracles: tuple[Oracle, ...], law: Mechanism, precision: Precision) -> None:
     """Raise `InputError` if targets would be rounded whose distance is what is protected."""
+    if precision == "float64" or isinstance(law, NoNoise):
+        return
     for oracle in oracles:
         if isinstance(oracle, TargetQuestion):
             raise InputError(

@@ -26,7 +26,7 @@ FALSE_POSITIVE_RATE = 0.01
 _REPRODUCTION = "reproduction, not private: the noise can be regenerated from the seed"
 _CONDITIONAL = "Conditional on what was read off the records (see the conditions): "
 REAL_NUMBERS = "holds for real numbers; what rounding adds to it is not known"
-_ADDED_EXACTLY = "; that messages are added without rounding is part of secure aggregation"
+_ADDED_EXACTLY = "; secure aggregation is trusted to add whole steps, not rounded messages"
 _POST_PROCESSING = "; certified at the messages value, which holds for every sum by post-processing"
 
 
