@@ -31,7 +31,7 @@ CHANGED = {
     "adult graph from test": _CUT,
     "digits default": _CUT,
     "digits ball": _CUT,
-    "grid gradient": "noise is on the part with the demand alone, on its lattice: 1e-4 after cone programs",
+    "grid gradient": "noise is on the part with the demand alone, on a lattice: 1e-4 after cones",
 }
 # what must stay all the same in a changed setting
 KEPT = {"certificate", "multiplier", "claimed_mu", "verdict", "epsilon", "delta", "mu", "relation"}

@@ -165,9 +165,9 @@ class ProximalStep(Oracle):
     def reach(self, count: Any, features: int, entries: int) -> Any:
         """Return V, the norm of the largest centre that is answered; 0 or less for none."""
         term = self.record_norm * self.gradient.coefficient_bound
-        # the strong convexity may be traced here, and is not rounded: more of it, less reach
-        slack = 1 + self.problem.regulariser.strong_convexity / self.rho
-        smooth = self.smoothness
+        # the weight of the regulariser may be traced here; in whatever precision, it is no larger
+        convexity = self.problem.regulariser.strong_convexity * (1 + 2.0**-20)
+        smooth, slack = self.smoothness, 1 + convexity / self.rho
         per_size = smooth * (features + 20) + (entries + 24) * (smooth / 2 + self.rho)
         fixed = (
             per_size * term / self.rho
