@@ -128,9 +128,10 @@ class Form:
         )
 
         def read(text: str) -> str:
-            text = text.translate(_LIKE).strip()
             if not number.fullmatch(text):
-                return ""
+                text = text.translate(_LIKE).strip()
+                if not number.fullmatch(text):
+                    return ""
             return text.replace(self.thousands, "").replace(self.decimal, ".")
 
         return read

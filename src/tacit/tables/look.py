@@ -147,16 +147,15 @@ def _other_forms(texts: Iterable[str], form: Form) -> list[str]:
 def _categories(texts: pd.Series) -> Categories:
     """Return the list of texts, of those that differ by case or white space the most frequent."""
     counts = texts.value_counts()
-    flags = [(False, False), (True, False), (False, True), (True, True)]
-    compared = [
-        (fold, strip, [Categories(("",), fold, strip).compared(t) for t in counts.index])
-        for fold, strip in flags
-    ]
-    fold, strip, keys = min(compared, key=lambda one: len(set(one[2])))
+    # the first that leaves the fewest
+    ways = [Categories(("",), fold, strip) for strip, fold in product((False, True), repeat=2)]
+    spellings = [list(map(way.compared, counts.index)) for way in ways]
+    way, keys = min(zip(ways, spellings, strict=True), key=lambda pair: len(set(pair[1])))
     chosen: dict[str, tuple[int, str]] = {}
     for key, text, count in zip(keys, counts.index, counts, strict=True):
         best = chosen.get(key)
         if best is None or (-count, text) < best:
             chosen[key] = (-count, text)
-    tidy = Categories(("",), strip=strip).compared
-    return Categories(tuple(sorted(tidy(text) for _, text in chosen.values())), fold, strip)
+    tidy = Categories(("",), strip=way.strip).compared
+    values = tuple(sorted(tidy(text) for _, text in chosen.values()))
+    return Categories(values, way.fold_case, way.strip)
