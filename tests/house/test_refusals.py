@@ -2,6 +2,7 @@
 
 import csv
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -11,7 +12,18 @@ from tacit.errors import InputError, TacitError, told_anew
 from tacit.estimators import PrivateLinearRegression, PrivateLogisticRegression, PrivateSVC
 from tacit.problems import MultinomialLogistic, pack
 from tacit.proposal import Request
-from tacit.tables import Bounds, Categories, Numeric, Source, bounds_from, encode, load_table
+from tacit.tables import (
+    Bounds,
+    Categories,
+    Form,
+    Numeric,
+    Source,
+    bounds_from,
+    draft_from,
+    encode,
+    load_table,
+    read_table,
+)
 from tacit.training import train_on
 
 SECRET, NUMBER = "HIV+8731", 8731.25
@@ -163,6 +175,60 @@ def test_a_file_that_cannot_be_read_is_not_quoted(tmp_path, content):
     path.with_suffix(".parquet").write_bytes(content)
     source = Source(path=path.with_suffix(".parquet"), target="ill", bounds=None)
     assert keeps_quiet(refusal(load_table, source, BOUNDS))
+
+
+DATED = Bounds(
+    "public", "ill", Categories(("no", "yes"), fold_case=True, strip=True, missing=("-",)),
+    {
+        "age": Numeric(0, 100, date="%Y-%m-%d", missing=("NA",)),
+        "town": Categories(("a", "b"), fold_case=True, missing=("?",)),
+    },
+    form=Form(decimal=",", thousands="."),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("column", ["age", "town", "ill"])
+@pytest.mark.parametrize("cell", [c for c in CELLS if c != "a complex number"])
+def test_a_table_with_dates_and_spellings_does_not_repeat_a_cell(column, cell):
+    good = frame().assign(age="1970-01-02")
+    good[column] = [CELLS[cell], good[column][1]]
+    said = refusal(encode, good, DATED, with_target=True)
+    assert f"column '{column}'" in said
+    assert keeps_quiet(said)
+    other = replace(BOUNDS, form=DATED.form)
+    assert keeps_quiet(refusal(encode, frame(**{column: CELLS[cell]}), other, with_target=True))
+
+
+@pytest.mark.parametrize(
+    ("content", "form"),
+    [
+        (f"age;town;ill\n{SECRET};a;no\n", Form()),
+        (f"age, years;town;ill\n{SECRET};a,b,c;no\n", Form()),
+        (f"age;town;ill\n{SECRET};a;no;1\n", Form(delimiter=";")),
+        (f'age;town;ill\n{SECRET};"a"8731;no\n', Form(delimiter=";")),
+        (f"age\u20ac,town,ill\n{SECRET},a,no\n", Form(encoding="ascii")),
+        (f"age,town,ill\n{SECRET},a,no\n", Form(encoding="utf-16")),
+        (f"\ufeffage,town,ill\n{SECRET},a,no", Form(encoding="utf-32")),
+    ],
+)
+def test_a_file_in_another_form_is_not_quoted(tmp_path, content, form):
+    (tmp_path / "t.csv").write_bytes(content.encode())
+    source = Source(path=tmp_path / "t.csv", target="ill", bounds=None)
+    assert keeps_quiet(refusal(load_table, source, replace(BOUNDS, form=form)))
+    (tmp_path / "t.xlsx").write_bytes(content.encode())
+    assert keeps_quiet(refusal(read_table, tmp_path / "t.xlsx"))
+
+
+def test_a_draft_that_is_refused_does_not_say_what_occurs():
+    cells = [f"{SECRET} {k}" for k in range(150)]
+    table = pd.DataFrame({"age": cells, "ill": ["no", "yes"] * 75, "town": cells}, dtype=object)
+    assert keeps_quiet(refusal(draft_from, table, "age"))
+    assert keeps_quiet(refusal(draft_from, table, "ill"))  # no column is left
+    draft = draft_from(table.assign(x=["1", ""] * 75, age="2"), "ill", ignored=("x",))
+    assert keeps_quiet("".join(draft.notes.left_out.values()))
+    holes = table.assign(x=["8731", "NA"] * 75, age=["8731", ""] * 75)
+    assert keeps_quiet(refusal(draft_from, holes, "ill"))
+    assert keeps_quiet(refusal(draft_from, holes.assign(x="8,731.5", age="1"), "x"))
 
 
 @pytest.mark.parametrize("column", ["age", "ill"])

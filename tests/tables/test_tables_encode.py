@@ -156,7 +156,7 @@ def test_agents_come_by_name_with_the_columns_of_the_first(tmp_path):
 
 
 def test_parquet_without_pyarrow_names_the_fix(tmp_path, monkeypatch):
-    monkeypatch.setattr("tacit.tables.table.find_spec", lambda name: None)
+    monkeypatch.setattr("tacit.tables.read.find_spec", lambda name: None)
     with pytest.raises(InputError, match=r'pip install "tacit\[tables-parquet\]"'):
         read_table(tmp_path / "t.parquet")
 
@@ -164,7 +164,7 @@ def test_parquet_without_pyarrow_names_the_fix(tmp_path, monkeypatch):
 def test_a_parquet_table_is_read_as_the_same_text(tmp_path, monkeypatch):
     # stands for pyarrow, which is an optional extra
     table = pd.DataFrame({"a": [1.5, None], "b": ["x ", "y"], "c": [1, 2]})
-    monkeypatch.setattr("tacit.tables.table.find_spec", lambda name: True)
+    monkeypatch.setattr("tacit.tables.read.find_spec", lambda name: True)
     monkeypatch.setattr(pd, "read_parquet", lambda path: table)
     frame = read_table(tmp_path / "t.parquet")
     assert frame.to_dict(orient="list") == {"a": ["1.5", ""], "b": ["x", "y"], "c": ["1", "2"]}

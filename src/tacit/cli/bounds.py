@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import pandas as pd
 import typer
 
 from tacit.cli.console import emit, error_line, path
+from tacit.cli.options import form_options, takes
 from tacit.errors import InputError
-from tacit.tables import bounds_from, bounds_text, read_tables
+from tacit.tables import Draft, Form, bounds_text, draft_from, read_tables
 from tacit.tables.bounds import bounds_to_dict
 
 
+@takes(form_options())
 def bounds(
+    *,
     data: Annotated[
         Path, typer.Argument(parser=path, help="A CSV or Parquet file, or a folder of them.")
     ],
@@ -26,21 +29,31 @@ def bounds(
         list[str] | None, typer.Option(help="A column not to use; may be repeated.")
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+    **given: Any,
 ) -> None:
     """Print a bounds file filled in from a table: edit it, then pass it to tacit train."""
-    frame = pd.concat(list(read_tables(data).values()), ignore_index=True)
+    form = Form().changed(given)
+    frame = pd.concat(list(read_tables(data, form).values()), ignore_index=True)
     ignored = (*(ignore or ()), *(() if agent_column is None else (agent_column,)))
     if target in ignored:
         raise InputError(f"the target {target!r} cannot be ignored or be the agent column")
-    facts = bounds_from(frame, target, ignored=tuple(dict.fromkeys(ignored)))
-    error_line(_WARNING, kind="warning: ")
+    draft = draft_from(frame, target, ignored=tuple(dict.fromkeys(ignored)), form=form)
+    error_line(_WARNING + _left_out(draft), kind="warning: ")
     if json:
-        emit(bounds_to_dict(facts))
+        notes = {"left_out": draft.notes.left_out, "remarks": draft.notes.remarks}
+        emit({**bounds_to_dict(draft.bounds), **notes})
     else:
-        typer.echo(bounds_text(facts), nl=False)
+        typer.echo(bounds_text(draft.bounds, draft.notes), nl=False)
 
 
 _WARNING = (
     "these values come from the records; a certificate that rests on them is conditional until you "
     'put public ranges and lists in their place and write source = "public"'
 )
+
+
+def _left_out(draft: Draft) -> str:
+    reasons = draft.notes.left_out
+    if not reasons:
+        return ""
+    return f"; left out: {'; '.join(f'{name!r}, since {why}' for name, why in reasons.items())}"

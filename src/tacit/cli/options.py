@@ -83,6 +83,14 @@ _RUN: Mapping[str, tuple[Any, str]] = {
 }
 
 
+_FORM: Mapping[str, tuple[Any, str]] = {
+    "delimiter": (str, "Tables: between cells, as in ';' or tab; the bounds say, or a comma."),
+    "decimal": (str, "Tables: before decimals, . or ,; the bounds say, or a point."),
+    "thousands": (str, "Tables: between groups of digits, as in ','; the bounds say, or none."),
+    "encoding": (str, "Tables: of the text, as in cp1252; the bounds say, or UTF-8."),
+}
+
+
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
     """The options of a run, checked.
@@ -143,6 +151,11 @@ def rounds_help() -> str:
 def all_options() -> dict[str, tuple[Any, str]]:
     """Return type and help text of every option of a run."""
     return {**_RUN, **method_options()}
+
+
+def form_options() -> dict[str, tuple[Any, str]]:
+    """Return type and help text of every option about the form of a table's file."""
+    return dict(_FORM)
 
 
 def takes(options: Mapping[str, tuple[Any, str]]) -> Callable[[F], F]:

@@ -4,29 +4,55 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from tacit import models
 from tacit.cli.console import emit, path
+from tacit.cli.options import form_options, takes
 from tacit.errors import InputError
-from tacit.tables import read_table
+from tacit.tables import Form, read_table
 
 
-def predict(
+@takes(form_options())
+def predict(  # noqa: PLR0913 - one parameter per option
+    *,
     model: Annotated[Path, typer.Argument(parser=path, help="The model.json of a training.")],
     data: Annotated[
         Path, typer.Argument(parser=path, help="A CSV or Parquet file with the same columns.")
     ],
+    keep: Annotated[
+        list[str] | None,
+        typer.Option(help="A column to print before the prediction; may be repeated."),
+    ] = None,
+    ignore_extra: Annotated[
+        bool, typer.Option("--ignore-extra", help="Pass over columns that the model lacks.")
+    ] = False,
+    proba: Annotated[
+        bool | None,
+        typer.Option(
+            "--proba/--no-proba",
+            help="Probabilities of the classes, or none; where the model has them if not given.",
+        ),
+    ] = None,
     out: Annotated[Path | None, typer.Option(parser=path, help="A new CSV file.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an earlier file.")] = False,
     json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+    **given: Any,
 ) -> None:
     """Predict the target of every row, as CSV on standard output; logistic ones with odds."""
     if out is not None and os.path.exists(out) and not (force and out.is_file()):
         raise InputError(f"{out} exists; name a new file, or pass --force to replace a file")
-    predicted = models.predict(models.load_model(model), read_table(data))
+    loaded = models.load_model(model).written_as(given)
+    stated = Form() if loaded.bounds is None else loaded.bounds.form
+    predicted = models.predict(
+        loaded,
+        read_table(data, stated),
+        keep=tuple(keep or ()),
+        ignore_extra=ignore_extra,
+        probabilities=proba,
+    )
     text = predicted.to_csv(index=False)
     if out is not None:
         models.write_text(text, out)

@@ -72,11 +72,16 @@ def _preprocessing(model: Model) -> list[str]:
         return [f"Preprocessing: that of the bundled data set {model.data}"]
     bounds = model.bounds
     lines = [f"Preprocessing (source: {bounds.origin})"]
+    form = bounds.form.different()
+    lines += [f"  files: {', '.join(f'{k} {v!r}' for k, v in form.items())}"] if form else []
     facts = {bounds.target_name: bounds.target, **bounds.columns}
     return [*lines, *(f"  {name}: {_fact(fact)}" for name, fact in facts.items())]
 
 
 def _fact(fact: Numeric | Categories) -> str:
+    missing = f"; missing: {', '.join(fact.missing)}" if fact.missing else ""
     if isinstance(fact, Numeric):
-        return f"clipped to {fact.minimum:g} .. {fact.maximum:g}"
-    return f"one of {', '.join(fact.values)}"
+        dates = f" days since 1970-01-01, written as {fact.date}" if fact.date else ""
+        return f"clipped to {fact.minimum:g} .. {fact.maximum:g}{dates}{missing}"
+    flags = "".join(f"; {name}" for name in ("fold_case", "strip") if getattr(fact, name))
+    return f"one of {', '.join(fact.values)}{flags}{missing}"

@@ -13,7 +13,14 @@ import typer
 
 from tacit.algorithms import Method
 from tacit.cli.console import bar, emit, error_line, interruptible, path, read_text
-from tacit.cli.options import all_options, methods_with, rounds_help, run_options, takes
+from tacit.cli.options import (
+    all_options,
+    form_options,
+    methods_with,
+    rounds_help,
+    run_options,
+    takes,
+)
 from tacit.datasets import FACTS, Dataset, load
 from tacit.errors import InputError
 from tacit.problems.graphs import DEFAULT_GRAPH_WEIGHT
@@ -39,7 +46,7 @@ def _printable(text: str) -> str:
 _REFERENCE_CELLS = 10_000_000  # of the training part: the optimum then costs seconds
 
 
-@takes(all_options())
+@takes({**all_options(), **form_options()})
 def train(  # noqa: PLR0913 - one parameter per option
     *,
     data: Annotated[
@@ -100,7 +107,13 @@ def train(  # noqa: PLR0913 - one parameter per option
     **given: Any,
 ) -> None:
     """Train on a data set or on a table of your own under a total privacy budget."""
-    tables = {"target": target, "bounds": bounds, "agent_column": agent_column, "test": test}
+    tables: dict[str, Any] = {
+        "target": target,
+        "bounds": bounds,
+        "agent_column": agent_column,
+        "test": test,
+    }
+    tables |= {name: given.pop(name) for name in form_options()}
     output = Output(out, force, reference, oracle_metrics, json)
     given = {**given, "graph_from": graph_from, "graph_weight": graph_weight, "rounds": rounds}
     if seed is not None:

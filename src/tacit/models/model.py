@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn, get_args
 
@@ -97,6 +98,13 @@ class Model:
     def outputs(self) -> int:
         """K, the number of scores of a row."""
         return len(self.labels) if self.task == "multiclass" and self.labels else 1
+
+    def written_as(self, given: Mapping[str, Any]) -> Model:
+        """Return the model for files that are written in another form; see `Form.changed`."""
+        if self.bounds is None:
+            return self
+        bounds = replace(self.bounds, form=self.bounds.form.changed(given))
+        return replace(self, bounds=bounds)
 
 
 def table_terms(bounds: Bounds, weights: Float[HostArray, "D *K"]) -> tuple[Term, ...]:

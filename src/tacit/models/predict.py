@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pandas as pd
 from jaxtyping import Float
@@ -13,32 +15,92 @@ from tacit.tables import Bounds, Numeric, encode
 from tacit.typing import HostArray
 
 
-def predict(model: Model, frame: pd.DataFrame) -> pd.DataFrame:
+def predict(
+    model: Model,
+    frame: pd.DataFrame,
+    *,
+    keep: Sequence[str] = (),
+    ignore_extra: bool = False,
+    probabilities: bool | None = None,
+) -> pd.DataFrame:
     """Return one row per row of `frame`: the prediction, and probabilities where there are any.
 
     The table needs the columns that the model was trained on; the target column and those
     that were ignored in training may be there and are not read. Numbers are clipped to the public
-    ranges, as in training. Logistic losses give a column `probability of LABEL` per label.
+    ranges, as in training, and so is the prediction of a regression to the range of its target.
+    Logistic losses give a column `probability of LABEL` per label.
+
+    Parameters
+    ----------
+    keep
+        Columns of `frame` that stand before the prediction; the model need not know them.
+    ignore_extra
+        Whether other columns that the model does not know are passed over.
+    probabilities
+        True for a model that must have them, False to leave them out.
 
     Raises
     ------
     InputError
         If a column is missing or unknown, a cell is empty, not a number or not in the public list,
-        the model is that of a bundled data set, or a score overflows.
+        the model is that of a bundled data set, a score overflows, probabilities are asked for and
+        there are none, or a column that is kept is called as one that is added.
 
     Notes
     -----
     **Guarantee.** The model is a function of noised answers, so predictions reveal nothing more of
     the training records than it does. The rows of `frame` are not protected.
     """
-    scores = _scores(model, frame)
+    kept = {name: _kept(frame, name) for name in keep}
+    scores = _scores(model, _known(model, frame, keep, ignore_extra=ignore_extra))
+    added: dict[str, object] = {}
     if model.labels is None:
-        return pd.DataFrame({"prediction": scores[:, 0]})
-    chosen = (scores[:, 0] >= 0).astype(int) if model.outputs == 1 else scores.argmax(axis=1)
-    columns: dict[str, object] = {"prediction": np.array(model.labels, object)[chosen]}
-    for label, values in zip(model.labels, _probabilities(model, scores), strict=False):
-        columns[f"probability of {label}"] = values
-    return pd.DataFrame(columns)
+        added["prediction"] = _inside(scores[:, 0], model)
+    else:
+        chosen = (scores[:, 0] >= 0).astype(int) if model.outputs == 1 else scores.argmax(axis=1)
+        added["prediction"] = np.array(model.labels, object)[chosen]
+    if probabilities is not False:
+        odds = _probabilities(model, scores)
+        if probabilities and not odds:
+            raise InputError(
+                f"a model of the {model.loss} loss has no probabilities; leave --proba out, or "
+                "train a classifier with the logistic or multinomial loss"
+            )
+        for label, values in zip(model.labels or (), odds, strict=False):
+            added[f"probability of {label}"] = values
+    both = sorted(set(kept) & set(added))
+    if both:
+        raise InputError(
+            f"the column {both[0]!r} that is kept is also one of the result; rename it"
+        )
+    return pd.DataFrame({**kept, **added})
+
+
+def _kept(frame: pd.DataFrame, name: str) -> HostArray:
+    if name not in frame.columns:
+        raise InputError(f"the table has no column {name!r} to keep; name one that it has")
+    return frame[name].to_numpy()
+
+
+def _known(
+    model: Model, frame: pd.DataFrame, keep: Sequence[str], *, ignore_extra: bool
+) -> pd.DataFrame:
+    """Return the table without the columns that the model need not know."""
+    if model.bounds is None:
+        return frame
+    bounds = model.bounds
+    known = {bounds.target_name, *bounds.columns, *bounds.ignored}
+    spare = set(frame.columns) if ignore_extra else set(keep)
+    return frame.drop(columns=list(spare - known))
+
+
+def _inside(scores: Float[HostArray, "N"], model: Model) -> Float[HostArray, "N"]:
+    """Return scores clipped to the range that is declared for the target."""
+    target = None if model.bounds is None else model.bounds.target
+    if not isinstance(target, Numeric):
+        return scores
+    inside: HostArray = np.clip(scores, target.minimum, target.maximum)
+    return inside
 
 
 def _scores(model: Model, frame: pd.DataFrame) -> Float[HostArray, "N K"]:

@@ -22,7 +22,7 @@ from pydantic import (
 )
 
 from tacit.errors import InputError
-from tacit.tables.bounds import repeated
+from tacit.tables.facts import repeated
 
 if TYPE_CHECKING:  # pydantic has no public name for the class of its models
     from pydantic._internal._model_construction import ModelMetaclass

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from typing import Annotated, Any, Literal
 
@@ -34,7 +35,7 @@ from tacit.problems import (
     sparse_rows,
 )
 from tacit.proposal.document import Extended, Part
-from tacit.tables import Bounds, Categories, Numeric, encoded_names, encoded_norm
+from tacit.tables import Bounds, Categories, Form, Numeric, encoded_names, encoded_norm
 from tacit.typing import Task
 
 # what single precision can compute with: a weight, and a number whose square is needed
@@ -84,20 +85,36 @@ NONE = Named(name="none", numbers=())
 
 
 class Column(Part):
-    """Public facts about one column of a table: a range, or the list of its values."""
+    """Public facts about one column of a table: a range, or the list of its values.
+
+    How its cells are spelled is as in `Numeric` and `Categories`.
+    """
 
     name: str
     range: tuple[float, float] | None
     values: tuple[str, ...] | None
+    date: str | None
+    fold_case: bool
+    strip: bool
+    missing: tuple[str, ...]
 
     @property
     def fact(self) -> Numeric | Categories:
         """The range or the list, checked."""
-        if self.range is not None and self.values is None:
-            return Numeric(*self.range)
-        if self.values is not None and self.range is None:
-            return Categories(self.values)
+        if self.range is not None and self.values is None and not (self.fold_case or self.strip):
+            return Numeric(*self.range, self.date, self.missing)
+        if self.values is not None and self.range is None and self.date is None:
+            return Categories(self.values, self.fold_case, self.strip, self.missing)
         raise InputError(f"column {self.name!r} needs either a range or values")
+
+
+class TableForm(Part):
+    """How the files of a table are written, as in `Form`."""
+
+    delimiter: str
+    decimal: str
+    thousands: str
+    encoding: str
 
 
 class TableFacts(Part):
@@ -107,13 +124,16 @@ class TableFacts(Part):
     target: Column
     columns: tuple[Column, ...]
     ignored: tuple[str, ...]
+    form: TableForm
 
     @classmethod
     def of(cls, bounds: Bounds) -> TableFacts:
         """Return the facts that a bounds file states."""
         columns = tuple(_column(name, fact) for name, fact in bounds.columns.items())
         target = _column(bounds.target_name, bounds.target)
-        return cls(source=bounds.origin, target=target, columns=columns, ignored=bounds.ignored)
+        form = TableForm(**dataclasses.asdict(bounds.form))
+        known = {"source": bounds.origin, "target": target, "columns": columns, "form": form}
+        return cls(**known, ignored=bounds.ignored)
 
     @property
     def bounds(self) -> Bounds:
@@ -121,7 +141,8 @@ class TableFacts(Part):
         columns = {column.name: column.fact for column in self.columns}
         if len(columns) < len(self.columns):
             raise InputError("a column is described twice; give each one place")
-        return Bounds(self.source, self.target.name, self.target.fact, columns, self.ignored)
+        form = Form(**self.form.model_dump())
+        return Bounds(self.source, self.target.name, self.target.fact, columns, self.ignored, form)
 
 
 class DataFacts(Part):
@@ -359,9 +380,11 @@ def check_seed(name: str, seed: int) -> None:
 
 
 def _column(name: str, fact: Numeric | Categories) -> Column:
+    said: dict[str, Any] = dict.fromkeys(("date", "range", "values"))
+    said |= {"fold_case": False, "strip": False} | dataclasses.asdict(fact)
     if isinstance(fact, Numeric):
-        return Column(name=name, range=(float(fact.minimum), float(fact.maximum)), values=None)
-    return Column(name=name, range=None, values=fact.values)
+        said["range"] = (float(said.pop("minimum")), float(said.pop("maximum")))
+    return Column(name=name, **said)
 
 
 def _plain(number: float) -> str:

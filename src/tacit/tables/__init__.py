@@ -1,19 +1,27 @@
 """A user's table: what is public about its columns, and its cells as numbers."""
 
-from tacit.tables.bounds import Bounds, Categories, Numeric, bounds_text, read_bounds
+from tacit.tables.bounds import Bounds, Notes, bounds_text, read_bounds
 from tacit.tables.encode import Encoded, encode, encoded_names, encoded_norm
-from tacit.tables.fill import bounds_from, range_of
-from tacit.tables.table import Source, Table, load_table, read_agents, read_table, read_tables
+from tacit.tables.facts import Categories, Numeric
+from tacit.tables.fill import Draft, bounds_from, draft_from, range_of
+from tacit.tables.form import FORM, Form
+from tacit.tables.read import read_agents, read_table, read_tables
+from tacit.tables.table import Source, Table, load_table
 
 __all__ = [
+    "FORM",
     "Bounds",
     "Categories",
+    "Draft",
     "Encoded",
+    "Form",
+    "Notes",
     "Numeric",
     "Source",
     "Table",
     "bounds_from",
     "bounds_text",
+    "draft_from",
     "encode",
     "encoded_names",
     "encoded_norm",

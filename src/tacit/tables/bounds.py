@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from datetime import date
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, cast, get_args
 
 from tacit.errors import InputError
+from tacit.tables.dates import day_text, days_of
+from tacit.tables.facts import Categories, Numeric, repeated
+from tacit.tables.form import Form
 from tacit.typing import Task
 
 Origin: TypeAlias = Literal["public", "data"]
@@ -24,59 +28,6 @@ _ABOUT: Mapping[Origin, str] = {
     ),
     "public": "# These values were known before anybody looked at the records.\n",
 }
-
-
-@dataclass(frozen=True)
-class Numeric:
-    """A number from `minimum` to `maximum`; what lies outside is clipped.
-
-    Raises
-    ------
-    InputError
-        Unless `minimum` < `maximum`, both are at most 1e100 in size, and they differ by more than
-        a billionth of it: coefficients per unit would lose their digits otherwise.
-    """
-
-    minimum: float
-    maximum: float
-
-    def __post_init__(self) -> None:
-        size = max(abs(self.minimum), abs(self.maximum))
-        if not (size <= 1e100 and self.minimum < self.maximum):
-            raise InputError(
-                f"min is {self.minimum:g} and max is {self.maximum:g}; min must be below max, and "
-                "both finite (at most 1e100 in size)"
-            )
-        if not self.width > max(1e-9 * size, 1e-100):
-            raise InputError(
-                f"min is {self.minimum:g} and max is above it by {self.width:g} only; subtract a "
-                "public constant from the column, or widen the range"
-            )
-
-    @property
-    def width(self) -> float:
-        """The difference of the two ends, in the units of the column."""
-        return self.maximum - self.minimum
-
-
-@dataclass(frozen=True)
-class Categories:
-    """One of `values`, which are compared as text.
-
-    Raises
-    ------
-    InputError
-        If there are none, or one occurs twice.
-    """
-
-    values: tuple[str, ...]
-
-    def __post_init__(self) -> None:
-        if not self.values:
-            raise InputError("the list of values is empty; name every value that may occur")
-        twice = repeated(self.values)
-        if twice:
-            raise InputError(f"the value {min(twice)!r} is listed twice; list each value once")
 
 
 @dataclass(frozen=True)
@@ -96,6 +47,8 @@ class Bounds:
         What is known of every other column, in the order of the model's coefficients.
     ignored
         Columns of the file that are not used.
+    form
+        How files of text are written: it says which number a cell such as 1.234 is.
 
     Raises
     ------
@@ -108,6 +61,7 @@ class Bounds:
     target: Numeric | Categories
     columns: Mapping[str, Numeric | Categories]
     ignored: tuple[str, ...] = ()
+    form: Form = field(default_factory=Form)
 
     def __post_init__(self) -> None:
         named = [self.target_name, *self.columns, *self.ignored]
@@ -137,11 +91,6 @@ class Bounds:
     def half_range(self) -> float:
         """Half the width of a numeric target's range, in its units; 1 for labels."""
         return self.target.width / 2 if isinstance(self.target, Numeric) else 1.0
-
-
-def repeated(names: Iterable[str]) -> list[str]:
-    """Return the names that occur more than once."""
-    return [name for name, times in Counter(names).items() if times > 1]
 
 
 def read_bounds(path: Path) -> Bounds:
@@ -175,16 +124,18 @@ def bounds_from_dict(values: Mapping[str, Any]) -> Bounds:
     ...     "source": "public",
     ...     "target": {"name": "ill", "values": ["no", "yes"]},
     ...     "columns": {"age": {"min": 0, "max": 120}},
-    ... }).columns
-    {'age': Numeric(minimum=0.0, maximum=120.0)}
+    ... }).columns["age"].maximum
+    120.0
     """
-    _only(values, {"source", "ignore", "target", "columns"}, "the file")
+    _only(values, {"source", "format", "ignore", "target", "columns"}, "the file")
     origin = values.get("source")
     if origin not in get_args(Origin):
         raise InputError(
             'source must be "public" (ranges known beforehand) or "data" (filled in from the data)'
         )
-    target, columns = values.get("target"), values.get("columns")
+    target, columns, form = (values.get(name) for name in ("target", "columns", "format"))
+    if form is not None and not isinstance(form, dict):
+        raise InputError("format is a section: [format], and below it delimiter and the like")
     if not isinstance(target, dict) or not isinstance(target.get("name"), str):
         raise InputError("[target] with a name, and with min and max or values, is missing")
     if not isinstance(columns, dict):
@@ -195,39 +146,75 @@ def bounds_from_dict(values: Mapping[str, Any]) -> Bounds:
         _fact(target["name"], {k: v for k, v in target.items() if k != "name"}),
         {name: _fact(name, fact) for name, fact in columns.items()},
         _texts("ignore", values.get("ignore", [])),
+        Form().changed(form or {}),
     )
 
 
 def bounds_to_dict(bounds: Bounds) -> dict[str, Any]:
     """Return plain values from which `bounds_from_dict` makes the same bounds."""
+    form = bounds.form.different()
     return {
         "source": bounds.origin,
+        **({"format": form} if form else {}),
         "ignore": list(bounds.ignored),
         "target": {"name": bounds.target_name, **_plain(bounds.target)},
         "columns": {name: _plain(fact) for name, fact in bounds.columns.items()},
     }
 
 
-def bounds_text(bounds: Bounds) -> str:
-    """Return the bounds as a TOML file that `read_bounds` reads."""
+@dataclass(frozen=True)
+class Notes:
+    """What is said about columns in a file to start from.
+
+    Attributes
+    ----------
+    left_out
+        Why a column is not used, by its name.
+    remarks
+        What is to be looked at in a column, by its name.
+    """
+
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    remarks: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+
+def bounds_text(bounds: Bounds, notes: Notes | None = None) -> str:
+    """Return the bounds as a TOML file that `read_bounds` reads, with notes as comments."""
+    notes = notes or Notes()
     values = bounds_to_dict(bounds)
     lines = [_ABOUT[bounds.origin] + f"source = {_toml(bounds.origin)}"]
+    if notes.left_out:
+        lines += ["", "# Left out, and why:"]
+        lines += [f"#   {_toml(name)}: {why}" for name, why in notes.left_out.items()]
     if bounds.ignored:
         lines.append(f"ignore = {_toml(values['ignore'])}")
-    lines += ["", "[target]", *_entries(values["target"])]
-    for name, fact in values["columns"].items():
-        lines += ["", f"[columns.{_toml(name)}]", *_entries(fact)]
+    if "format" in values:
+        lines += ["", "[format]", *_entries(values["format"])]
+    sections = {"target": bounds.target_name} | {f"columns.{_toml(n)}": n for n in bounds.columns}
+    stated = [values["target"], *values["columns"].values()]
+    for (section, name), fact in zip(sections.items(), stated, strict=True):
+        remarks = [f"# {text}" for text in notes.remarks.get(name, ())]
+        lines += ["", f"[{section}]", *remarks, *_entries(fact)]
     return "\n".join(lines) + "\n"
 
 
 def _plain(fact: Numeric | Categories) -> dict[str, Any]:
+    values: dict[str, Any]
     if isinstance(fact, Numeric):
-        return {"min": fact.minimum, "max": fact.maximum}
-    return {"values": list(fact.values)}
+        values = {"min": fact.minimum, "max": fact.maximum}
+        values |= {"date": fact.date} if fact.date is not None else {}
+    else:
+        values = {"values": list(fact.values)}
+        values |= {name: True for name in ("fold_case", "strip") if getattr(fact, name)}
+    return values | ({"missing": list(fact.missing)} if fact.missing else {})
 
 
 def _entries(values: Mapping[str, Any]) -> list[str]:
-    return [f"{name} = {_toml(value)}" for name, value in values.items()]
+    def said(name: str, value: Any) -> str:
+        dated = "date" in values and name in {"min", "max"}
+        return f"{_toml(value)}  # {day_text(value)}" if dated else _toml(value)
+
+    return [f"{name} = {said(name, value)}" for name, value in values.items()]
 
 
 def _toml(value: Any) -> str:
@@ -235,15 +222,40 @@ def _toml(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, allow_nan=False).replace("\x7f", "\\u007f")
 
 
+_OF_NUMBERS = frozenset({"min", "max", "date", "missing"})
+_OF_TEXT = frozenset({"values", "fold_case", "strip", "missing"})
+
+
 def _fact(name: str, values: Any) -> Numeric | Categories:
-    if not isinstance(values, dict) or set(values) not in ({"min", "max"}, {"values"}):
+    given = set(values) if isinstance(values, dict) else set()
+    numeric = {"min", "max"} <= given
+    if numeric == ("values" in given) or (given & {"min", "max"} and not numeric):
         raise InputError(f"column {name!r} needs min and max (numbers), or values (a list of text)")
     try:
-        if "values" in values:
-            return Categories(_texts("values", values["values"]))
-        return Numeric(_number(values["min"]), _number(values["max"]))
+        _only(values, _OF_NUMBERS if numeric else _OF_TEXT, "it")
+        return _range(values) if numeric else _list(values)
     except InputError as error:
         raise InputError(f"column {name!r}: {error}") from error
+
+
+def _range(values: Mapping[str, Any]) -> Numeric:
+    pattern = values.get("date")
+    if not isinstance(pattern, str | None):
+        raise InputError('date must be text in quotes, as in "%Y-%m-%d"')
+    ends = (values[name] for name in ("min", "max"))
+    if pattern is not None:  # TOML has dates of its own
+        ends = (days_of(end) if isinstance(end, date) else end for end in ends)
+    least, most = map(_number, ends)
+    return Numeric(least, most, pattern, _texts("missing", values.get("missing", [])))
+
+
+def _list(values: Mapping[str, Any]) -> Categories:
+    flags = {name: values.get(name, False) for name in ("fold_case", "strip")}
+    for name, flag in flags.items():
+        if not isinstance(flag, bool):
+            raise InputError(f"{name} must be true or false, without quotes")
+    texts, missing = (_texts(name, values.get(name, [])) for name in ("values", "missing"))
+    return Categories(texts, **flags, missing=missing)
 
 
 def _number(value: Any) -> float:
@@ -261,7 +273,7 @@ def _texts(what: str, values: Any) -> tuple[str, ...]:
     return tuple(str(value).strip() for value in values)
 
 
-def _only(values: Mapping[str, Any], known: set[str], where: str) -> None:
+def _only(values: Mapping[str, Any], known: AbstractSet[str], where: str) -> None:
     extra = sorted(set(values) - known)
     if extra:
         raise InputError(f"{where} has {extra[0]!r}; it may have {', '.join(sorted(known))}")

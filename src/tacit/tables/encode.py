@@ -9,8 +9,11 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float, Num
 
-from tacit.errors import InputError, told_anew
-from tacit.tables.bounds import Bounds, Categories, Numeric
+from tacit.errors import InputError
+from tacit.tables.bounds import Bounds
+from tacit.tables.cells import check_filled, empty, numbers, spelled
+from tacit.tables.facts import Categories, Numeric
+from tacit.tables.form import Form
 from tacit.typing import HostArray
 
 INTERCEPT = "(intercept)"
@@ -37,7 +40,8 @@ class Encoded(NamedTuple):
 def encode(frame: pd.DataFrame, bounds: Bounds, *, with_target: bool) -> Encoded:
     r"""Return the rows of a table as numbers in [0, 1], and its targets.
 
-    A number x of a column with public range [a, b] becomes (min(max(x, a), b) - a) / (b - a); a
+    Texts are read in the form, the spellings and the dates that the bounds state. A number x of a
+    column with public range [a, b] becomes (min(max(x, a), b) - a) / (b - a); a
     category becomes as many zeros and ones as the public list has values; the last column is the
     constant 1. Numeric targets become 2 (y - a) / (b - a) - 1 in [-1, 1]; two labels become -1 and
     1 in the order of their list; K labels their numbers 0..K-1.
@@ -47,7 +51,7 @@ def encode(frame: pd.DataFrame, bounds: Bounds, *, with_target: bool) -> Encoded
     InputError
         If a column is missing or unknown, or a cell is empty, not a number, infinite or not in the
         public list. The message names column and row (the first row below the header is 1) and
-        does not repeat the cell.
+        does not repeat the cell. Columns with empty cells are named all at once.
 
     Notes
     -----
@@ -56,10 +60,11 @@ def encode(frame: pd.DataFrame, bounds: Bounds, *, with_target: bool) -> Encoded
     each category exactly 1, the constant 1. See `encoded_norm`.
     """
     _check_columns(frame, bounds, with_target=with_target)
+    _check_filled(frame, bounds, with_target=with_target)
     blocks, clipped = [], 0
     for name, fact in bounds.columns.items():
         if isinstance(fact, Numeric):
-            column, outside = _scaled(_numbers(frame[name], name), fact)
+            column, outside = _scaled(_numbers(frame[name], name, fact, bounds.form), fact)
             blocks.append(column[:, None])
             clipped += outside
         else:
@@ -105,17 +110,27 @@ def _check_columns(frame: pd.DataFrame, bounds: Bounds, *, with_target: bool) ->
         )
 
 
-def _numbers(cells: pd.Series, name: str) -> HostArray:
-    values = told_anew(
-        lambda: pd.to_numeric(cells, errors="coerce").to_numpy(np.float64),
-        (TypeError, ValueError, OverflowError),
-        lambda _: InputError(f"column {name!r} holds a cell that is no number; drop such rows"),
-    )
+def _check_filled(frame: pd.DataFrame, bounds: Bounds, *, with_target: bool) -> None:
+    facts = dict(bounds.columns)
+    if with_target:
+        facts[bounds.target_name] = bounds.target
+    needed = {
+        name: fact
+        for name, fact in facts.items()
+        if isinstance(fact, Numeric) or "" not in fact.values
+    }
+    check_filled({name: empty(frame[name], fact) for name, fact in needed.items()}, "")
+
+
+def _numbers(cells: pd.Series, name: str, fact: Numeric, form: Form) -> HostArray:
+    values = numbers(cells, name, form, fact.date)
     bad = np.flatnonzero(~np.isfinite(values))
     if bad.size:
+        what = "empty, infinite or not a number"
+        if fact.date is not None:
+            what = f"no date written as {fact.date}"
         raise InputError(
-            f"column {name!r}, row {bad[0] + 1} is empty, infinite or not a number; drop such rows "
-            "or fill them in"
+            f"column {name!r}, row {bad[0] + 1} is {what}; drop such rows or fill them in"
         )
     return values
 
@@ -127,8 +142,8 @@ def _scaled(values: HostArray, fact: Numeric) -> tuple[HostArray, int]:
 
 
 def _codes(cells: pd.Series, name: str, fact: Categories) -> HostArray:
-    texts = pd.Index(cells.map(lambda cell: str(cell).strip()), dtype=object)
-    codes = pd.Index(fact.values).get_indexer(texts)
+    known = pd.Index([fact.compared(value) for value in fact.values], dtype=object)
+    codes = known.get_indexer(pd.Index(spelled(cells, fact), dtype=object))
     bad = np.flatnonzero(codes < 0)
     if bad.size:
         raise InputError(
@@ -141,7 +156,7 @@ def _codes(cells: pd.Series, name: str, fact: Categories) -> HostArray:
 def _targets(cells: pd.Series, bounds: Bounds) -> tuple[HostArray, int]:
     name, target = bounds.target_name, bounds.target
     if isinstance(target, Numeric):
-        values, outside = _scaled(_numbers(cells, name), target)
+        values, outside = _scaled(_numbers(cells, name, target, bounds.form), target)
         return 2 * values - 1, outside
     codes = _codes(cells, name, target).astype(np.int64)
     return (2.0 * codes - 1 if len(target.values) == 2 else codes), 0

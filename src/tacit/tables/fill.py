@@ -2,88 +2,123 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+
 import numpy as np
 import pandas as pd
 
 from tacit.errors import InputError, told_anew
-from tacit.tables.bounds import Bounds, Categories, Numeric
+from tacit.tables.bounds import Bounds, Notes
+from tacit.tables.cells import check_filled
+from tacit.tables.facts import Categories, Numeric
+from tacit.tables.form import Form
+from tacit.tables.look import MOST_VALUES, Look, look
 
-MOST_VALUES = 100
 MOST_LABELS = 20
+_USUAL = Form()
 
 
-def bounds_from(frame: pd.DataFrame, target: str, *, ignored: tuple[str, ...] = ()) -> Bounds:
-    """Return bounds in which every range and list is what occurs in the table.
+@dataclass(frozen=True)
+class Draft:
+    """Bounds filled in from a table, and what is to be said about its columns."""
 
-    A column of numbers gets its least and largest value, any other the list of its values. A column
-    of text with more than 100 different values is ignored. A target of numbers with more than 20
-    different values is a regression target, any other has labels.
+    bounds: Bounds
+    notes: Notes
+
+
+def bounds_from(
+    frame: pd.DataFrame, target: str, *, ignored: tuple[str, ...] = (), form: Form = _USUAL
+) -> Bounds:
+    """Return bounds in which every range and list is what occurs in the table; see `draft_from`.
+
+    Examples
+    --------
+    >>> table = pd.DataFrame({"age": ["40", "51"], "ill": ["no", "yes"]})
+    >>> bounds_from(table, "ill").columns["age"].maximum
+    51.0
+    """
+    return draft_from(frame, target, ignored=ignored, form=form).bounds
+
+
+def draft_from(
+    frame: pd.DataFrame, target: str, *, ignored: tuple[str, ...] = (), form: Form = _USUAL
+) -> Draft:
+    """Return bounds in which every range and list is what occurs in the table, with notes.
+
+    A column of numbers gets its least and largest value, so does one of dates, as days since
+    1970-01-01; any other gets the list of its values. Spellings that differ by case or white space
+    alone become one. A column of text with more than 100 different values is left out, and so are
+    numbers that are written in another form; the notes say why. A target of numbers with more than
+    20 different values is a regression target, any other has labels.
 
     Raises
     ------
     InputError
-        If the target or an ignored column is not in the table, a cell is empty or infinite, the
-        target has one class, or no column is left.
+        If the target or an ignored column is not in the table, a column that is used has empty or
+        infinite cells, the target has one class, or no column is left.
 
     Notes
     -----
     **Guarantee.** None: the result is a function of all records. Its origin is "data", which makes
     every certificate that rests on it conditional.
-
-    Examples
-    --------
-    >>> table = pd.DataFrame({"age": ["40", "51"], "ill": ["no", "yes"]})
-    >>> bounds_from(table, "ill").columns
-    {'age': Numeric(minimum=40.0, maximum=51.0)}
     """
     for name in (target, *ignored):
         if name not in frame.columns:
             raise InputError(
                 f"the table has no column {name!r}; it has {', '.join(map(repr, frame.columns))}"
             )
-    used = [name for name in frame.columns if name not in (target, *ignored)]
-    facts = {name: _fact(frame[name], name) for name in used}
-    columns = {name: fact for name, fact in facts.items() if fact is not None}
-    left_out = (*ignored, *(name for name in used if facts[name] is None))
-    return Bounds("data", target, _target(frame[target], target), columns, left_out)
+    names = [target, *(name for name in frame.columns if name not in (target, *ignored))]
+    seen = {name: look(frame[name], name, form) for name in names}
+    left_out = {name: one.left_out for name, one in seen.items() if one.left_out}
+    used = [name for name in names if name not in left_out or name == target]
+    check_filled(
+        {name: seen[name].holes for name in used},
+        ', or leave a column out with --ignore; NA, "-" and the like among numbers count as empty',
+    )
+    _check_finite({name: seen[name] for name in used})
+    aim = _target(seen[target], target)
+    facts = {name: _fact(seen[name], f"column {name!r}") for name in used if name != target}
+    remarks = {name: _remarks(seen[name], is_target=name == target) for name in used}
+    return Draft(
+        Bounds("data", target, aim, facts, (*ignored, *left_out), form),
+        Notes(left_out, {name: said for name, said in remarks.items() if said}),
+    )
 
 
-def _fact(cells: pd.Series, name: str) -> Numeric | Categories | None:
-    numbers = _numbers(cells, name)
-    if numbers is not None:
-        return range_of(numbers, f"column {name!r}")
-    values = tuple(sorted(set(cells)))
-    return Categories(values) if len(values) <= MOST_VALUES else None
+def _remarks(one: Look, *, is_target: bool) -> tuple[str, ...]:
+    if is_target or not one.like_id:
+        return one.remarks
+    return (*one.remarks, "all values are different; if this is an id, list it under ignore")
 
 
-def _target(cells: pd.Series, name: str) -> Numeric | Categories:
-    numbers = _numbers(cells, name)
-    values = sorted(set(cells))
-    if numbers is None:
-        if len(values) > MOST_VALUES:
+def _check_finite(seen: Mapping[str, Look]) -> None:
+    for name, one in seen.items():
+        if one.numbers is not None and np.isinf(one.numbers).any():
+            row = np.flatnonzero(np.isinf(one.numbers))[0] + 1
             raise InputError(
-                f"the target {name!r} has {len(values)} different labels; there may be at most "
-                f"{MOST_VALUES}"
+                f"column {name!r}, row {row} is infinite; drop such rows or fill them in"
             )
-        return Categories(tuple(values))
-    if len(values) > MOST_LABELS:
-        return range_of(numbers, f"the target {name!r}")
-    size = dict(zip(cells, numbers.tolist(), strict=True))
-    return Categories(tuple(sorted(values, key=size.__getitem__)))
 
 
-def _numbers(cells: pd.Series, name: str) -> np.ndarray | None:
-    """Return the cells as finite numbers, or None if one of them is text."""
-    empty = np.flatnonzero(cells.to_numpy() == "")
-    if empty.size:
+def _fact(one: Look, what: str) -> Numeric | Categories:
+    if one.categories is not None:
+        return one.categories
+    assert one.numbers is not None  # of a column that is not left out
+    span = range_of(one.numbers, what)
+    return Numeric(span.minimum, span.maximum, one.date)
+
+
+def _target(one: Look, name: str) -> Numeric | Categories:
+    if one.left_out:
         raise InputError(
-            f"column {name!r}, row {empty[0] + 1} is empty; drop such rows or fill them in"
+            f"the target {name!r} cannot be used: {one.left_out}; there may be at most "
+            f"{MOST_VALUES} labels"
         )
-    numbers = pd.to_numeric(cells, errors="coerce").to_numpy(np.float64)
-    if np.isinf(numbers).any():
-        row = np.flatnonzero(np.isinf(numbers))[0] + 1
-        raise InputError(f"column {name!r}, row {row} is infinite; drop such rows or fill them in")
-    return None if np.isnan(numbers).any() else numbers
+    if one.numbers is None or one.date is not None or one.texts.nunique() > MOST_LABELS:
+        return _fact(one, f"the target {name!r}")
+    size = dict(zip(one.texts, one.numbers.tolist(), strict=True))
+    return Categories(tuple(sorted(size, key=size.__getitem__)))
 
 
 def range_of(numbers: np.ndarray, what: str) -> Numeric:
@@ -101,8 +136,8 @@ def range_of(numbers: np.ndarray, what: str) -> Numeric:
 
     Examples
     --------
-    >>> range_of(np.array([3.0, 1.0]), "age"), range_of(np.array([0.0, 0.0]), "age")
-    (Numeric(minimum=1.0, maximum=3.0), Numeric(minimum=0.0, maximum=1.0))
+    >>> range_of(np.array([3.0, 1.0]), "age").width, range_of(np.array([0.0, 0.0]), "age").maximum
+    (2.0, 1.0)
     """
     least, most = float(numbers.min()), float(numbers.max())
     # a constant column still needs a range of some width

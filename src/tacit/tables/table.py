@@ -1,12 +1,10 @@
-"""A user's table: read as text, in which nothing is guessed, and encoded for training."""
+"""A user's table: its files and its public facts, encoded for training."""
 
 from __future__ import annotations
 
-import csv
 import os
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from importlib.util import find_spec
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -14,10 +12,12 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float, Int, Num
 
-from tacit.errors import InputError, told_anew
+from tacit.errors import InputError
 from tacit.problems import partition_by
-from tacit.tables.bounds import Bounds, read_bounds, repeated
+from tacit.tables.bounds import Bounds, read_bounds
 from tacit.tables.encode import Encoded, encode, encoded_names, encoded_norm
+from tacit.tables.form import FORM, Form
+from tacit.tables.read import read_table, read_tables
 from tacit.typing import HostArray, Task
 
 
@@ -37,6 +37,8 @@ class Source:
         The column that says whose record a row is.
     test
         A file of test records, which are public by declaration.
+    delimiter, decimal, thousands, encoding
+        How the files are written, in place of what the bounds say; see `Form`.
     """
 
     path: Path
@@ -44,6 +46,14 @@ class Source:
     bounds: Path | None
     agent_column: str | None = None
     test: Path | None = None
+    delimiter: str | None = None
+    decimal: str | None = None
+    thousands: str | None = None
+    encoding: str | None = None
+
+    def form(self, stated: Form) -> Form:
+        """Return the form in which the files are read, where the bounds state another one."""
+        return stated.changed({name: getattr(self, name) for name in FORM})
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -116,6 +126,7 @@ def load_table(source: Source, known: Bounds | None = None) -> Table:
     trained on like any other.
     """
     bounds = known or _bounds(source)
+    bounds = replace(bounds, form=source.form(bounds.form))
     if bounds.target_name != source.target:
         raise InputError(
             f"the target is {source.target!r} and the bounds file {source.bounds} is for "
@@ -126,13 +137,13 @@ def load_table(source: Source, known: Bounds | None = None) -> Table:
             f"the agent column {source.agent_column!r} is described in the bounds file as a "
             "column to learn from; take it out there"
         )
-    frames = read_tables(source.path)
+    frames = read_tables(source.path, bounds.form)
     owners = _owners(source, list(frames.values()))
     coded = [_encoded(file, frame, source, bounds) for file, frame in frames.items()]
     train_rows = sum(len(part.features) for part in coded)
     clipped = sum(part.clipped for part in coded)
     if source.test is not None:
-        tests = read_table(source.test)
+        tests = read_table(source.test, bounds.form)
         if any(os.path.samefile(source.test, file) for file in frames):
             raise InputError(
                 f"{source.test} is trained on, and metrics on test records are shown without "
@@ -215,108 +226,3 @@ def _conditions(source: Source, bounds: Bounds) -> tuple[str, ...]:
     if source.test is None:
         return conditions
     return (*conditions, f"the test records in {source.test.name} are public, by declaration")
-
-
-SUFFIXES = (".csv", ".parquet")
-
-
-def read_table(path: Path) -> pd.DataFrame:
-    """Return the CSV or Parquet file `path`; every cell is text without surrounding blanks.
-
-    Parquet needs the package pyarrow (`pip install "tacit[tables-parquet]"`).
-
-    Raises
-    ------
-    InputError
-        If the file cannot be read, has no rows, names a column twice, or a row has another number
-        of cells than the header (as the last one of a truncated file).
-    """
-    frame = _parquet(path) if path.suffix == ".parquet" else _csv(path)
-    twice = repeated(frame.columns)
-    if twice:
-        raise InputError(f"{path} has two columns called {twice[0]!r}; rename one")
-    if not len(frame):
-        raise InputError(f"{path} has no rows; a header and at least one row are needed")
-    return frame
-
-
-def read_tables(path: Path) -> dict[Path, pd.DataFrame]:
-    """Return the one table at `path`, or one per agent if it is a folder; see `read_agents`."""
-    # not Path.is_dir, which raises for names that are too long
-    return read_agents(path) if os.path.isdir(path) else {path: read_table(path)}
-
-
-def read_agents(folder: Path) -> dict[Path, pd.DataFrame]:
-    """Return one table per agent: the CSV and Parquet files of `folder`, by name of the file.
-
-    Raises
-    ------
-    InputError
-        As `read_table`; if there is no such file, or two have different columns.
-    """
-    try:
-        files = sorted(file for file in folder.iterdir() if file.suffix in SUFFIXES)
-    except OSError as error:
-        reason = error.strerror or type(error).__name__
-        raise InputError(f"{folder} cannot be read ({reason})") from error
-    if not files:
-        raise InputError(f"{folder} has no .csv or .parquet file; put one file per agent there")
-    frames = [read_table(file) for file in files]
-    first = frames[0]
-    for file, frame in zip(files, frames, strict=True):
-        other = set(frame.columns) ^ set(first.columns)
-        if other:
-            raise InputError(
-                f"{file.name} and {files[0].name} have different columns: {min(other)!r} is in one "
-                "only; all agents need the same columns"
-            )
-    return {f: frame[list(first.columns)] for f, frame in zip(files, frames, strict=True)}
-
-
-def _csv(path: Path) -> pd.DataFrame:
-    def frame() -> pd.DataFrame:
-        # utf-8-sig: spreadsheets put a mark at the start of the file
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            rows = _rows(path, csv.reader(file, strict=True, skipinitialspace=True))
-            header = next(rows, None)
-            if header is None:
-                raise InputError(f"{path} is empty; a header and at least one row are needed")
-            return pd.DataFrame(list(rows), columns=pd.Index(header, dtype=object), dtype=object)
-
-    def told(error: Exception) -> Exception:
-        if isinstance(error, OSError):
-            return InputError(f"{path} cannot be read ({error.strerror or type(error).__name__})")
-        if isinstance(error, csv.Error):  # its messages are about quotes and the end of the file
-            return InputError(f"{path} is not a valid CSV file ({error}); is it cut short?")
-        return InputError(f"{path} is not text in UTF-8; save it as a CSV file in UTF-8")
-
-    # an error of decoding holds a part of the file
-    return told_anew(frame, (OSError, csv.Error, UnicodeDecodeError), told)
-
-
-def _rows(path: Path, lines: Iterator[Sequence[str]]) -> Iterator[list[str]]:
-    width: int | None = None
-    for number, cells in enumerate(line for line in lines if line):
-        width = len(cells) if width is None else width
-        if len(cells) != width:
-            raise InputError(
-                f"{path}: row {number} has {len(cells)} cells and the header {width}; "
-                "is the file cut short?"
-            )
-        yield [cell.strip() for cell in cells]
-
-
-def _parquet(path: Path) -> pd.DataFrame:
-    if find_spec("pyarrow") is None:
-        raise InputError(
-            f"{path} is a Parquet file, which needs pyarrow: "
-            'pip install "tacit[tables-parquet]"; or save it as CSV'
-        )
-    frame = told_anew(
-        lambda: pd.read_parquet(path),
-        (OSError, ValueError),
-        lambda _: InputError(f"{path} cannot be read as a Parquet file; is it cut short?"),
-    )
-    missing = frame.isna()
-    text = frame.astype(object).map(lambda cell: str(cell).strip()).mask(missing, "")
-    return text.rename(columns=str)

@@ -138,7 +138,7 @@ def data_facts(dataset: Dataset | Table) -> DataFacts:
 def check_data(data: DividedData, proposal: Proposal) -> None:
     """Raise `InputError` unless a proposal is for records with these facts and counts."""
     facts = data_facts(data.dataset)
-    if facts != proposal.data:
+    if _apart_from_form(facts) != _apart_from_form(proposal.data):
         raise InputError(
             f"the proposal is for {proposal.data.name!r} with {proposal.data.columns} encoded "
             f"columns, and its facts differ from those of {facts.name!r} with {facts.columns}; "
@@ -150,3 +150,10 @@ def check_data(data: DividedData, proposal: Proposal) -> None:
             f"records in all, the data have {len(data.counts)} with {sum(data.counts)}, or "
             "share them otherwise; propose again"
         )
+
+
+def _apart_from_form(facts: DataFacts) -> DataFacts:
+    """Return the facts without the form of the files, which privacy does not rest on."""
+    if facts.table is None:
+        return facts
+    return facts.model_copy(update={"table": facts.table.model_copy(update={"form": None})})

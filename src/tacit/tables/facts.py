@@ -1,0 +1,131 @@
+"""What is public about one column: the range of its numbers, or the list of its values."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from tacit.errors import InputError
+from tacit.tables.dates import check_pattern
+
+# characters that take no room and that Python does not count as white space
+_INVISIBLE = str.maketrans("", "", "\u200b\u200c\u200d\u2060\ufeff\u00ad")
+
+
+@dataclass(frozen=True)
+class Numeric:
+    """A number from `minimum` to `maximum`; what lies outside is clipped.
+
+    Attributes
+    ----------
+    date
+        How dates are written, as in "%Y-%m-%d"; a date counts as its days since 1970-01-01. None
+        for a column of numbers.
+    missing
+        Spellings that count as an empty cell.
+
+    Raises
+    ------
+    InputError
+        Unless `minimum` < `maximum`, both are at most 1e100 in size, and they differ by more than
+        a billionth of it: coefficients per unit would lose their digits otherwise. If `date` says
+        no date, or `missing` has an empty spelling or one twice.
+    """
+
+    minimum: float
+    maximum: float
+    date: str | None = None
+    missing: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        size = max(abs(self.minimum), abs(self.maximum))
+        if not (size <= 1e100 and self.minimum < self.maximum):
+            raise InputError(
+                f"min is {self.minimum:g} and max is {self.maximum:g}; min must be below max, and "
+                "both finite (at most 1e100 in size)"
+            )
+        if not self.width > max(1e-9 * size, 1e-100):
+            raise InputError(
+                f"min is {self.minimum:g} and max is above it by {self.width:g} only; subtract a "
+                "public constant from the column, or widen the range"
+            )
+        if self.date is not None:
+            check_pattern(self.date)
+        _check_missing(self.missing)
+
+    @property
+    def width(self) -> float:
+        """The difference of the two ends, in the units of the column."""
+        return self.maximum - self.minimum
+
+
+@dataclass(frozen=True)
+class Categories:
+    """One of `values`, which are compared as text.
+
+    Attributes
+    ----------
+    values
+        Every text that may occur. The empty text, if listed, stands for an empty cell.
+    fold_case
+        Whether capital and small letters count as the same.
+    strip
+        Whether invisible characters and repeated white space do not count. White space around a
+        cell never does.
+    missing
+        Spellings that count as an empty cell.
+
+    Raises
+    ------
+    InputError
+        If there are no values, two are the same as they are compared, or one is listed under
+        `missing` too, which may not have an empty spelling or one twice.
+    """
+
+    values: tuple[str, ...]
+    fold_case: bool = False
+    strip: bool = False
+    missing: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.values:
+            raise InputError("the list of values is empty; name every value that may occur")
+        twice = repeated(map(self.compared, self.values))
+        if twice:
+            raise InputError(
+                f"the value {min(twice)!r} is listed twice{self._how()}; list each value once"
+            )
+        _check_missing(self.missing)
+        both = {self.compared(v) for v in self.values} & {self.compared(m) for m in self.missing}
+        if both:
+            raise InputError(f"{min(both)!r} is one of values and of missing; take it out of one")
+
+    def compared(self, text: str) -> str:
+        """Return the text in the spelling in which it is compared.
+
+        Examples
+        --------
+        >>> Categories(("New York",), fold_case=True, strip=True).compared("NEW  york")
+        'new york'
+        """
+        if self.strip:
+            text = " ".join(text.translate(_INVISIBLE).split())
+        return text.casefold() if self.fold_case else text
+
+    def _how(self) -> str:
+        used = [name for name in ("fold_case", "strip") if getattr(self, name)]
+        return f", with {' and '.join(used)}" if used else ""
+
+
+def repeated(names: Iterable[str]) -> list[str]:
+    """Return the names that occur more than once."""
+    return [name for name, times in Counter(names).items() if times > 1]
+
+
+def _check_missing(spellings: tuple[str, ...]) -> None:
+    if "" in spellings:
+        raise InputError('missing has ""; an empty cell is missing anyway, so take it out')
+    twice = repeated(spellings)
+    if twice:
+        raise InputError(f"missing has {min(twice)!r} twice; list each spelling once")

@@ -1,0 +1,124 @@
+"""What `tacit bounds` makes of a messy table, and what it says about each column."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tacit.errors import InputError
+from tacit.tables import (
+    Categories,
+    Form,
+    Numeric,
+    bounds_text,
+    draft_from,
+    encode,
+    read_bounds,
+)
+
+ROWS = 300
+
+
+def messy():
+    draw = np.random.default_rng(4)
+    whole = draw.integers(0, 5000, ROWS)
+    return pd.DataFrame(
+        {
+            "patient": [str(7000 + k) for k in range(ROWS)],
+            "note": [f"seen {k}" for k in range(ROWS)],
+            "level": [f"L{k % 150}" for k in range(ROWS)],
+            "pay": [f"{1000 + v:,.2f}" for v in whole],
+            "admitted": [f"2021-{1 + k % 12:02d}-{1 + k % 28:02d}" for k in range(ROWS)],
+            "left": [f"{1 + k % 12}/{1 + k % 12}/2021" for k in range(ROWS)],
+            "town": [["Ulm", "ulm", "New  Ulm", "New Ulm"][k % 4] for k in range(ROWS)],
+            "score": ["high" if k == 7 else f"{k / 7:.3f}" for k in range(ROWS)],
+            "blank": [""] * ROWS,
+            "height": [f"{v:.3f}" for v in 150 + draw.permutation(ROWS) / 7],
+            "ill": [["Yes", "yes", "no"][k % 3] for k in range(ROWS)],
+        },
+        dtype=object,
+    )
+
+
+def test_every_column_that_is_left_out_is_listed_with_the_reason():
+    draft = draft_from(messy(), "ill")
+    reasons = {
+        "note": "all its 300 texts are different",
+        "level": "150 different texts, and at most 100 can be listed",
+        "pay": "add --thousands ','",
+        "score": "numbers but for 1 cells",
+        "blank": "every cell is empty",
+    }
+    assert list(draft.notes.left_out) == list(reasons) == list(draft.bounds.ignored)
+    for name, words in reasons.items():
+        assert words in draft.notes.left_out[name]
+    used = {*draft.bounds.columns, *draft.bounds.ignored, "ill"}
+    assert used == set(messy())
+
+
+def test_dates_ids_and_spellings_are_proposed_and_pointed_out():
+    draft = draft_from(messy(), "ill")
+    columns, remarks = draft.bounds.columns, draft.notes.remarks
+    assert columns["admitted"].date == "%Y-%m-%d"
+    days = pd.to_datetime(messy()["admitted"]).astype("datetime64[s]").astype("int64") / 86400
+    assert (columns["admitted"].minimum, columns["admitted"].maximum) == (days.min(), days.max())
+    assert "could also be read as %m/%d/%Y" in remarks["left"][1]
+    assert "if this is an id" in remarks["patient"][0]
+    assert "height" not in remarks  # a measurement, though all values differ
+    assert columns["town"] == Categories(("New Ulm", "Ulm"), fold_case=True, strip=True)
+    assert "differ only by case and white space" in remarks["town"][0]
+    assert draft.bounds.target == Categories(("Yes", "no"), fold_case=True)
+    assert "only by case" in remarks["ill"][0]
+
+
+def test_the_draft_is_a_bounds_file_that_encodes_its_table(tmp_path):
+    draft = draft_from(messy(), "ill")
+    text = bounds_text(draft.bounds, draft.notes)
+    (tmp_path / "b.toml").write_text(text)
+    bounds = read_bounds(tmp_path / "b.toml")
+    assert bounds == draft.bounds
+    for name, why in draft.notes.left_out.items():
+        assert f'#   "{name}": {why}\n' in text
+    rows = encode(messy(), bounds, with_target=True)
+    assert rows.clipped == 0
+    assert np.unique(rows.targets).tolist() == [-1, 1]
+
+
+def test_numbers_are_read_where_the_form_is_given():
+    draft = draft_from(messy(), "ill", form=Form(thousands=","))
+    assert isinstance(draft.bounds.columns["pay"], Numeric)
+    assert draft.bounds.columns["pay"].maximum > 5000
+    assert draft.bounds.form == Form(thousands=",")
+    with pytest.raises(InputError, match=r"the target 'pay' cannot be used.*--thousands ','"):
+        draft_from(messy(), "pay")
+
+
+@pytest.mark.parametrize(
+    ("cells", "options"),
+    [
+        (["1,5", "2"], "--decimal ','"),
+        (["1,500", "2"], "--thousands ',' or --decimal ','"),
+        (["1.500,5", "2"], "--decimal ',' --thousands '.'"),
+        (["1'500", "2"], '--thousands "\'"'),
+        (["1\u00a0500", "2"], "--thousands ' '"),
+    ],
+)
+def test_the_reason_names_the_options_that_would_read_the_numbers(cells, options):
+    frame = pd.DataFrame({"x": cells, "z": ["1", "2"], "y": ["a", "b"]}, dtype=object)
+    why = draft_from(frame, "y").notes.left_out["x"]
+    assert sorted(why.partition(": add ")[2].split(" or ")) == sorted(options.split(" or "))
+
+
+def test_all_columns_with_empty_cells_are_named_at_once():
+    frame = messy()
+    frame.loc[3, "town"] = ""
+    frame.loc[5, "patient"] = "n/a"
+    frame.loc[9, "ill"] = ""
+    frame.loc[1, "note"] = ""  # left out anyway
+    with pytest.raises(InputError) as caught:
+        draft_from(frame, "ill")
+    said = str(caught.value)
+    for part in ("'town' (row 4)", "'patient' (row 6)", "column 'ill', row 10", "--ignore"):
+        assert part in said
+    assert "note" not in said
+    frame = messy().assign(town=["NA"] + ["Ulm"] * (ROWS - 1))
+    assert "looks like a missing cell" in draft_from(frame, "ill").notes.remarks["town"][0]
