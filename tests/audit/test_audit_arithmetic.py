@@ -88,13 +88,17 @@ def test_no_order_of_summation_moves_an_answer_beyond_its_bound(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("relation", [ReplaceOne(), ZeroOut()], ids=lambda relation: relation.name)
 @pytest.mark.parametrize("together", [False, True])
-@pytest.mark.parametrize("records", [400, 40_000, 400_000])
-@pytest.mark.parametrize("name", ORDERED)
-def test_no_order_moves_the_answers_of_many_records(name, records, together, relation):
-    subject = named(name, records, relation)
-    found = worst_order(subject, "float32", records=records, columns=4, together=together)
+@pytest.mark.parametrize(
+    ("name", "records"), [*((n, 40_000) for n in ORDERED), ("gradient", 400_000)]
+)
+def test_no_order_moves_the_answers_of_many_records(name, records, together):
+    """All sizes, relations and orders: `tacit audit arithmetic --full`."""
+    orders = ORDERS[:6]
+    subject = named(name, records)
+    found = worst_order(
+        subject, "float32", records=records, columns=4, together=together, orders=orders
+    )
     assert found.ratio <= 1, found
 
 
@@ -160,12 +164,10 @@ def test_no_query_moves_an_answer_beyond_its_bound_in_the_1_norm(name, precision
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("relation", [ReplaceOne(), ZeroOut()], ids=lambda relation: relation.name)
-@pytest.mark.parametrize("precision", ["float32", "float64"])
 @pytest.mark.parametrize("name", [name for name in ORACLES if name not in OF_TARGETS])
-def test_no_query_moves_the_answers_of_an_agent_of_usual_size(name, precision, relation):
-    subject = named(name, 2_000, relation)
-    found = hostile(subject, precision, records=2_000, columns=20, trials=30, seed=1)
+def test_no_query_moves_the_answers_of_an_agent_of_usual_size(name):
+    subject = named(name, 2_000, ReplaceOne())
+    found = hostile(subject, "float32", records=2_000, columns=20, trials=10, seed=1)
     assert [one for one in found if one.ratio > 1] == []
 
 
