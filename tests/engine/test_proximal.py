@@ -225,6 +225,20 @@ def test_primal_perturbation_spends_an_exact_mu_and_is_not_credited_with_summati
     assert "private iterates" in made.certificate.trust
 
 
+@pytest.mark.parametrize("precision", ["float32", "float64"])
+def test_with_a_regulariser_at_the_agents_both_runtimes_run_under_noise_and_agree(precision):
+    """The weight of the regulariser is a number of the program there, which is traced."""
+    problem = Problem(Logistic(), L2(0.1), WholeSpace())
+    shards = make_shards(agents=3, precision=precision)
+    made = plan(
+        public_facts(problem, shards, clip=1.0), ADMM(problem, RHO, regulariser_at="agents"),
+        (ProximalStep(problem, 1.0, RHO, 1.0),), make_terms(), rounds=3, precision=precision,
+    )  # fmt: skip
+    models = [run(made, shards, runtime=kind, seed=0).model for kind in ("simulate", "serial")]
+    np.testing.assert_allclose(*models, atol=1e-10 if precision == "float64" else 1e-5)
+    assert np.all(np.isfinite(run(made, shards, runtime="simulate").model))
+
+
 def test_an_oracle_for_other_records_or_clips_than_the_facts_is_refused():
     problem = plain(Logistic())
     shards = make_shards(agents=3)

@@ -184,7 +184,7 @@ def replay_holds(one: Case) -> bool:
     door = Live(program.oracles, program.mechanism, key)
     keep = frozenset({"answers", "messages"})
     _, trace = simulate(program, door, behind_the_door(one.plan, one.shards), keep=keep)
-    pair = (behind_the_door(one.plan, one.shards), behind_the_door(made, one.neighbour))
+    pair = (behind_the_door(one.plan, one.shards), behind_the_door(one.plan, one.neighbour))
     seen = replay(one.plan, program.oracles, trace, *pair, key=key)
     return seen.bounds_hold and seen.messages_hold
 

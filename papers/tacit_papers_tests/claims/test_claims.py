@@ -122,8 +122,9 @@ def test_objective_against_output_perturbation_depends_on_the_case(decided):
     finding = decided("ryu2023/obj-vs-out")
     table = np.array(finding.rows)
     free = table[table[:, 1] == obj.BOXES[1]]
-    np.testing.assert_allclose(free[:, 4], free[:, 5], rtol=1e-9)
-    np.testing.assert_allclose(free[:, 4], free[:, 6], rtol=1e-9)
+    np.testing.assert_allclose(free[:, 5], free[:, 6], rtol=1e-9)
+    # the noise of a step is larger by 1 + 2^-9, which covers its rounding: its square by twice that
+    np.testing.assert_allclose(free[:, 4], free[:, 5], rtol=2.0**-8)
     bound = table[table[:, 1] == obj.BOXES[0]]
     wins, losses = (bound[:, 7] > obj.CLEAR), (bound[:, 7] < -obj.CLEAR)
     expected = "holds" if wins.all() else "holds with conditions" if wins.any() else "does not hold"

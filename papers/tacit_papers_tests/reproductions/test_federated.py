@@ -42,7 +42,9 @@ def test_the_noise_is_the_papers_and_the_total_is_exact(form):
     sigma = math.sqrt(2 * math.log(1.25e6)) * 2 * math.sqrt(2) / 20 / 0.5
     t = np.arange(1, 21)
     step = 2 + 5 / 0.5 + np.sqrt(t)  # rho + 1/eta in the paper's units
-    expected = 3 * 5 * sigma * math.sqrt(2 / math.pi) / (1 if form == "objective" else step)
+    # the bound of a step is larger than the paper's by 1 + 2^-9, which covers its rounding
+    divisor = 1 if form == "objective" else step / (1 + 2.0**-9)
+    expected = 3 * 5 * sigma * math.sqrt(2 / math.pi) / divisor
     np.testing.assert_allclose(noise_magnitude(made, form), expected * np.ones(20), rtol=1e-5)
 
 

@@ -159,7 +159,9 @@ class ProximalStep(Oracle):
     def reach(self, count: Any, features: int, entries: int) -> Any:
         """Return V, the norm of the largest centre that is answered; 0 or less for none."""
         term = self.record_norm * self.gradient.coefficient_bound
-        smooth, slack = self.smoothness, 1 + self._strong_convexity / self.rho
+        # rounded up: traced, the weight of the regulariser has the precision of the run
+        convexity = self.problem.regulariser.strong_convexity * (1 + 2.0**-20)
+        smooth, slack = self.smoothness, 1 + convexity / self.rho
         per_size = smooth * (features + 20) + (entries + 24) * (smooth / 2 + self.rho)
         fixed = (
             per_size * term / self.rho
