@@ -17,7 +17,7 @@ from tacit.audit.hostile import hostile, shifted_slots
 from tacit.audit.orders import ORDERED, worst_order
 from tacit.audit.porous import ErrorRate, off_lattice, porous, tails
 from tacit.audit.power import power
-from tacit.audit.subjects import FIXED, OF_TARGETS, ORACLES, subject_named
+from tacit.audit.subjects import FIXED, OF_TARGETS, ORACLES, precisions_of, subject_named
 from tacit.privacy import Laplace, Mechanism, Relation, ReplaceOne, Unit, ZeroOut
 from tacit.typing import Precision
 
@@ -129,6 +129,8 @@ def _queries(size: Size, precision: Precision, seed: int) -> Iterator[Constructi
     for name in BATCHES:
         yield partial(_shifted, name, precision, size.trials, seed)
     for name in ORACLES:
+        if precision not in precisions_of(name):
+            continue
         for relation in _relations(name, size):
             yield partial(_worst, name, relation, precision, size, seed)
     for name in OF_AGENTS:
@@ -147,7 +149,9 @@ def _ordered(
 ) -> tuple[Finding, ...]:
     records, columns = shape
     subject = subject_named(name, records, relation)
-    found = worst_order(subject, "float32", records=records, columns=columns, together=together)
+    found = worst_order(
+        subject, precisions_of(name)[0], records=records, columns=columns, together=together
+    )
     return (found,)
 
 

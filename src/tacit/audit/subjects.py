@@ -39,7 +39,7 @@ from tacit.problems import (
     Squared,
     WholeSpace,
 )
-from tacit.typing import HostArray, PyTree
+from tacit.typing import HostArray, Precision, PyTree
 
 CLIP, RATE, RHO, TOL, CLASSES = 1.0, 0.5, 1.0, 1e-9, 10
 # how far one target moves, where features are public
@@ -69,6 +69,11 @@ ORACLES: dict[str, Callable[[int], Oracle]] = {
 FIXED = "gradient, fixed batches"
 # those whose records are their targets
 OF_TARGETS = ("target gradient", "residual", "targets")
+
+
+def precisions_of(name: str) -> tuple[Precision, ...]:
+    """Return the precisions that a plan of the question may have, the shortest first."""
+    return ("float64",) if name in OF_TARGETS else ("float32", "float64")
 
 
 def subject_named(
