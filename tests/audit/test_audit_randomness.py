@@ -6,7 +6,10 @@ from tacit.audit import audit
 from tacit.audit.randomness import BLOCK, LONG, WIDE, _short_stream, key_tests
 from tacit.noise import Stream
 
-FAULTS = ["short-key", "repeated-noise", "part-noise"]
+FAULTS = [
+    "part-noise",
+    *(pytest.param(f, marks=pytest.mark.slow) for f in ("short-key", "repeated-noise")),
+]
 
 
 def test_the_run_that_is_tested_has_several_blocks_and_long_answers():
@@ -20,6 +23,7 @@ def test_a_fault_in_what_is_drawn_without_a_seed_is_seen_there_and_nowhere_else(
     assert [layer for layer, seen in report.layers.items() if seen == "violated"] == ["drawn"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["noisy-gradient", "one-question", "recal"])
 def test_what_is_drawn_without_a_seed_passes(name):
     assert audit(name, mu=1.5, runs=50, seed=1).layers["drawn"] == "consistent"

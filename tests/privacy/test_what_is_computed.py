@@ -256,6 +256,7 @@ def in_deviations(first, second):
     return abs(np.mean(second) - np.mean(first)) / deviation * np.sqrt(len(first))
 
 
+@pytest.mark.slow
 def test_summed_noise_is_not_credited_where_a_public_part_rounds_every_message_by_itself():
     """Beside 1e10 the noise of one agent, small under `sum`, is rounded away before the sum."""
     agents, rounds, spacing = 2001, 25, float(np.spacing(1e10))
