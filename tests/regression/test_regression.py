@@ -14,7 +14,7 @@ _STEPS = "the bound of a proximal step covers its rounding: 2^-9 more noise"
 _GATHERED = "the bound of a gathered batch covers what slots may do: up to 2e-4 more noise"
 _FIXED = "batches of a fixed size are drawn from other random words"
 _CUT = "rows and weights are cut for exact sums: a few entries near 0 move by 5e-7"
-# why the numbers of a setting are others than recorded
+# why the numbers of a setting may be others than recorded; how far depends on the machine
 CHANGED = {
     # rho by rounds and noise, where it was 0.1
     "fit logistic pvp": "the estimator takes the rho by noise that the command line has always had",
@@ -58,7 +58,6 @@ def check(name, folder, tables):
         new = outcome(name, folder, tables)
     old = {key: value for key, value in RECORDED[name].items() if key not in LEFT_OUT}
     if name in CHANGED:
-        assert differences(old, new) != []
         old = {key: value for key, value in old.items() if key in KEPT}
         assert old
     assert differences(old, new) == []
