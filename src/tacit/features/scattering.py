@@ -10,6 +10,10 @@ each sampled at every 2^J-th pixel (Bruna and Mallat 2013; Oyallon and Mallat 20
 are stable to small deformations, and nothing in them is learned. With 8 orientations these are
 1 + 16 + 64 = 81 numbers for 4 x 4 pixels: 3,969 for 28 x 28.
 
+The numbers of one picture and order are then moved and scaled to mean 0 and variance 1, so that the
+bright window S0 does not drown the rest, and the row is divided by its norm. Of the ways tried on a
+part of the training pictures of MNIST (as they are, by path, by scale, by order), this did best.
+
 The wavelets are
 
     psi(u) = g(u) (exp(i xi . u) - kappa),    g(u) = slant / (2 pi s^2) exp(-|A_t u|^2 / (2 s^2)),
@@ -27,6 +31,7 @@ window is separable, so that sampling and smoothing by it are two small matrix p
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -47,13 +52,14 @@ _SLANT = 4 / ORIENTATIONS
 # pictures that are transformed at once
 _BATCH = 256
 _SMALLEST = 8
+_ROUNDING = 1e-5
 
 
 @dataclass(frozen=True)
 class Scattering(FeatureMap):
-    """Scattering coefficients of pictures, each picture's divided by their norm.
+    """Scattering coefficients of pictures, normalised per picture and channel.
 
-    **Guarantee.** As for `FeatureMap`; rows have norm 1, and 0 for a picture of zeros.
+    **Guarantee.** As for `FeatureMap`; rows have norm 1, less where a channel is all zeros.
 
     Attributes
     ----------
@@ -128,11 +134,31 @@ class Scattering(FeatureMap):
             # one shape, so that one program is compiled
             pictures = np.zeros((_BATCH, *some.shape[1:]), np.float32)
             pictures[: len(some)] = some
-            found = np.asarray(transform(jnp.asarray(pictures.reshape(-1, side, side))))
-            features[start : start + len(some)] = found.reshape(_BATCH, width)[: len(some)]
-        norms = np.linalg.norm(features, axis=1, keepdims=True)
-        np.divide(features, norms, out=features, where=norms > 0)
+            found = normalised(transform(jnp.asarray(pictures.reshape(-1, side, side))))
+            some_rows = np.asarray(found).reshape(_BATCH, width)
+            features[start : start + len(some)] = some_rows[: len(some)] / math.sqrt(channels)
         return features
+
+
+@jax.jit
+def normalised(coefficients: Float[Array, "B P m m"]) -> Float[Array, "B P m m"]:
+    """Return coefficients with mean 0 and variance 1 in every order, divided by their norm.
+
+    An order without variance, as of a picture of zeros, becomes 0.
+    """
+    first = 1 + SCALES * ORIENTATIONS
+    orders = [_standard(coefficients[:, a:b]) for a, b in ((0, 1), (1, first), (first, None))]
+    whole = jnp.concatenate(orders, axis=1)
+    size = jnp.sqrt(jnp.sum(whole**2, axis=(1, 2, 3), keepdims=True))
+    return whole / jnp.where(size > 0, size, 1.0)
+
+
+def _standard(values: Float[Array, "B P m m"]) -> Float[Array, "B P m m"]:
+    away = values - jnp.mean(values, axis=(1, 2, 3), keepdims=True)
+    variance = jnp.mean(away**2, axis=(1, 2, 3), keepdims=True)
+    # what is left of a constant by rounding is no variance
+    some = variance > (_ROUNDING * jnp.mean(jnp.abs(values), axis=(1, 2, 3), keepdims=True)) ** 2
+    return jnp.where(some, away / jnp.sqrt(jnp.where(some, variance, 1.0)), 0.0)
 
 
 def coefficients_of(side: int) -> Callable[[Array], Array]:
