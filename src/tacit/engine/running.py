@@ -43,6 +43,8 @@ class Run:
         The observed ledger, equal to the planned one.
     certificate
         The guarantee; stamped as a reproduction if the noise came from a given seed.
+    plan
+        The plan that was run, with this certificate.
     seconds
         Wall time of the run, compilation included.
     """
@@ -105,6 +107,7 @@ def run(
     certificate = plan.certificate
     if seed is not None:  # whoever knows the seed subtracts the noise
         certificate = dataclasses.replace(certificate, reproduction=True, attacker_tpr=1.0)
+        plan = dataclasses.replace(plan, certificate=certificate)
     return Run(released, trace, ledger, certificate, plan, seconds)
 
 

@@ -22,6 +22,7 @@ from tacit.report import (
     CERTIFIED,
     STYLE,
     certificate_box,
+    certificate_text,
     document,
     inline_svg,
     json_text,
@@ -154,7 +155,8 @@ def save_grid(study: GridStudy, out: Path, *, force: bool) -> None:
         "state.json": json_text(strict(_state(study))),
         "report.html": grid_page(study),
     }
-    write_folder(texts, out, force=force)
+    certificate = certificate_text(plan, data=study.case, proposal=study.flow.proposal.digest)
+    write_folder(texts, out, force=force, certificate=certificate)
 
 
 def grid_page(study: GridStudy) -> str:
