@@ -174,7 +174,7 @@ def test_the_page_and_the_results_say_that_a_model_is_of_no_use(training):
     baseline = values["assessment"]["baseline_error"]
     assert f'<td class="number">{100 * baseline:.2f} %</td>' in text
     assert "recall of" in text
-    assert "constant answer" in text
+    assert "The baseline always answers" in text
 
 
 def test_what_is_said_of_test_records_is_shown_where_their_error_is(training):

@@ -37,10 +37,7 @@ _RATE = 0.2
 _INSIDE = ", ".join(name for name, method in _AUDITED.items() if method.inside)
 
 
-_OPTIONS = method_options(_WITH_OPTIONS, sampling_rate=_RATE)
-
-
-@takes(_OPTIONS)
+@takes(method_options(_WITH_OPTIONS, sampling_rate=_RATE))
 def audit(  # noqa: PLR0913 - one parameter per option
     *,
     algorithm: Annotated[
@@ -92,7 +89,7 @@ def audit(  # noqa: PLR0913 - one parameter per option
     a lower bound on epsilon. In place of an algorithm, "arithmetic" attacks the oracles: whether
     answers as computed stay within bounds that are proved for real numbers.
     """
-    of_method = {name: given[name] for name in _OPTIONS if given[name] is not None}
+    of_method = {name: given[name] for name in method_options() if given[name] is not None}
     options = _Options(algorithm, fault, mu, epsilon, of_method, relation, runs, seed)
     if algorithm == _ARITHMETIC:
         _print_arithmetic(options, full=full, json=json)
@@ -122,7 +119,7 @@ class _Options:
     def refuse(self, names: tuple[str, ...], why: str) -> None:
         """Raise `InputError` if an option of these names was given."""
         for name in names:
-            value = self.of_method.get(name) if name in _OPTIONS else getattr(self, name)
+            value = self.of_method.get(name) if name in method_options() else getattr(self, name)
             if value is not None:
                 option = f"--{name.replace('_', '-')}"
                 raise InputError(f"{option} is given with {self.algorithm}; {why}")
@@ -132,7 +129,7 @@ def _print_arithmetic(options: _Options, *, full: bool, json: bool) -> None:
     """Print what the constructions did to computed answers."""
     seed = 0 if options.seed is None else options.seed
     check_seed("seed", seed)
-    names = ("fault", "mu", "epsilon", "relation", "runs", *_OPTIONS)
+    names = ("fault", "mu", "epsilon", "relation", "runs", *method_options())
     options.refuse(names, "it has --full and --seed alone")
     found = interruptible(lambda: arithmetic_report(full=full, seed=seed))
     beyond = [finding for finding in found if not finding.holds]
@@ -172,7 +169,7 @@ def _run(options: _Options) -> AuditReport | EpsilonBound:
     if options.seed is not None:
         check_seed("seed", options.seed)
     if ":" in options.algorithm:
-        options.refuse(tuple(_OPTIONS), "a method of your own has no options here")
+        options.refuse(tuple(method_options()), "a method of your own has no options here")
         return _on_all_records(options)
     method = method_named(options.algorithm)
     checked_options(options.algorithm, method, options.of_method)
@@ -191,7 +188,7 @@ def _inside_objective(options: _Options) -> EpsilonBound:
         ("mu", "relation"),
         "noise inside an objective has a curve under replace_one, so give --epsilon",
     )
-    options.refuse(tuple(_OPTIONS), "this attack sets the options itself, so leave it out")
+    options.refuse(tuple(method_options()), "this attack sets the options itself, so leave it out")
     if options.fault is not None:
         one_of("--fault", options.fault, ("halved-noise",))
     return audit_perturbed(

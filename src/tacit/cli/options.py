@@ -110,16 +110,16 @@ class RunOptions:
 def method_options(
     methods: Mapping[str, Method] = METHODS, **defaults: Value
 ) -> dict[str, tuple[type, str]]:
-    """Return type and help text of every option that some of the methods have.
+    """Return type and help text of every option that some method of the library has.
 
     Parameters
     ----------
     methods
-        Those that the command takes, which the help text names.
+        Those that the command takes; of an option that none of them has the help text says so.
     defaults
         Where the command has another default than the table of methods.
     """
-    options = {one.name: one for method in methods.values() for one in method.options}
+    options = {one.name: one for method in METHODS.values() for one in method.options}
     texts = {name: _by_default(name, methods, defaults) for name in options}
     return {name: (one.kind, f"{one.help} {texts[name]}") for name, one in options.items()}
 
@@ -135,6 +135,9 @@ def _by_default(name: str, methods: Mapping[str, Method], defaults: Mapping[str,
                 if callable(default):
                     text = "derived from public facts"
                 having.setdefault(text, []).append(title)
+    if not having:
+        others = [title for title, method in METHODS.items() if method.has(name)]
+        return f"Not for this command: of {', '.join(others)}."
     parts = (f"{', '.join(titles)} (if not given: {text})" for text, titles in having.items())
     return f"Of {'; '.join(parts)}."
 

@@ -63,7 +63,7 @@ def _kept(certificate: Path) -> list[str]:
 
 
 def _measured(training: Training) -> list[str]:
-    """Return the test error, what a constant answer would score, and what follows."""
+    """Return the test error, that of the baseline, and what follows."""
     assessment = training.assessment
     if assessment is None:
         return ["Test error not shown: the records are private; --test FILE names public ones"]

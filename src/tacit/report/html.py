@@ -95,16 +95,16 @@ def _metrics(training: Training) -> str:
     best = training.nonprivate if public else None
     models = {"released model": training.metrics}
     models |= {} if best is None else {"non-private optimum": best}
-    heads = "".join(f'<th class="number">{name}</th>' for name in ("", "constant answer", *models))
+    heads = "".join(f'<th class="number">{name}</th>' for name in ("", "baseline", *models))
     rows = [*_beside(training, assessment, models.values())]
     rows.insert(1, ("test loss", "", [f"{m.test_loss:.4f}" for m in models.values()]))
     if public:
         rows.append(("training objective", "", [f"{m.train_loss:.4f}" for m in models.values()]))
     body = "".join(
         f"<tr><th>{escape(name)}</th>"
-        + "".join(f'<td class="number">{value}</td>' for value in (constant, *values))
+        + "".join(f'<td class="number">{value}</td>' for value in (baseline, *values))
         + "</tr>"
-        for name, constant, values in rows
+        for name, baseline, values in rows
     )
     table = f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
     return section("How well it does", table + _note(training, assessment) + curves_svg(training))
@@ -113,12 +113,12 @@ def _metrics(training: Training) -> str:
 def _beside(
     training: Training, assessment: Assessment, models: Iterable[Metrics]
 ) -> list[tuple[str, str, list[str]]]:
-    """Return figures on the test records: their name, of the constant answer, of each model."""
+    """Return figures on the test records: their name, of the baseline, of each model."""
     measured = list(models)
     known = [one.assessment for one in measured if one.assessment is not None]
-    constant = _error(training, assessment.baseline_error)
+    baseline = _error(training, assessment.baseline_error)
     errors = [_error(training, one.test_error) for one in measured]
-    rows = [(f"test {error_name(training)}", constant, errors)]
+    rows = [(f"test {error_name(training)}", baseline, errors)]
     if assessment.r2 is not None:
         rows.append(("R^2", "0", [f"{one.r2:.3f}" for one in known]))
     if assessment.auc is not None:
@@ -140,7 +140,7 @@ def _note(training: Training, assessment: Assessment) -> str:
     if assessment.auc_error is not None:
         chance = f" An AUC of 0.5 is chance, with a standard error of {assessment.auc_error:.2g}."
     return (
-        f'<p class="small">On {assessment.records:,} test records. The constant answer is '
+        f'<p class="small">On {assessment.records:,} test records. The baseline always answers '
         f"{escape(assessment.baseline_text)}.{chance} "
         "Oracle metrics: computed from the records themselves, without noise and "
         f"outside the certificate. They are shown because {why}.</p>"

@@ -1,4 +1,4 @@
-"""How well a model predicts the test records, beside an answer that looks at no feature."""
+"""How well a model predicts the test records, beside a baseline that looks at no feature."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ MOST_NAMED = 12  # classes whose recall is written out
 
 @dataclass(frozen=True)
 class Assessment:
-    r"""Figures of one model on n test records, and those of the best constant answer to them.
+    r"""Figures of one model on n test records, and those of the baseline.
 
-    A constant answer that knows the test targets is the least that a model must beat: the commonest
-    label, or the mean. With d_j the error of the constant answer on record j less that of the model
-    (0 or 1 for labels, squared for numbers), the model is *measurably better* if
+    The baseline is the best constant answer to these records: their commonest label, or their mean.
+    With d_j the error of the baseline on record j less that of the model (0 or 1 for labels,
+    squared for numbers), the model is *measurably better* if
 
     .. math:: \bar d > 2 s_d / \sqrt n,
 
-    s_d the standard deviation of the d_j: of models that are as good as the constant, about one in
+    s_d the standard deviation of the d_j: of models that are as good as the baseline, about one in
     44 passes. The scores *rank* the records if the AUC exceeds 1/2 by two of its standard errors.
 
     Attributes
@@ -39,10 +39,10 @@ class Assessment:
     records
         n.
     error, baseline_error
-        Of the model and of the constant answer: the fraction of wrong labels, or the root of the
+        Of the model and of the baseline: the fraction of wrong labels, or the root of the
         mean squared error in the units of the target.
     baseline
-        The constant answer: the commonest label (the first of several), or the mean.
+        What it answers: the commonest label (the first of several), or the mean.
     gain, gain_error
         The mean of the d_j and its standard error; infinite for a single record.
     auc, auc_error
@@ -55,7 +55,7 @@ class Assessment:
         For each label the fraction of its records that are recognised, None where there are none;
         None for numbers.
     r2
-        1 less the ratio of the mean squared errors of model and constant; None for labels, and
+        1 less the ratio of the mean squared errors of model and baseline; None for labels, and
         where all targets are equal.
 
     Notes
@@ -77,7 +77,7 @@ class Assessment:
 
     @property
     def better(self) -> bool:
-        """Whether the model is measurably better than the constant answer."""
+        """Whether the model is measurably better than the baseline."""
         return self.gain > STANDARD_ERRORS * self.gain_error
 
     @property
@@ -112,7 +112,8 @@ class Assessment:
 
     def lines(self) -> list[str]:
         """Return what stands beside the error, as sentences for people."""
-        baseline = f"Always answering {self.baseline_text}: {self.error_text(self.baseline_error)}"
+        error = self.error_text(self.baseline_error)
+        baseline = f"Baseline {error}: always answering {self.baseline_text}"
         if self.recall is None:
             return [baseline if self.r2 is None else f"{baseline}; R^2 {self.r2:.3f}"]
         found = [baseline]
@@ -132,7 +133,7 @@ class Assessment:
 
     @property
     def baseline_text(self) -> str:
-        """The constant answer in words."""
+        """What the baseline answers, in words."""
         if isinstance(self.baseline, str):
             return f"{self.baseline!r}, the commonest label of these records"
         return f"{self.baseline:.4g}, the mean of these records"

@@ -57,7 +57,7 @@ class Metrics:
         Mean loss on the test records; objective on the training records.
 
     assessment
-        The test error beside that of a constant answer, and more; None without test records.
+        The test error beside that of the baseline, and more; None without test records.
 
     Test metrics are NaN where there are no test records. Errors are those of what `predict`
     answers: the scores of a table's numbers are clipped to the range of the target first.
