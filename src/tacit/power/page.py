@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -146,7 +147,8 @@ def save_grid(study: GridStudy, out: Path, *, force: bool) -> None:
     InputError
         As `check_out`, or if the files cannot be written.
     """
-    plan = study.flow.run.plan
+    run = study.flow.run
+    plan = dataclasses.replace(run.plan, certificate=run.certificate)  # with the stamp of a seed
     results = {**grid_results(study, out), "curves": grid_curves(study)}
     texts = {
         "results.json": json_text(results),

@@ -1,4 +1,4 @@
-"""Cells as numbers between 0 and 1, from public facts alone."""
+"""Cells as numbers from -1 to 1, from public facts alone."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from jaxtyping import Float, Num
 from tacit.errors import InputError
 from tacit.tables.bounds import Bounds
 from tacit.tables.cells import check_filled, empty, numbers, spelled
-from tacit.tables.facts import Categories, Numeric
+from tacit.tables.facts import Categories, Interval, Numeric
 from tacit.tables.form import Form
 from tacit.typing import HostArray
 
@@ -38,13 +38,14 @@ class Encoded(NamedTuple):
 
 
 def encode(frame: pd.DataFrame, bounds: Bounds, *, with_target: bool) -> Encoded:
-    r"""Return the rows of a table as numbers in [0, 1], and its targets.
+    r"""Return the rows of a table as numbers in [-1, 1], and its targets.
 
     Texts are read in the form, the spellings and the dates that the bounds state. A number x of a
-    column with public range [a, b] becomes (min(max(x, a), b) - a) / (b - a); a
-    category becomes as many zeros and ones as the public list has values; the last column is the
-    constant 1. Numeric targets become 2 (y - a) / (b - a) - 1 in [-1, 1]; two labels become -1 and
-    1 in the order of their list; K labels their numbers 0..K-1.
+    column with public range [a, b] becomes 2 u - 1 in [-1, 1], where
+    u = (min(max(x, a), b) - a) / (b - a), or u itself where the bounds ask for the interval "unit";
+    a category becomes as many zeros and ones as the public list has values; the last column is the
+    constant 1. Numeric targets become 2 u - 1 always; two labels become -1 and 1 in the order of
+    their list; K labels their numbers 0..K-1.
 
     Raises
     ------
@@ -57,14 +58,16 @@ def encode(frame: pd.DataFrame, bounds: Bounds, *, with_target: bool) -> Encoded
     -----
     **Guarantee.** Every row depends on one record and public facts only. With k used columns
     every row has norm at most sqrt(k + 1): each numeric column adds at most 1 to the squared norm,
-    each category exactly 1, the constant 1. See `encoded_norm`.
+    each category exactly 1, the constant 1. See `encoded_norm`. Rounding does not take a number
+    out of [-1, 1]: subtraction and division are monotone, so u lies in [0, 1]; 2 u is exact.
     """
     _check_columns(frame, bounds, with_target=with_target)
     _check_filled(frame, bounds, with_target=with_target)
     blocks, clipped = [], 0
     for name, fact in bounds.columns.items():
         if isinstance(fact, Numeric):
-            column, outside = _scaled(_numbers(frame[name], name, fact, bounds.form), fact)
+            values = _numbers(frame[name], name, fact, bounds.form)
+            column, outside = _scaled(values, fact, bounds.interval)
             blocks.append(column[:, None])
             clipped += outside
         else:
@@ -135,10 +138,11 @@ def _numbers(cells: pd.Series, name: str, fact: Numeric, form: Form) -> HostArra
     return values
 
 
-def _scaled(values: HostArray, fact: Numeric) -> tuple[HostArray, int]:
-    """Return values in [0, 1], and how many lay outside the bounds."""
+def _scaled(values: HostArray, fact: Numeric, interval: Interval) -> tuple[HostArray, int]:
+    """Return values in the interval, and how many lay outside the bounds."""
     inside = np.clip(values, fact.minimum, fact.maximum)
-    return (inside - fact.minimum) / fact.width, int(np.sum(inside != values))
+    unit = (inside - fact.minimum) / fact.width
+    return unit if interval == "unit" else 2 * unit - 1, int(np.sum(inside != values))
 
 
 def _codes(cells: pd.Series, name: str, fact: Categories) -> HostArray:
@@ -156,7 +160,6 @@ def _codes(cells: pd.Series, name: str, fact: Categories) -> HostArray:
 def _targets(cells: pd.Series, bounds: Bounds) -> tuple[HostArray, int]:
     name, target = bounds.target_name, bounds.target
     if isinstance(target, Numeric):
-        values, outside = _scaled(_numbers(cells, name, target, bounds.form), target)
-        return 2 * values - 1, outside
+        return _scaled(_numbers(cells, name, target, bounds.form), target, "symmetric")
     codes = _codes(cells, name, target).astype(np.int64)
     return (2.0 * codes - 1 if len(target.values) == 2 else codes), 0

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 from tacit.errors import InputError
 from tacit.tables.dates import check_pattern
+
+# what a range of numbers is mapped to: [-1, 1], or [0, 1]
+Interval: TypeAlias = Literal["symmetric", "unit"]
 
 # characters that take no room and that Python does not count as white space
 _INVISIBLE = str.maketrans("", "", "\u200b\u200c\u200d\u2060\ufeff\u00ad")
@@ -58,6 +62,20 @@ class Numeric:
     def width(self) -> float:
         """The difference of the two ends, in the units of the column."""
         return self.maximum - self.minimum
+
+    def zero_and_unit(self, interval: Interval) -> tuple[float, float]:
+        """Return (c, h): a number x inside the range [a, b] is encoded as (x - c) / h.
+
+        The middle and half the width for [-1, 1], "symmetric"; a and the width for [0, 1], "unit".
+
+        Examples
+        --------
+        >>> Numeric(20.0, 70.0).zero_and_unit("symmetric")
+        (45.0, 25.0)
+        """
+        if interval == "unit":
+            return self.minimum, self.width
+        return self.minimum + self.width / 2, self.width / 2
 
 
 @dataclass(frozen=True)

@@ -175,7 +175,7 @@ def train(  # noqa: PLR0913 - what is run, and who is told what
     return Training(
         proposal=proposal,
         dataset=data.dataset,
-        plan=dataclasses.replace(finished.plan, certificate=certificate),
+        plan=dataclasses.replace(plan, certificate=certificate),
         model=finished.model,
         metrics=metrics,
         curves=curves,
