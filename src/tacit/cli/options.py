@@ -136,8 +136,7 @@ def _by_default(name: str, methods: Mapping[str, Method], defaults: Mapping[str,
                     text = "derived from public facts"
                 having.setdefault(text, []).append(title)
     if not having:
-        others = [title for title, method in METHODS.items() if method.has(name)]
-        return f"Not for this command: of {', '.join(others)}."
+        return "Only of methods that this command does not take."
     parts = (f"{', '.join(titles)} (if not given: {text})" for text, titles in having.items())
     return f"Of {'; '.join(parts)}."
 
