@@ -119,11 +119,11 @@ def test_digits_go_from_csv_to_predictions(tacit_, tmp_path):
     assert "no privacy" in done.out
     predicted = tacit_("predict", out / "model.json", test, "--json")
     guesses = json.loads(predicted.out)["predictions"]["prediction"]
-    # the same objective solved by another library: columns to [0, 1], a constant, l2
+    # the same objective solved by another library: columns to [-1, 1], a constant, l2
     x, y = frame.iloc[:, :-1].to_numpy(), frame["target"].to_numpy()
     low, high = x[:1437].min(axis=0), x[:1437].max(axis=0)
     rows = (np.clip(x, low, high) - low) / np.where(high > low, high - low, 1)
-    rows = np.column_stack([rows, np.ones(len(rows))])
+    rows = np.column_stack([2 * rows - 1, np.ones(len(rows))])
     fit = LogisticRegression(C=1 / (1e-3 * 1437), fit_intercept=False, tol=1e-8, max_iter=10_000)
     expected = fit.fit(rows[:1437], y[:1437]).predict(rows[1437:])
     assert np.mean(np.array(guesses, int) == expected) > 0.99

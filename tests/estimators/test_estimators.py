@@ -38,8 +38,8 @@ def three_labels():
 
 
 def encoded(x):
-    """Return columns in [0, 1] and a constant, by a formula of this file's own."""
-    return np.column_stack([(x - LOW) / (HIGH - LOW), np.ones(len(x))])
+    """Return columns in [-1, 1] and a constant, by a formula of this file's own."""
+    return np.column_stack([(2 * x - LOW - HIGH) / (HIGH - LOW), np.ones(len(x))])
 
 
 def test_without_noise_two_classes_are_scikit_learns_logistic_regression():

@@ -32,13 +32,14 @@ def fitted():
 
 def test_without_noise_it_is_the_fused_lasso_of_a_conic_solver(fitted):
     x, y = records()
-    rows, signs = np.column_stack([x, np.ones(len(x))]), 2.0 * y - 1
+    rows, signs = np.column_stack([2 * x - 1, np.ones(len(x))]), 2.0 * y - 1
     w = cvxpy.Variable(4)
     loss = cvxpy.sum(cvxpy.logistic(-cvxpy.multiply(signs, rows @ w))) / len(y)
     structure = cvxpy.norm1(w) + cvxpy.abs(w[0] - w[2])  # of the constant only its size counts
     problem = cvxpy.Problem(cvxpy.Minimize(loss + 0.02 * structure + 0.5e-3 * cvxpy.sum_squares(w)))
     problem.solve(solver=cvxpy.CLARABEL)
-    found = np.append(fitted.coef_[0], fitted.intercept_)
+    slopes = fitted.coef_[0] / 2  # per column mapped to [-1, 1], the middle of [0, 1] to 0
+    found = np.append(slopes, fitted.intercept_ + slopes.sum())
     np.testing.assert_allclose(found, w.value, atol=2e-3)
     assert abs(w.value[0] - w.value[2]) < 1e-4 < abs(w.value[0])  # the edge makes them equal
     assert any("graph=" in line for line in fitted.certificate_.conditions)

@@ -1,6 +1,8 @@
 """Models: coefficients in the user's units, files that come back equal, refusals."""
 
 import json
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -86,13 +88,47 @@ def scores(model, frame):
     return np.array(total)
 
 
+@pytest.mark.parametrize("interval", ["symmetric", "unit"])
 @pytest.mark.parametrize("task", TARGETS)
-def test_coefficients_in_the_users_units_score_as_the_weights_do_on_encoded_rows(task):
-    model, frame = model_for(task), rows()
-    margins = encode(frame, bounds_for(task), with_target=False).features @ weights_for(task)
+def test_coefficients_in_the_users_units_score_as_the_weights_do_on_encoded_rows(task, interval):
+    bounds = replace(bounds_for(task), interval=interval)
+    model = model_for(task, bounds=bounds, terms=table_terms(bounds, weights_for(task)))
+    frame = rows()
+    margins = encode(frame, bounds, with_target=False).features @ weights_for(task)
     if task == "regression":
         margins = 200 + 100 * margins  # the middle and half the width of 100 to 300
     assert scores(model, frame) == pytest.approx(margins.reshape(50, -1), rel=1e-9, abs=1e-9)
+
+
+@pytest.mark.parametrize("interval", ["symmetric", "unit"])
+def test_a_coefficient_is_how_far_one_unit_of_its_column_moves_the_prediction(interval):
+    bounds = replace(bounds_for("regression"), interval=interval)
+    weights = 0.1 * weights_for("regression")
+    model = model_for("regression", bounds=bounds, terms=table_terms(bounds, weights))
+    here = pd.DataFrame({"town": ["b"], "pay": ["5e3"], "age": ["40"]}, dtype=object)
+    for column, step in (("age", "41"), ("pay", "5001")):
+        moved = predict(model, here.assign(**{column: step})) - predict(model, here)
+        (term,) = (term for term in model.terms if term.column == column)
+        assert moved.iloc[0, 0] == pytest.approx(term.coefficient[0], rel=1e-6)
+
+
+OLD = Path(__file__).parent / "old"  # written when numbers were mapped to [0, 1]
+
+
+def test_a_model_file_of_the_time_of_0_to_1_predicts_as_it_did_then():
+    model = load_model(OLD / "model.json")
+    assert model.bounds.interval == "unit"
+    table = predict(model, pd.read_csv(OLD / "rows.csv", dtype=object))
+    expected = pd.read_csv(OLD / "predictions.csv")
+    assert table["prediction"].tolist() == expected["prediction"].tolist()
+    np.testing.assert_allclose(table.iloc[:, 1:], expected.iloc[:, 1:], rtol=1e-12)
+
+
+@pytest.mark.parametrize("interval", ["symmetric", "unit"])
+def test_a_model_file_states_the_interval_of_its_numbers(interval):
+    bounds = replace(bounds_for("binary"), interval=interval)
+    values = model_to_dict(model_for("binary", bounds=bounds))
+    assert values["preprocessing"]["interval"] == interval
 
 
 def test_a_binary_model_predicts_labels_with_probabilities():

@@ -53,7 +53,8 @@ def all_bounds(draw):
     target, *columns = draw(st.lists(names, min_size=2, max_size=5, unique=True))
     origin = draw(st.sampled_from(["public", "data"]))
     described = {name: draw(facts()) for name in columns}
-    return Bounds(origin, target, draw(facts(least=2)), described)
+    interval = draw(st.sampled_from(["symmetric", "unit"]))
+    return Bounds(origin, target, draw(facts(least=2)), described, interval=interval)
 
 
 def test_a_good_file_is_read_as_it_says(tmp_path):
@@ -81,6 +82,8 @@ def test_what_is_written_is_read_again(tmp_path_factory, bounds):
     [
         ('source = "public"', "", "source must be"),
         ('source = "public"', 'source = "guess"', "source must be"),
+        ("ignore =", "interval = 1\nignore =", 'interval must be "symmetric"'),
+        ("ignore =", "interval = []\nignore =", 'interval must be "symmetric"'),
         ("min = 0\n", "min = 120\n", "'age'.*min must be below max"),
         ("min = 0\n", "min = 500\n", "'age'.*min must be below max"),
         ("min = 0\n", "min = nan\n", "'age'.*min must be below max"),

@@ -1,5 +1,7 @@
 """Encoding: numbers by hand, norms that no row can exceed, and refusals."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -33,10 +35,21 @@ FRAME = pd.DataFrame(
 
 def test_cells_become_the_numbers_that_the_definition_gives():
     coded = encode(FRAME, BOUNDS, with_target=True)
-    assert coded.features.tolist() == [[0.5, 0, 1, 0, 1], [0, 0, 0, 1, 1], [1, 1, 0, 0, 1]]
+    assert coded.features.tolist() == [[0, 0, 1, 0, 1], [-1, 0, 0, 1, 1], [1, 1, 0, 0, 1]]
     assert coded.targets.tolist() == [1, -1, -1]
     assert coded.clipped == 1
     assert encoded_names(BOUNDS) == ("age", "town=a", "town=b", "town=c", "(intercept)")
+
+
+def test_numbers_are_mapped_to_0_to_1_where_the_bounds_ask_for_it_and_targets_are_not():
+    unit = encode(FRAME, replace(BOUNDS, interval="unit"), with_target=True)
+    assert unit.features[:, 0].tolist() == [0.5, 0, 1]
+    assert (
+        unit.features[:, 1:].tolist()
+        == encode(FRAME, BOUNDS, with_target=True).features[:, 1:].tolist()
+    )
+    age = encode(FRAME, replace(AGE, interval="unit"), with_target=True)
+    assert age.targets.tolist() == [0.0, -1.0, 1.0]
 
 
 def test_numeric_targets_fill_the_interval_and_many_labels_are_counted():
@@ -58,13 +71,13 @@ def test_no_row_is_longer_than_the_public_norm_and_none_is_lost_by_clipping(ages
     frame = pd.DataFrame({"age": map(repr, ages), "town": ["a"] * len(ages)}, dtype=object)
     rows = encode(frame, bounds, with_target=False).features
     assert np.all(np.linalg.norm(rows, axis=1) <= encoded_norm(bounds))
-    assert np.all((rows >= 0) & (rows <= 1))
+    assert np.all(np.abs(rows) <= 1)
     assert encoded_norm(bounds) == pytest.approx(3**0.5)
 
 
-def test_the_norm_is_reached():
-    frame = FRAME.assign(age="70")
-    rows = encode(frame, BOUNDS, with_target=False).features
+@pytest.mark.parametrize("age", ["70", "20"])
+def test_the_norm_is_reached_at_both_ends(age):
+    rows = encode(FRAME.assign(age=age), BOUNDS, with_target=False).features
     assert np.linalg.norm(rows, axis=1) == pytest.approx(encoded_norm(BOUNDS))
 
 

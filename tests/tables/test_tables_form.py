@@ -176,6 +176,7 @@ def test_numbers_of_a_parquet_file_are_the_numbers_that_they_are(tmp_path, monke
     bounds = Bounds(
         "public", "y", Categories(("0", "1")),
         {"pay": Numeric(0, 2000), "town": Categories(("a", "b"))}, form=CONTINENTAL,
+        interval="unit",
     )  # fmt: skip
     assert (encode(frame, bounds, with_target=True).features[:, 0] * 2000).tolist() == [
         1.5,
@@ -186,8 +187,9 @@ def test_numbers_of_a_parquet_file_are_the_numbers_that_they_are(tmp_path, monke
 
 def test_the_form_stands_in_the_bounds_file_and_options_go_before_it(tmp_path):
     bounds = Bounds(
-        "public", "y", Categories(("0", "1")), {"x": Numeric(0, 4000)}, form=CONTINENTAL
-    )
+        "public", "y", Categories(("0", "1")), {"x": Numeric(0, 4000)}, form=CONTINENTAL,
+        interval="unit",
+    )  # fmt: skip
     (tmp_path / "b.toml").write_text(bounds_text(bounds))
     assert read_bounds(tmp_path / "b.toml") == bounds
     (tmp_path / "t.csv").write_text("x;y\n3.178,40;0\n4;1\n")

@@ -166,7 +166,7 @@ def test_with_the_middle_as_fill_an_indicator_costs_no_norm():
 def test_a_forgotten_indicator_in_the_bound_is_caught(monkeypatch):
     bounds = with_fills(70.0, 20.0)
     assert longest(bounds) <= encoded_norm(bounds) * (1 + 1e-15)
-    monkeypatch.setattr(module, "_most", lambda fact: 1.0)
+    monkeypatch.setattr(module, "_most", lambda fact, interval: 1.0)
     assert longest(bounds) > 1.2 * encoded_norm(bounds)
 
 

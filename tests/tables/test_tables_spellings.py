@@ -101,7 +101,7 @@ def test_a_bad_spelling_of_the_file_is_one_clear_error(tmp_path, old, new, words
 
 def test_cells_are_compared_as_the_file_says_and_dates_are_days():
     coded = encode(FRAME, BOUNDS, with_target=True)
-    assert coded.features.tolist() == [[1, 0, 0, 0.5, 1], [0, 1, 1, 0.25, 1]]
+    assert coded.features.tolist() == [[1, 0, -1, 0, 1], [0, 1, 1, -0.5, 1]]
     assert coded.targets.tolist() == [-1, 1]
     strict = Bounds("public", "ill", Categories(("No", "YES")), {"town": Categories(("aa",))})
     with pytest.raises(InputError, match="'town', row 2 is empty or not one of"):

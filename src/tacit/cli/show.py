@@ -71,7 +71,8 @@ def _preprocessing(model: Model) -> list[str]:
     if model.bounds is None:
         return [f"Preprocessing: that of the bundled data set {model.data}"]
     bounds = model.bounds
-    lines = [f"Preprocessing (source: {bounds.origin})"]
+    ends = "[0, 1]" if bounds.interval == "unit" else "[-1, 1]"
+    lines = [f"Preprocessing (source: {bounds.origin}; trained on numbers mapped to {ends})"]
     form = bounds.form.different()
     lines += [f"  files: {', '.join(f'{k} {v!r}' for k, v in form.items())}"] if form else []
     facts = {bounds.target_name: bounds.target, **bounds.columns}

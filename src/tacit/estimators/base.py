@@ -38,9 +38,9 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
 
     .. math:: \min_w \frac1A \sum_i \frac1{m_i} \sum_j l(w'u_{ij}, t_{ij}) + \frac{l2}2 |w|^2,
 
-    where u is the record with every feature clipped to its bounds [a, b] and mapped to [0, 1],
-    followed by the constant 1, and t is the encoded target. The regulariser acts on w as a whole,
-    the intercept included, and w is per *encoded* column. Settings are plain attributes that
+    where u is the record with every feature clipped to its bounds [a, b] and mapped to
+    [-1, 1], followed by the constant 1, and t is the encoded target. The regulariser acts on w as a
+    whole, the intercept included, and w is per *encoded* column. Settings are plain attributes that
     scikit-learn sets and clones; they are checked by `fit` only.
 
     Parameters
@@ -256,12 +256,13 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
     def _keep(self, finished: Run, ranges: Ranges, targets: Targets) -> None:
         """Store the fit, with coefficients per unit of the user's columns.
 
-        A weight w of a column with range [a, b] is s w / (b - a) per unit and moves the intercept
-        by -s w a / (b - a), with s the scale of the targets.
+        A column with range [a, b] is encoded as (x - c) / h, c its middle and h half its width. So
+        a weight w is s w / h per unit and moves the intercept by -s w c / h, with s the scale of
+        the targets.
         """
         weights = targets.scale * finished.model.reshape(len(finished.model), -1)
-        slopes = weights[:-1] / ranges.width[:, None]
-        intercepts = weights[-1] + targets.offset - ranges.minimum @ slopes
+        slopes = weights[:-1] / (ranges.width[:, None] / 2)
+        intercepts = weights[-1] + targets.offset - ranges.middle @ slopes
         facts = self._facts(ranges, targets)
         certificate = dataclasses.replace(
             finished.certificate,

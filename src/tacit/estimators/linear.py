@@ -60,7 +60,6 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
     def _targets(self, answers: HostArray) -> Targets:
         column = numbers_in(answers)[:, None]
         ranges = ranges_for(self.target_bounds, column, "the target")
-        half = float(ranges.width[0]) / 2
-        values = 2 * ranges.encoded(column)[:, 0] - 1
-        middle = float(ranges.minimum[0]) + half
+        half, middle = float(ranges.width[0]) / 2, float(ranges.middle[0])
+        values = ranges.encoded(column)[:, 0]
         return Targets(values, Named(name="squared", numbers=()), half, middle, None, ranges.public)

@@ -74,6 +74,11 @@ class Ranges:
         return self.maximum - self.minimum
 
     @property
+    def middle(self) -> Float[HostArray, "k"]:
+        """(a_j + b_j) / 2, what is encoded as 0."""
+        return self.minimum + self.width / 2
+
+    @property
     def record_norm(self) -> float:
         """sqrt(k + 1), the largest norm of a row of `encoded`."""
         return math.sqrt(len(self.minimum) + 1)
@@ -84,14 +89,17 @@ class Ranges:
         return inside
 
     def encoded(self, rows: Float[HostArray, "N k"]) -> Float[HostArray, "N k+1"]:
-        """Return (min(max(x_j, a_j), b_j) - a_j) / (b_j - a_j) for each column, and a constant 1.
+        """Return 2 u_j - 1 in [-1, 1] for each column, and a constant 1.
+
+        Here u_j = (min(max(x_j, a_j), b_j) - a_j) / (b_j - a_j).
 
         **Guarantee.** If the ranges are public, each row is a function of one record and public
-        facts. Each cell lies in [0, 1], in floating point as well, since subtraction and division
-        round monotonically; so a row of k columns has norm at most sqrt(k + 1).
+        facts. Each u_j lies in [0, 1], in floating point as well, since subtraction and division
+        round monotonically, and 2 u_j is exact, so each cell lies in [-1, 1]; a row of k columns
+        has norm at most sqrt(k + 1).
         """
         unit = (self.clipped(rows) - self.minimum) / self.width
-        return np.concatenate([unit, np.ones((len(rows), 1))], axis=1)
+        return np.concatenate([2 * unit - 1, np.ones((len(rows), 1))], axis=1)
 
 
 def ranges_for(bounds: Any, rows: Float[HostArray, "N k"], what: str = "column {} of X") -> Ranges:

@@ -111,9 +111,9 @@ class Model:
 def table_terms(bounds: Bounds, weights: Float[HostArray, "D *K"]) -> tuple[Term, ...]:
     r"""Return the terms of a model whose weights are per encoded column (see `encode`).
 
-    A column with range [a, b] and weight w gets :math:`s w / (b - a)` per unit and moves the
-    intercept by :math:`-s w a / (b - a)`; s is half the range of a numeric target, whose middle is
-    added to the intercept, and 1 for labels.
+    A numeric column is encoded as :math:`(x - c) / h` (`Numeric.zero_and_unit`); its weight w
+    gets :math:`s w / h` per unit and moves the intercept by :math:`-s w c / h`; s is half the range
+    of a numeric target, whose middle is added to the intercept, and 1 for labels.
     """
     scaled = bounds.half_range * weights.reshape(len(weights), -1).astype(np.float64)
     target = bounds.target
@@ -123,8 +123,9 @@ def table_terms(bounds: Bounds, weights: Float[HostArray, "D *K"]) -> tuple[Term
     start = 0
     for name, fact in bounds.columns.items():
         if isinstance(fact, Numeric):
-            slope = scaled[start] / fact.width
-            intercept = intercept - slope * fact.minimum
+            zero, unit = fact.zero_and_unit(bounds.interval)
+            slope = scaled[start] / unit
+            intercept = intercept - slope * zero
             terms.append(Term(name, None, tuple(slope.tolist())))
             if fact.indicator:
                 terms.append(Term(name, "", tuple(scaled[start + 1].tolist())))
@@ -230,13 +231,15 @@ def _model(values: Any) -> Model:
     labels, bounds, certificate = values["labels"], values["preprocessing"], values["certificate"]
     if not isinstance(certificate, dict):
         raise InputError("its certificate is missing; train again")
+    if bounds is not None:  # without an interval: of the time when [0, 1] was the only one
+        bounds = bounds_from_dict({"interval": "unit", **bounds})
     return Model(
         data=str(values["data"]),
         task=values["task"],
         loss=str(values["loss"]),
         target=str(values["target"]),
         labels=None if labels is None else tuple(map(str, labels)),
-        bounds=None if bounds is None else bounds_from_dict(bounds),
+        bounds=bounds,
         terms=tuple(
             Term(term["column"], term["value"], tuple(map(float, term["coefficient"])))
             for term in values["terms"]

@@ -126,7 +126,7 @@ def _in_units(rows: HostArray, bounds: Bounds) -> HostArray:
     start = 0
     for fact in bounds.columns.values():
         if isinstance(fact, Numeric):
-            scale[start], offset[start] = fact.width, fact.minimum
+            offset[start], scale[start] = fact.zero_and_unit(bounds.interval)
         start += encoded_width(fact)
     units: HostArray = rows * scale + offset
     return units

@@ -119,7 +119,7 @@ class Document(Part):
             if type(given) is not type(needed) or given != needed:
                 raise InputError(
                     f"{key} is {given!r}; this version of tacit reads {cls.FORMAT} version "
-                    f"{cls.VERSION}"
+                    f"{cls.VERSION}, so write the document anew with it"
                 )
         try:
             return cls.model_validate_json(_canonical(values))

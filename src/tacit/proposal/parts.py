@@ -35,7 +35,7 @@ from tacit.problems import (
     sparse_rows,
 )
 from tacit.proposal.document import Extended, Part
-from tacit.tables import Bounds, Categories, Form, Numeric, encoded_names, encoded_norm
+from tacit.tables import Bounds, Categories, Form, Interval, Numeric, encoded_names, encoded_norm
 from tacit.typing import Task
 
 # what single precision can compute with: a weight, and a number whose square is needed
@@ -128,6 +128,7 @@ class TableFacts(Part):
     columns: tuple[Column, ...]
     ignored: tuple[str, ...]
     form: TableForm
+    interval: Interval
 
     @classmethod
     def of(cls, bounds: Bounds) -> TableFacts:
@@ -136,7 +137,7 @@ class TableFacts(Part):
         target = _column(bounds.target_name, bounds.target)
         form = TableForm(**dataclasses.asdict(bounds.form))
         known = {"source": bounds.origin, "target": target, "columns": columns, "form": form}
-        return cls(**known, ignored=bounds.ignored)
+        return cls(**known, ignored=bounds.ignored, interval=bounds.interval)
 
     @property
     def bounds(self) -> Bounds:
@@ -145,7 +146,8 @@ class TableFacts(Part):
         if len(columns) < len(self.columns):
             raise InputError("a column is described twice; give each one place")
         form = Form(**self.form.model_dump())
-        return Bounds(self.source, self.target.name, self.target.fact, columns, self.ignored, form)
+        target = self.target.name, self.target.fact
+        return Bounds(self.source, *target, columns, self.ignored, form, self.interval)
 
 
 class DataFacts(Part):

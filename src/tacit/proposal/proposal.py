@@ -87,7 +87,7 @@ class Proposal(Document):
     """
 
     FORMAT: ClassVar[str] = "tacit.proposal"
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
 
     data: DataFacts
     counts: tuple[int, ...]

@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias, cast, get_args
 
 from tacit.errors import InputError
 from tacit.tables.dates import day_text, days_of
-from tacit.tables.facts import Categories, Numeric, repeated
+from tacit.tables.facts import Categories, Interval, Numeric, repeated
 from tacit.tables.form import Form
 from tacit.tables.missing import INDICATOR, missing_of, missing_to_dict, shortened, texts
 from tacit.typing import Task
@@ -50,6 +50,10 @@ class Bounds:
         Columns of the file that are not used.
     form
         How files of text are written: it says which number a cell such as 1.234 is.
+    interval
+        What the range of a numeric column is mapped to: "symmetric", [-1, 1], or "unit", [0, 1],
+        where the least value stands for nothing, as in counts that are mostly 0. The range of a
+        numeric target is mapped to [-1, 1] always.
 
     Raises
     ------
@@ -64,6 +68,7 @@ class Bounds:
     columns: Mapping[str, Numeric | Categories]
     ignored: tuple[str, ...] = ()
     form: Form = field(default_factory=Form)
+    interval: Interval = "symmetric"
 
     def __post_init__(self) -> None:
         named = [self.target_name, *self.columns, *self.ignored]
@@ -122,6 +127,8 @@ def read_bounds(path: Path) -> Bounds:
 def bounds_from_dict(values: Mapping[str, Any]) -> Bounds:
     """Return the public facts that plain values state, the inverse of `bounds_to_dict`.
 
+    Where they state no interval it is "symmetric".
+
     Examples
     --------
     >>> bounds_from_dict({
@@ -131,11 +138,16 @@ def bounds_from_dict(values: Mapping[str, Any]) -> Bounds:
     ... }).columns["age"].maximum
     120.0
     """
-    _only(values, {"source", "format", "ignore", "target", "columns"}, "the file")
+    _only(values, {"source", "format", "interval", "ignore", "target", "columns"}, "the file")
     origin = values.get("source")
     if origin not in get_args(Origin):
         raise InputError(
             'source must be "public" (ranges known beforehand) or "data" (filled in from the data)'
+        )
+    interval = values.get("interval", "symmetric")
+    if interval not in get_args(Interval):
+        raise InputError(
+            'interval must be "symmetric" (numbers are mapped to [-1, 1]) or "unit" (to [0, 1])'
         )
     target, columns, form = (values.get(name) for name in ("target", "columns", "format"))
     if form is not None and not isinstance(form, dict):
@@ -151,6 +163,7 @@ def bounds_from_dict(values: Mapping[str, Any]) -> Bounds:
         {name: _fact(name, fact) for name, fact in columns.items()},
         texts("ignore", values.get("ignore", [])),
         Form().changed(form or {}),
+        cast(Interval, interval),
     )
 
 
@@ -159,6 +172,7 @@ def bounds_to_dict(bounds: Bounds) -> dict[str, Any]:
     form = bounds.form.different()
     return {
         "source": bounds.origin,
+        "interval": bounds.interval,
         **({"format": form} if form else {}),
         "ignore": list(bounds.ignored),
         "target": {"name": bounds.target_name, **_plain(bounds.target)},
@@ -187,6 +201,8 @@ def bounds_text(bounds: Bounds, notes: Notes | None = None) -> str:
     notes = notes or Notes()
     values = bounds_to_dict(bounds)
     lines = [_ABOUT[bounds.origin] + f"source = {_toml(bounds.origin)}"]
+    if bounds.interval != "symmetric":
+        lines.append(f"interval = {_toml(bounds.interval)}")
     if notes.left_out:
         lines += ["", "# Left out, and why:"]
         lines += [f"#   {_toml(name)}: {why}" for name, why in notes.left_out.items()]

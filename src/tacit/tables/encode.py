@@ -1,4 +1,4 @@
-"""Cells as numbers between 0 and 1, from public facts alone."""
+"""Cells as numbers from -1 to 1, from public facts alone."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float, Num
 from tacit.errors import InputError
 from tacit.tables.bounds import Bounds
 from tacit.tables.cells import check_filled, empty, numbers, spelled
-from tacit.tables.facts import Categories, Numeric
+from tacit.tables.facts import Categories, Interval, Numeric
 from tacit.tables.form import Form
 from tacit.typing import HostArray
 
@@ -40,13 +40,15 @@ class Encoded(NamedTuple):
 
 
 def encode(frame: pd.DataFrame, bounds: Bounds, *, with_target: bool) -> Encoded:
-    r"""Return the rows of a table as numbers in [0, 1], and its targets.
+    r"""Return the rows of a table as numbers in [-1, 1], and its targets.
 
     Texts are read in the form, the spellings and the dates that the bounds state. A number x of a
-    column with public range [a, b] becomes (min(max(x, a), b) - a) / (b - a); a
-    category becomes as many zeros and ones as the public list has values; the last column is the
-    constant 1. Numeric targets become 2 (y - a) / (b - a) - 1 in [-1, 1]; two labels become -1 and
-    1 in the order of their list; K labels their numbers 0..K-1.
+    column with public range [a, b] becomes 2 u - 1 in [-1, 1], where
+    u = (min(max(x, a), b) - a) / (b - a), or u itself where the bounds ask for the interval "unit";
+    a category becomes as many zeros and ones as the public list has values; the last column is the
+    constant 1. A number whose column has an indicator is followed by a 1 if the cell is missing,
+    when x is `Numeric.filled`, and by a 0 otherwise. Numeric targets become 2 u - 1 always; two labels become -1 and 1 in the order of
+    their list; K labels their numbers 0..K-1.
 
     Raises
     ------
@@ -59,14 +61,16 @@ def encode(frame: pd.DataFrame, bounds: Bounds, *, with_target: bool) -> Encoded
     -----
     **Guarantee.** Every row depends on one record and public facts only. With k used columns
     every row has norm at most sqrt(k + 1): each numeric column adds at most 1 to the squared norm,
-    each category exactly 1, the constant 1. See `encoded_norm`.
+    each category exactly 1, the constant 1; a number with an indicator adds at most 1 too where a
+    missing cell counts as the middle, and more where another `fill` is given. See `encoded_norm`. Rounding does not take a number
+    out of [-1, 1]: subtraction and division are monotone, so u lies in [0, 1]; 2 u is exact.
     """
     _check_columns(frame, bounds, with_target=with_target)
     _check_filled(frame, bounds, with_target=with_target)
     blocks, clipped = [], 0
     for name, fact in bounds.columns.items():
         if isinstance(fact, Numeric):
-            block, outside = _of_numbers(frame[name], name, fact, bounds.form)
+            block, outside = _of_numbers(frame[name], name, fact, bounds)
             blocks.append(block)
             clipped += outside
         else:
@@ -108,11 +112,11 @@ def encoded_width(fact: Numeric | Categories) -> int:
     return len(fact.values)
 
 
-def encoded_fill(fact: Numeric) -> float:
-    """Return what a missing cell is encoded as, a public number."""
-    if fact.fill is None:
-        return 0.5  # exactly: minimum and width may be rounded
-    return float(_scaled(np.array([fact.fill]), fact)[0][0])
+def encoded_fill(fact: Numeric, interval: Interval) -> float:
+    """Return what a missing cell is encoded as, a public number: 0 for the middle of [-1, 1]."""
+    if fact.fill is None:  # exactly, though minimum and width may be rounded
+        return 0.0 if interval == "symmetric" else 0.5
+    return float(_scaled(np.array([fact.fill]), fact, interval)[0][0])
 
 
 def encoded_norm(bounds: Bounds) -> float:
@@ -124,16 +128,19 @@ def encoded_norm(bounds: Bounds) -> float:
 
     and some row reaches it. A category has a single 1. A number e without an indicator has
     e^2 <= 1. With an indicator the two encoded columns of a cell are (e, 0) if it is filled and
-    (f, 1) if it is missing, f being `encoded_fill`: never are both e and the indicator free, so
-    they add at most max(1, f^2 + 1) = 1 + f^2.
+    (f, 1) if it is missing, f being `encoded_fill`: e and the indicator are never free together, so
+    they add at most max(1, f^2 + 1) = 1 + f^2. With the middle of [-1, 1] as fill f is 0, and the
+    indicator costs nothing: k columns have sqrt(k + 1) with indicators as without.
     """
-    return math.sqrt(1 + math.fsum(_most(fact) for fact in bounds.columns.values()))
+    return math.sqrt(
+        1 + math.fsum(_most(fact, bounds.interval) for fact in bounds.columns.values())
+    )
 
 
-def _most(fact: Numeric | Categories) -> float:
+def _most(fact: Numeric | Categories, interval: Interval) -> float:
     """Return the largest square of the norm of a column's encoded cell."""
     if isinstance(fact, Numeric) and fact.indicator:
-        return 1 + encoded_fill(fact) ** 2
+        return 1 + encoded_fill(fact, interval) ** 2
     return 1.0
 
 
@@ -166,15 +173,15 @@ def _check_filled(frame: pd.DataFrame, bounds: Bounds, *, with_target: bool) -> 
 
 
 def _of_numbers(
-    cells: pd.Series, name: str, fact: Numeric, form: Form
+    cells: pd.Series, name: str, fact: Numeric, bounds: Bounds
 ) -> tuple[Float[HostArray, "N _"], int]:
     """Return the scaled column, its indicator if it has one, and how many cells lay outside."""
-    if not fact.indicator:
-        column, outside = _scaled(_numbers(cells, name, fact, form), fact)
+    holes = empty(cells, fact) if fact.indicator else None
+    values = _numbers(cells, name, fact, bounds.form, holes)
+    column, outside = _scaled(values, fact, bounds.interval)
+    if holes is None:
         return column[:, None], outside
-    holes = empty(cells, fact)
-    column, outside = _scaled(_numbers(cells, name, fact, form, holes), fact)
-    column = np.where(holes, encoded_fill(fact), column)
+    column = np.where(holes, encoded_fill(fact, bounds.interval), column)
     return np.stack([column, holes.astype(np.float64)], axis=1), outside
 
 
@@ -200,10 +207,11 @@ def _numbers(
     return values
 
 
-def _scaled(values: HostArray, fact: Numeric) -> tuple[HostArray, int]:
-    """Return values in [0, 1], and how many lay outside the bounds."""
+def _scaled(values: HostArray, fact: Numeric, interval: Interval) -> tuple[HostArray, int]:
+    """Return values in the interval, and how many lay outside the bounds."""
     inside = np.clip(values, fact.minimum, fact.maximum)
-    return (inside - fact.minimum) / fact.width, int(np.sum(inside != values))
+    unit = (inside - fact.minimum) / fact.width
+    return unit if interval == "unit" else 2 * unit - 1, int(np.sum(inside != values))
 
 
 def _codes(cells: pd.Series, name: str, fact: Categories) -> HostArray:
@@ -221,7 +229,6 @@ def _codes(cells: pd.Series, name: str, fact: Categories) -> HostArray:
 def _targets(cells: pd.Series, bounds: Bounds) -> tuple[HostArray, int]:
     name, target = bounds.target_name, bounds.target
     if isinstance(target, Numeric):
-        values, outside = _scaled(_numbers(cells, name, target, bounds.form), target)
-        return 2 * values - 1, outside
+        return _scaled(_numbers(cells, name, target, bounds.form), target, "symmetric")
     codes = _codes(cells, name, target).astype(np.int64)
     return (2.0 * codes - 1 if len(target.values) == 2 else codes), 0

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 from tacit.errors import InputError
 from tacit.tables.dates import check_pattern
 
+# what a range of numbers is mapped to: [-1, 1], or [0, 1]
+Interval: TypeAlias = Literal["symmetric", "unit"]
 # spellings of an empty cell in any case of their letters, none of which is a number
 USUAL_MISSING = (
     "na", "n/a", "n.a.", "nan", "null", "none", "missing", "#n/a", "#null!", "-", "--", "?", ".",
@@ -84,6 +87,20 @@ class Numeric:
     def width(self) -> float:
         """The difference of the two ends, in the units of the column."""
         return self.maximum - self.minimum
+
+    def zero_and_unit(self, interval: Interval) -> tuple[float, float]:
+        """Return (c, h): a number x inside the range [a, b] is encoded as (x - c) / h.
+
+        The middle and half the width for [-1, 1], "symmetric"; a and the width for [0, 1], "unit".
+
+        Examples
+        --------
+        >>> Numeric(20.0, 70.0).zero_and_unit("symmetric")
+        (45.0, 25.0)
+        """
+        if interval == "unit":
+            return self.minimum, self.width
+        return self.minimum + self.width / 2, self.width / 2
 
 
 @dataclass(frozen=True)

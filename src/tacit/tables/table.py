@@ -71,7 +71,7 @@ class Table:
     clipped
         How many cells of training rows lay outside the bounds: private.
     record_norm
-        sqrt(k + 1) for k columns; no encoded row is longer.
+        `encoded_norm`, sqrt(k + 1) for most tables of k columns; no encoded row is longer.
     conditions
         Facts taken as public; a certificate holds under these.
     """
