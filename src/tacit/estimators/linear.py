@@ -11,7 +11,8 @@ from sklearn.base import RegressorMixin
 from typing_extensions import override
 
 from tacit.estimators.base import PrivateLinearModel
-from tacit.estimators.records import Targets, ranges_for
+from tacit.estimators.ranges import ranges_for, ranges_seen
+from tacit.estimators.records import Targets
 from tacit.estimators.validation import numbers_in
 from tacit.proposal import Named
 from tacit.typing import HostArray
@@ -59,7 +60,8 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
     @override
     def _targets(self, answers: HostArray) -> Targets:
         column = numbers_in(answers)[:, None]
-        ranges = ranges_for(self.target_bounds, column, "the target")
+        given = self.target_bounds
+        ranges = ranges_seen(column, "the target") if given is None else ranges_for(given, 1)
         half, middle = float(ranges.width[0]) / 2, float(ranges.middle[0])
         values = ranges.encoded(column)[:, 0]
         return Targets(values, Named(name="squared", numbers=()), half, middle, None, ranges.public)

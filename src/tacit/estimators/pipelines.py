@@ -100,8 +100,9 @@ def _learns(step: Any, name: str) -> Iterator[str]:
         )
     elif not _by_row(step):
         yield (
-            f"the step {name!r} ({type(step).__name__}) may learn from the records; the certificate "
-            "does not cover that: put PublicBounds or another step with public settings in its place"
+            f"the step {name!r} ({type(step).__name__}) may learn from the records; the "
+            "certificate does not cover that: put PublicBounds or another step with public "
+            "settings in its place"
         )
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 from jaxtyping import Float
 from numpy.typing import ArrayLike
@@ -12,11 +11,9 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from tacit.errors import InputError
-from tacit.estimators.records import Ranges, ranges_for
-from tacit.estimators.validation import column_names, validated_rows
+from tacit.estimators.ranges import BoundsLike, Ranges, ranges_for
+from tacit.estimators.validation import column_names, dense, validated_rows
 from tacit.typing import HostArray
-
-BoundsLike: TypeAlias = "tuple[ArrayLike, ArrayLike] | Mapping[str, tuple[float, float]]"
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -77,14 +74,13 @@ class PublicBounds(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # ty
         """Return the rows with every column mapped to [-1, 1]."""
         check_is_fitted(self, "n_features_in_")
         ranges = self._ranges()
-        rows = validated_rows(self, X, missing=True)
-        return ranges.scaled(rows)
+        return ranges.scaled(dense(validated_rows(self, X, missing=True)))
 
     def inverse_transform(self, X: ArrayLike) -> Float[HostArray, "N k"]:
         """Return numbers in [-1, 1] in the units of the columns."""
         check_is_fitted(self, "n_features_in_")
         ranges = self._ranges()
-        rows = validated_rows(self, X, missing=True)
+        rows = dense(validated_rows(self, X, missing=True))
         inside: HostArray = ranges.middle + rows * (ranges.width / 2)
         return inside
 

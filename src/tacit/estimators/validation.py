@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any, TypeAlias
 
@@ -14,11 +14,11 @@ from scipy.sparse import csr_array, csr_matrix, issparse
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from tacit.errors import InputError, told_anew
+from tacit.errors import InputError, PrivacyWarning, told_anew
 from tacit.typing import HostArray
 
 MOST_CELLS, PIECE_CELLS = 10**8, 10**6
-Sparse: TypeAlias = "csr_matrix | csr_array"
+Sparse: TypeAlias = csr_matrix | csr_array
 _KINDS = (TypeError, ValueError, OverflowError)
 # beginnings of messages that tell of shapes, types and names of columns, and of no cell; they are
 # repeated, every other one is replaced
@@ -58,12 +58,14 @@ def validated(
 def validated_rows(
     estimator: Any, X: Any, *, missing: bool, reset: bool = False, sparse: bool = False
 ) -> Float[HostArray, "N k"] | Sparse:
-    """Return features as numbers; errors as for `validated`, and where X is sparse unless it may be.
+    """Return features as numbers; errors as for `validated`.
 
     Parameters
     ----------
     reset
         Whether number and names of the columns are kept; else they are compared.
+    sparse
+        Whether X may be sparse; if not, a sparse one is a TypeError.
     """
     known = {"reset": reset, "accept_sparse": "csr" if sparse else False, **_numbers(missing)}
     rows: HostArray = told_anew(
@@ -114,16 +116,33 @@ def pieces(rows: Float[HostArray, "N k"] | Sparse) -> Iterator[Float[HostArray, 
         yield rows[first : first + size].toarray()
 
 
-def standardised(rows: Float[HostArray, "N k"]) -> list[int]:
-    """Return the columns whose mean is 0 and whose variance is 1, as behind a `StandardScaler`.
-
-    Both to 1e-9, which measured columns do not reach by chance; missing cells do not count. A
-    column with fewer than three different values is passed over: one of -1 and 1 in equal parts has
-    both by itself.
+def scaling_warnings(
+    rows: Float[HostArray, "N k"], names: Sequence[str] | None
+) -> list[tuple[type[Warning], str]]:
+    """Return a warning if columns look as behind a scaler that learned from these records.
 
     Notes
     -----
     **Guarantee.** None: the answer is a function of all records, for whoever holds them.
+    """
+    found = _standardised(rows)
+    if not found:
+        return []
+    first = repr(names[found[0]] if names else found[0])
+    more = f" and {len(found) - 1} more have" if len(found) > 1 else " has"
+    text = (
+        f"column {first} of X{more} mean 0 and variance 1, as behind a StandardScaler; the "
+        "certificate does not cover means and variances that were computed from the records: pass "
+        "the columns as they were collected, with public bounds (PublicBounds scales by such)"
+    )
+    return [(PrivacyWarning, text)]
+
+
+def _standardised(rows: Float[HostArray, "N k"]) -> list[int]:
+    """Return the columns with mean 0 and variance 1, both to 1e-9; missing cells do not count.
+
+    Measured columns do not reach that by chance. One with fewer than three different values is
+    passed over: -1 and 1 in equal parts have both by themselves.
     """
     filled = ~np.isnan(rows)
     count = np.maximum(filled.sum(axis=0), 1)
@@ -159,8 +178,8 @@ def _told(error: Exception, rows: Any) -> Exception:
     if "contains NaN" in text and text.startswith("Input X"):
         return InputError(
             'Input X contains NaN. Pass missing="indicator" to have missing cells count as the '
-            "middle of their bounds, with a column that says so; or drop such rows, or fill them in "
-            "with a public number"
+            "middle of their bounds, with a column that says so; or drop such rows, or fill them "
+            "in with a public number"
         )
     if _HARMLESS.match(text):
         kind = TypeError if isinstance(error, TypeError) else InputError

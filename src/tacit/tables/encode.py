@@ -47,8 +47,8 @@ def encode(frame: pd.DataFrame, bounds: Bounds, *, with_target: bool) -> Encoded
     u = (min(max(x, a), b) - a) / (b - a), or u itself where the bounds ask for the interval "unit";
     a category becomes as many zeros and ones as the public list has values; the last column is the
     constant 1. A number whose column has an indicator is followed by a 1 if the cell is missing,
-    when x is `Numeric.filled`, and by a 0 otherwise. Numeric targets become 2 u - 1 always; two labels become -1 and 1 in the order of
-    their list; K labels their numbers 0..K-1.
+    when x is `Numeric.filled`, and by a 0 otherwise. Numeric targets become 2 u - 1 always; two
+    labels become -1 and 1 in the order of their list; K labels their numbers 0..K-1.
 
     Raises
     ------
@@ -62,8 +62,9 @@ def encode(frame: pd.DataFrame, bounds: Bounds, *, with_target: bool) -> Encoded
     **Guarantee.** Every row depends on one record and public facts only. With k used columns
     every row has norm at most sqrt(k + 1): each numeric column adds at most 1 to the squared norm,
     each category exactly 1, the constant 1; a number with an indicator adds at most 1 too where a
-    missing cell counts as the middle, and more where another `fill` is given. See `encoded_norm`. Rounding does not take a number
-    out of [-1, 1]: subtraction and division are monotone, so u lies in [0, 1]; 2 u is exact.
+    missing cell counts as the middle, and more where another `fill` is given. See `encoded_norm`.
+    Rounding does not take a number out of [-1, 1]: subtraction and division are monotone, so u lies
+    in [0, 1]; 2 u is exact.
     """
     _check_columns(frame, bounds, with_target=with_target)
     _check_filled(frame, bounds, with_target=with_target)
