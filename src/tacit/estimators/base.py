@@ -23,6 +23,7 @@ from tacit.errors import InputError, PrivacyWarning, PublicFactsWarning
 from tacit.estimators.ranges import BoundsLike, Ranges, indicators_for, ranges_for, ranges_seen
 from tacit.estimators.records import Targets, owned_rows
 from tacit.estimators.validation import (
+    RowsLike,
     column_names,
     dense,
     pieces,
@@ -153,7 +154,7 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
     random_state: int | None = None
 
     def fit(
-        self: EstimatorT, X: ArrayLike, y: ArrayLike, agents: ArrayLike | None = None
+        self: EstimatorT, X: RowsLike, y: ArrayLike, agents: ArrayLike | None = None
     ) -> EstimatorT:
         """Fit the model to private records, spending the budget once.
 
@@ -231,7 +232,7 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
             ranges.check_zero(names)
         return ranges
 
-    def _scores(self, X: ArrayLike) -> Float[HostArray, "N *K"]:
+    def _scores(self, X: RowsLike) -> Float[HostArray, "N *K"]:
         """Return x'coef + intercept, with features clipped, and filled, as `fit` does it."""
         check_is_fitted(self, "coef_")
         rows = validated_rows(self, X, missing=bool(self.indicators_), sparse=True)

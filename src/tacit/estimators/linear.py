@@ -6,14 +6,13 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from jaxtyping import Float
-from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
 from typing_extensions import override
 
 from tacit.estimators.base import PrivateLinearModel
 from tacit.estimators.ranges import ranges_for, ranges_seen
 from tacit.estimators.records import Targets
-from tacit.estimators.validation import numbers_in
+from tacit.estimators.validation import RowsLike, numbers_in
 from tacit.proposal import Named
 from tacit.typing import HostArray
 
@@ -53,7 +52,7 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
 
     target_bounds: tuple[float, float] | None = None
 
-    def predict(self, X: ArrayLike) -> Float[HostArray, "N"]:
+    def predict(self, X: RowsLike) -> Float[HostArray, "N"]:
         """Return the predicted target of each row; the features are clipped to the bounds first."""
         return self._scores(X)
 

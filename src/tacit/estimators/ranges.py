@@ -84,8 +84,8 @@ class Ranges:
         if bare:
             said = [names[k] if names else k for k in sorted(bare)]
             raise InputError(
-                f"column {_listed(said)} of X has missing cells, and missing= does not list it; "
-                'add it there, or write missing="indicator" for all columns'
+                f"X has missing cells in {_listed(said)}, which missing= does not list; add that "
+                'there, or write missing="indicator" for all columns'
             )
 
     def check_zero(self, names: Sequence[str] | None) -> None:

@@ -10,7 +10,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from jaxtyping import Float
-from scipy.sparse import csr_array, csr_matrix, issparse
+from numpy.typing import ArrayLike
+from scipy.sparse import csr_array, csr_matrix, issparse, sparray, spmatrix
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
@@ -19,6 +20,7 @@ from tacit.typing import HostArray
 
 MOST_CELLS, PIECE_CELLS = 10**8, 10**6
 Sparse: TypeAlias = csr_matrix | csr_array
+RowsLike: TypeAlias = ArrayLike | spmatrix | sparray
 _KINDS = (TypeError, ValueError, OverflowError)
 # beginnings of messages that tell of shapes, types and names of columns, and of no cell; they are
 # repeated, every other one is replaced
