@@ -21,6 +21,7 @@ from tacit.problems import (
     Logistic,
     NoRegulariser,
     Problem,
+    Simplex,
     WholeSpace,
     public_facts,
     replace_record,
@@ -209,3 +210,36 @@ def test_at_large_queries_a_step_without_that_rule_exceeds_its_bound(name, monke
     monkeypatch.setattr(projected_step, "LARGEST", 1e60)
     assert np.all(most_moved(name, LARGE) <= 1)  # the number of records limits queries as well
     assert np.any(most_moved(name, LARGE, on_grid=False) > 1)
+
+
+def moved_on_simplex(total):
+    """By how much replaced records move a step from 0 onto a simplex, at most, over its bound."""
+    shards = make_shards(agents=1)
+    problem = Problem(Logistic(), NoRegulariser(), Simplex(total))
+    question = ProjectedStep(problem, 1.0)
+    spec, record = public_facts(problem, shards, clip=1.0), Adjacency(ReplaceOne(), "record")
+    bound = float(question.bound(spec, record, norm="l2").value[0, 0, 0])
+    zero = jnp.zeros(3)
+    query = Step(zero, zero, jnp.asarray(7.0), jnp.asarray(1 / 7))
+    made = make_plan("noisy-gradient", shards)
+    answers = []
+    for row in np.array([[0.8, 0.6, 0.0], [-0.8, -0.6, 0.0], [0.0, 0.1, 0.9], [0.5, 0.5, 0.5]]):
+        data = behind_the_door(made, replace_record(shards, 0, 0, row, -1.0)).shard
+        shard = jax.tree.map(lambda leaf: leaf[0], data)
+        answers.append(np.asarray(question.exact(shard, jnp.asarray(12.0), query)))
+    moved = np.array(answers)[:, None] - np.array(answers)[None]
+    return np.max(np.linalg.norm(moved, axis=-1)) / bound
+
+
+TOTALS = [1.0, 1e3, 1e9, 1e14, 3e14, 1e15, 3e15, 1e17]
+
+
+def test_a_set_far_from_a_small_query_does_not_drown_a_step():
+    assert all(moved_on_simplex(total) <= 1 for total in TOTALS)
+    assert moved_on_simplex(1.0) > 0.01
+
+
+def test_a_rule_that_sees_the_query_alone_lets_a_far_set_drown_a_step(monkeypatch):
+    """The planted fault: the query is 0, its projection is not."""
+    monkeypatch.setattr(projected_step, "_size", lambda x, s, c: jnp.linalg.norm(x) * 0)
+    assert any(moved_on_simplex(total) > 1 for total in TOTALS)

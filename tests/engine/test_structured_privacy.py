@@ -273,3 +273,9 @@ def test_halved_noise_is_caught_in_both_methods():
     for maker in (sadmm, vradmm):
         report = audit(maker(0.0), mu=1.5, runs=20, seed=0, fault="halved-noise")
         assert report.layers["residuals"] == "violated"
+
+
+def test_a_spread_in_the_last_digits_of_a_coefficient_is_refused():
+    MinibatchDifference(Logistic(), 1.0, 2.0**-20, 0.25)
+    with pytest.raises(InputError, match="spread"):
+        MinibatchDifference(Logistic(), 1.0, 2.0**-21, 0.25)

@@ -10,17 +10,17 @@ import numpy as np
 import pytest
 
 from conftest import make_plan, make_shards, make_terms
-from tacit.algorithms import NoisyGradient
+from tacit.algorithms import AnswerMessages, NoisyGradient
+from tacit.engine import simulate
+from tacit.engine.door import Live
 from tacit.engine.planning import plan
 from tacit.engine.running import behind_the_door, run
 from tacit.errors import InputError, PrivacyError
-from tacit.noise import Label, Stream, discrete_gaussian
 from tacit.noise.digits import Uniform, mp
 from tacit.oracles import (
     AddedNoise,
     Gradient,
     MinibatchGradient,
-    OnLattice,
     Oracle,
     Point,
     TargetGradient,
@@ -271,27 +271,52 @@ def test_summed_noise_is_not_credited_where_a_public_part_rounds_every_message_b
     assert in_deviations(*summed) < planned.certificate.mu + 5
 
 
-@pytest.mark.parametrize(("precision", "noised"), [("float64", True), ("float32", False)])
-def test_messages_of_whole_steps_add_up_to_their_noise_and_rounded_ones_do_not(precision, noised):
-    """100 messages near 65 with noise of an eighth of the last digit of single precision.
+class ShowsTheMean(AnswerMessages):
+    """Its public value is the mean of the answers."""
 
-    Under `sum` the certificate trusts the aggregation to add whole steps, as double precision does
-    here, and says so.
-    """
-    agents, draws, spacing = 101, 400, float(np.spacing(np.float32(65)))
-    beta, summed = spacing / 2.8, []
-    for world, move in enumerate((-beta / 2, beta / 2)):
-        shards = of_zero_and(spacing / 2 + move, agents=agents, precision="float64")
-        planned = summed_plan(
-            shards, NoisyGradient, Offset(beta), beta=beta, rounds=1, precision="float64"
-        )
-        assert "add whole steps" in planned.certificate.arithmetic
-        step = 2.0 ** int(planned.program.exponents[0, 0, 0])
-        labels = [Label(draw, world, 0) for draw in range(draws)]
-        scale = float(planned.program.scales[0, 0, 0]) / step
-        noise = discrete_gaussian(Stream(b"k" * 32), labels, agents, scale) * step
-        exact = jnp.asarray(65 + np.asarray(shards.stacked.targets)[:, 0])
-        told = OnLattice(jnp.asarray(noise), jnp.asarray(step)).added_to(exact).astype(precision)
-        summed.append((np.asarray(told, np.float64) - 65).sum(axis=1))
-    apart = in_deviations(*summed) / np.sqrt(draws)
-    assert (apart < 1.5 * planned.certificate.mu + 0.1) == noised
+    problem: Problem
+
+    def schedule(self, spec, rounds, noise):
+        return {}
+
+    def first_public(self, template):
+        return template
+
+    def ask(self, state, inbox, turn):
+        return Point(inbox)
+
+    def combine(self, public, mean_message, turn):
+        return mean_message
+
+    def model(self, public):
+        return public
+
+
+def sums_of(summed, world):
+    """400 runs' sums of 101 messages near 65, noised by an eighth of the last digit of float32."""
+    agents, runs, spacing = 101, 400, float(np.spacing(np.float32(65)))
+    beta = spacing / 2.8
+    target = spacing / 2 + (world - 0.5) * beta
+    shards = of_zero_and(target, agents=agents, precision="float32")
+    planned = summed_plan(
+        shards, ShowsTheMean, Offset(beta), beta=beta, rounds=1, precision="float32"
+    )
+    program = dataclasses.replace(planned.program, summed=summed)
+    private = behind_the_door(planned, shards)
+
+    def messages(key):
+        door = Live(program.oracles, program.mechanism, key)
+        return simulate(program, door, private, keep=frozenset({"messages"}))[1].messages
+
+    sent = jax.vmap(messages)(jax.random.split(jax.random.key(world), runs))
+    return planned, np.asarray(sent, np.float64)[:, 0, :, 0].sum(axis=1)
+
+
+@pytest.mark.parametrize("summed", [True, False])
+def test_sums_of_whole_steps_keep_their_noise_and_sums_of_rounded_messages_do_not(summed):
+    """Planted: every agent rounds its message by itself, as it would without whole steps."""
+    planned, one = sums_of(summed, 0)
+    _, other = sums_of(summed, 1)
+    assert planned.program.summed
+    apart = in_deviations(one, other) / np.sqrt(len(one))
+    assert (apart < 1.5 * planned.certificate.mu + 0.1) == summed

@@ -246,7 +246,9 @@ def _claim(plan: Plan) -> float:
 def _faulty(plan: Plan, key: Key, fault: Fault | None) -> tuple[Program, Subject]:
     program = plan.program
     subject = plant(fault, program.algorithm, Live(program.oracles, program.mechanism, key))
-    return dataclasses.replace(program, algorithm=subject.algorithm), subject
+    # a fault of the method is in its messages, which are not sent where whole steps are added
+    summed = program.summed and subject.algorithm is program.algorithm
+    return dataclasses.replace(program, algorithm=subject.algorithm, summed=summed), subject
 
 
 def recorded(
@@ -257,6 +259,8 @@ def recorded(
     first, second = (behind_the_door(plan, one) for one in (pair.first, pair.second))
     trace: Trace
     _, trace = simulate(program, subject.door, first, keep=frozenset({"answers", "messages"}))
+    planned = dataclasses.replace(plan.program, summed=program.summed)
+    plan = dataclasses.replace(plan, program=planned)
     seen = replay(plan, subject.oracles, trace, first, second)
     answers, scale = np.asarray(trace.records.answer), np.asarray(trace.records.scale)
     asked = np.asarray(trace.records.kind) >= 0

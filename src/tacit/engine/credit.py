@@ -20,6 +20,7 @@ holds for any function of them.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, cast
 
@@ -30,6 +31,8 @@ from jax.extend import core as jex
 from tacit.algorithms import StarAlgorithm, Turn
 from tacit.engine.program import Program
 from tacit.oracles import Oracle
+from tacit.privacy import Certificate, Ledger, Observer, Terms, certify
+from tacit.privacy.certificate import REAL_NUMBERS
 from tacit.typing import Array, PyTree
 
 Mark = Literal["clean", "affine", "tainted"]
@@ -156,3 +159,35 @@ def _widens(old: Any, new: Any) -> bool:
     """Whether every value of type `old` is one of type `new`; both floating."""
     floating = jnp.issubdtype(old, jnp.floating) and jnp.issubdtype(new, jnp.floating)
     return floating and jnp.promote_types(old, new) == new
+
+
+def certificate_of(
+    ledger: Ledger, oracles: tuple[Oracle, ...], terms: Terms, observer: Observer
+) -> Certificate:
+    """Return what a ledger amounts to, under the name of the planned observer.
+
+    Parameters
+    ----------
+    observer
+        That of `terms`, or the observer of all messages where nothing is credited to summation.
+    """
+    certificate = certify(ledger, delta=terms.delta, adjacency=terms.adjacency, observer=observer)
+    if not all(oracle.exact_on_machine for oracle in oracles):
+        certificate = dataclasses.replace(certificate, arithmetic=REAL_NUMBERS)
+    if observer != terms.observer:
+        certificate = _under_name_of(terms.observer, certificate, ledger)
+    return certificate
+
+
+def _under_name_of(observer: Observer, certificate: Certificate, ledger: Ledger) -> Certificate:
+    """Return a certificate for all messages under the name of the observer that was planned for."""
+    why = "this algorithm asks at private iterates"
+    if ledger.sampled:
+        why = "its batches are sampled"
+    elif ledger.inside is not None:
+        why = "its noise stands inside an objective"
+    trust = (
+        f"none needed: {why}, so nothing is credited to summation; this is the value for an "
+        "observer of every message"
+    )
+    return dataclasses.replace(certificate, observer=observer.name, trust=trust)

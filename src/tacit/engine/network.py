@@ -20,6 +20,7 @@ from typing_extensions import override
 from tacit.algorithms import Algorithm, StarAlgorithm, Turn
 from tacit.engine.door import AheadOf, Door, Live, Prepared, Record
 from tacit.engine.protocol import agent_round
+from tacit.engine.summed import mean_of
 from tacit.errors import InputError
 from tacit.privacy import NO_QUESTION
 from tacit.typing import Array, HostArray, PyTree
@@ -251,8 +252,7 @@ class Star(Together):
     def deliver(
         self, algorithm: StarAlgorithm, inboxes: PyTree, messages: PyTree, server: Turn
     ) -> PyTree:
-        mean = jax.tree.map(lambda x: jnp.mean(x, axis=0), messages)
-        return algorithm.combine(inboxes, mean, server)
+        return algorithm.combine(inboxes, mean_of(messages), server)
 
     @override
     def model(self, algorithm: StarAlgorithm, states: PyTree, inboxes: PyTree) -> Array:

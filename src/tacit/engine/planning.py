@@ -22,7 +22,7 @@ import numpy as np
 
 from tacit import checks
 from tacit.algorithms import Algorithm, Noise
-from tacit.engine.credit import credits_summation
+from tacit.engine.credit import certificate_of, credits_summation
 from tacit.engine.program import Design, Draft, Program, connect, drafted, scales_for
 from tacit.errors import InputError, PrivacyError
 from tacit.network import Network
@@ -42,11 +42,9 @@ from tacit.privacy import (
     SensitivityBound,
     Sum,
     Terms,
-    certify,
     gaussian_multiplier,
     multiplier_for_all,
 )
-from tacit.privacy.certificate import REAL_NUMBERS
 from tacit.privacy.lattice import Law, budget_left, lattice_share, lattice_width
 from tacit.spec import Spec
 from tacit.typing import HostArray, Precision
@@ -184,13 +182,10 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
     if isinstance(observer, Sum) and not (law_adds and credits_summation(draft.program)):
         observer = Messages()
         draft = build(observer)
-    certificate = certify(
-        draft.ledger, delta=terms.delta, adjacency=terms.adjacency, observer=observer
-    )
-    if not all(oracle.exact_on_machine for oracle in oracles):
-        certificate = dataclasses.replace(certificate, arithmetic=REAL_NUMBERS)
-    if observer != terms.observer:
-        certificate = _under_name_of(terms.observer, certificate, draft.ledger)
+    program = draft.program
+    if isinstance(observer, Sum) and isinstance(law, Gaussian):
+        program = dataclasses.replace(program, summed=True)
+    certificate = certificate_of(draft.ledger, oracles, terms, observer)
     if not certificate.epsilon <= terms.epsilon * (1 + 1e-9):
         raise PrivacyError(
             f"the plan would spend epsilon {certificate.epsilon:g}; the budget is {terms.epsilon:g}"
@@ -205,7 +200,7 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
         bounds=bounds,
         ledger=draft.ledger,
         certificate=certificate,
-        program=draft.program,
+        program=program,
         network=network,
     )
 
@@ -338,20 +333,6 @@ def _multiplier(design: Design, questions: HostArray, terms: Terms) -> float:
     return multiplier_for_all(
         events, epsilon=terms.epsilon, delta=terms.delta, relation=terms.adjacency.relation
     )
-
-
-def _under_name_of(observer: Observer, certificate: Certificate, ledger: Ledger) -> Certificate:
-    """Return a certificate for all messages under the name of the observer that was planned for."""
-    why = "this algorithm asks at private iterates"
-    if ledger.sampled:
-        why = "its batches are sampled"
-    elif ledger.inside is not None:
-        why = "its noise stands inside an objective"
-    trust = (
-        f"none needed: {why}, so nothing is credited to summation; this is the value for an "
-        "observer of every message"
-    )
-    return dataclasses.replace(certificate, observer=observer.name, trust=trust)
 
 
 MOST_WRITTEN = 10_000

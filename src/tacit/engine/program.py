@@ -19,6 +19,7 @@ from tacit.algorithms import Algorithm, Noise, Turn
 from tacit.engine.gossip import Gossip
 from tacit.engine.network import NetworkKind, Star
 from tacit.engine.relay import Relay
+from tacit.engine.summed import Summed
 from tacit.errors import InputError
 from tacit.network import Mixing, Network, Walk
 from tacit.oracles import Oracle
@@ -46,6 +47,8 @@ class Program(eqx.Module):
         A zero model: its shape and dtype are the run's.
     network
         How the agents are connected.
+    summed
+        Whether agents send whole steps, of which only the sum is known (`tacit.engine.summed`).
     """
 
     algorithm: Algorithm
@@ -58,6 +61,15 @@ class Program(eqx.Module):
     exponents: Int[Array, "T E S"]
     template: Float[Array, "*shape"]
     network: NetworkKind
+    summed: bool = eqx.field(static=True, default=False)
+
+    @property
+    def executed(self) -> Algorithm:
+        """The method as it is run: as it is, or with whole steps for its messages."""
+        if not self.summed:
+            return self.algorithm
+        method: Any = self.algorithm  # on a star, which is where sums are
+        return Summed(method, self.template, self.oracles[0].answer_shape(self.template.shape))
 
     @property
     def rounds(self) -> int:
@@ -122,7 +134,8 @@ def agent_turns(program: Program) -> Turn:
         participation=fill(participation[:, None, None]),
         question=fill(network.questions(program.questions)[:, :, None]),
         agent=fill(agent[:, None, :]),
-        scale=program.scales,
+        # answers keep all their digits where they are added up
+        scale=program.scales.astype(jnp.float64) if program.summed else program.scales,
         exponent=program.exponents,
         values={name: fill(v[:, None, None]) for name, v in program.shared.items()}
         | {name: fill(v[:, None, :]) for name, v in per_agent.items()},
@@ -130,7 +143,13 @@ def agent_turns(program: Program) -> Turn:
 
 
 def server_turns(program: Program) -> Turn:
-    """Return the aggregator's turns, leaves `(T,)`: shared schedules, no agent, no scale."""
+    """Return the aggregator's turns, leaves `(T,)`: shared schedules, no agent, no scale.
+
+    Where it adds up whole steps they are those of the first agent, whose message it computes.
+    """
+    if program.summed:
+        first: Turn = jax.tree.map(lambda leaf: leaf[:, 0, 0], agent_turns(program))
+        return first
     index = jnp.arange(program.rounds, dtype=jnp.int32)
     nobody = jnp.full_like(index, -1)
     nothing = jnp.zeros(program.rounds, program.template.dtype)

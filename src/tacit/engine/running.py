@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tacit.engine.credit import certificate_of, credits_summation
 from tacit.engine.door import Live, Private, samples
 from tacit.engine.exactness import check_arithmetic
 from tacit.engine.planning import Plan
@@ -22,7 +23,7 @@ from tacit.engine.supply import Supply
 from tacit.errors import InputError, PrivacyError
 from tacit.noise import Stream
 from tacit.oracles import Oracle
-from tacit.privacy import Certificate, Ledger, Mechanism, NoNoise
+from tacit.privacy import Certificate, Ledger, Mechanism, Messages, NoNoise
 from tacit.problems import Shards, check_norms, for_exact_sums
 from tacit.typing import HostArray
 
@@ -93,6 +94,7 @@ def run(
         raise InputError(f"cannot keep {sorted(keep - set(KEPT))}; choose from {', '.join(KEPT)}")
     check_shards(shards)
     check_bounds(plan)
+    check_certificate(plan)
     private = behind_the_door(plan, shards)
     program = plan.program
     began = time.perf_counter()
@@ -222,3 +224,26 @@ def check_bounds(plan: Plan) -> None:
     questions = plan.program.network.asked(np.asarray(plan.program.questions))
     if not same or not np.array_equal(questions, plan.ledger.kind):
         raise PrivacyError("the program's questions are not the planned ones; plan again")
+
+
+def check_certificate(plan: Plan) -> None:
+    """Raise `PrivacyError` unless the certificate is what the ledger amounts to.
+
+    For the observer of sums only where agents send whole steps, and the method may be summed.
+    Conditions are the caller's to state.
+    """
+    program, terms = plan.program, plan.terms
+    if program.summed and not credits_summation(program):
+        raise PrivacyError("this method's answers may not be added up as a sum; plan again")
+    quiet = isinstance(program.mechanism, NoNoise)
+    observer = terms.observer if program.summed or quiet else Messages()
+    fresh = certificate_of(plan.ledger, program.oracles, terms, observer)
+    given = plan.certificate
+    fresh = dataclasses.replace(
+        fresh,
+        conditions=given.conditions,
+        conditional=given.conditional,
+        trust=given.trust,
+    )
+    if fresh != given and not quiet:
+        raise PrivacyError("the plan's certificate is not what its ledger amounts to; plan again")

@@ -75,7 +75,7 @@ def sweep(programs: Program, doors: Door, private: Any, *, keep: Keep) -> tuple[
 def _simulate(
     program: Program, door: Door, private: Any, keep: Keep, report: Callable[[Any], None] | None
 ) -> tuple[Array, Trace]:
-    network, algorithm = program.network, program.algorithm
+    network, algorithm = program.network, program.executed
     turns = (agent_turns(program), server_turns(program))
     length = block_length(program, door, private, turns[0])
     body = _one_round(program, door, private, keep, report)
@@ -95,7 +95,7 @@ def _one_round(
     program: Program, door: Door, private: Any, keep: Keep, report: Callable[[Any], None] | None
 ) -> Callable[[PyTree, tuple[Any, PyTree]], tuple[PyTree, Trace]]:
     """Return one round as a step of a scan: from (turns, draws) to the kept parts."""
-    network, algorithm = program.network, program.algorithm
+    network, algorithm = program.network, program.executed
     behind = network.behind(door, private)
 
     def body(carry: PyTree, now: tuple[Any, PyTree]) -> tuple[PyTree, Trace]:
@@ -124,7 +124,7 @@ def streamed(
     A block is drawn while the program compiles, or while the one before is computed, so that two
     are in memory at most.
     """
-    network, algorithm, template = program.network, program.algorithm, program.template
+    network, algorithm, template = program.network, program.executed, program.template
     carry = (network.first_states(algorithm, template), network.first_inboxes(algorithm, template))
     turns, length = (supply.turns, server_turns(program)), supply.length()
     starts = range(0, program.rounds, length)
@@ -202,7 +202,7 @@ def serial(
     With a `supply`, what `streamed` returns. Slow on purpose: it is the truth that the vectorised
     runtimes are held to, and the shape that a runtime on real machines takes.
     """
-    network, algorithm, template = program.network, program.algorithm, program.template
+    network, algorithm, template = program.network, program.executed, program.template
     turns, server = agent_turns(program), server_turns(program)
     first, inboxes = (
         network.first_states(algorithm, template),

@@ -23,6 +23,9 @@ from tacit.problems import Loss, Shard, clip_coefficient
 from tacit.spec import Spec
 from tacit.typing import Array
 
+# of the coefficient bound: what two coefficients lose by rounding stays below the digits of a sum
+LEAST_SPREAD = 2.0**-20
+
 
 class Pair(NamedTuple):
     """A question about f_i at two points, both of the model's shape."""
@@ -82,7 +85,8 @@ class MinibatchDifference(Oracle):
         As for `Gradient`.
     spread
         s. Coefficients that always have one sign, as those of the logistic loss, differ by at most
-        `clip`; others by at most 2 `clip`. Less clips the change, and needs less noise.
+        `clip`; others by at most 2 `clip`. Less clips the change, and needs less noise. At least
+        2^-20 of the bound on a coefficient.
     rate
         q, in (0, 1].
     records
@@ -104,6 +108,12 @@ class MinibatchDifference(Oracle):
         checks.positive("clip", self.clip, allow_infinity=True)
         checks.positive("spread", self.spread, allow_infinity=True)
         batches(self.rate, self.records)
+        full = self._full.coefficient_bound
+        if self._bounded and self.spread < LEAST_SPREAD * full:
+            raise InputError(
+                f"spread is {self.spread:g}, below 2^-20 of the coefficient bound {full:g}: the "
+                "last digits of a coefficient would count; raise spread, or lower clip"
+            )
 
     @property
     @override

@@ -63,10 +63,11 @@ class ProjectedStep(Oracle):
 
     **Rounding.** The gradient is exact (`Gradient`); the rest is computed in double precision,
     u = 2^-53. Sum, quotient, difference and product have relative errors of u, the proximal map one
-    of at most (d + 24) u of the norm of its argument, so that G is wrong by at most
-    (d + 32) u (c |x| + |s| + c_1). That is at most Delta / 2^10 as long as
+    of at most (d + 24) u of the norm of its argument or of its result, whichever is larger. With
+    P = prox_{step r}(x - s / c), which is public, the result is within c_1 / c of P, so that G is
+    wrong by at most (d + 32) u (c |x| + |s| + c |P| + c_1). That is at most Delta / 2^10 as long as
 
-        c |x| + |s| <= U = 2^43 c_1 / (m (d + 32)) - c_1,
+        c |x| + |s| + c |P| <= U = 2^43 c_1 / (m (d + 32)) - c_1,
 
     since Delta >= c_1 / m; both sides of a comparison together add 2^-9, which the bound has. A
     query beyond U, or 1e7, or that is not a number, is answered with 0: a rule that sees the query
@@ -103,8 +104,11 @@ class ProjectedStep(Oracle):
     def exact(self, shard: Shard, count: Float[Array, ""], query: Step) -> Float[Array, "..."]:
         gradient = self.gradient.exact(shard, count, Point(query.point))
         wide = Step(*(part.astype(jnp.float64) for part in query))
-        usable = _usable(wide, self._reach(shard, count, wide.point.size))
+        reach = self._reach(shard, count, wide.point.size)
+        usable = _usable(wide, reach)
         x, slope, curvature, step = _or_else(usable, wide)
+        without_records = self.problem.prox(x - slope / curvature, step)
+        usable &= _size(x, slope, curvature) + _size(without_records, 0.0, curvature) <= reach
         ahead = x - (gradient.astype(jnp.float64) + slope) / curvature
         mapping = curvature * (x - self.problem.prox(ahead, step))
         answer: Array = jnp.where(usable, mapping, 0.0).astype(gradient.dtype)
@@ -126,10 +130,16 @@ class ProjectedStep(Oracle):
 def _usable(query: Step, reach: Float[Array, ""]) -> Bool[Array, ""]:
     """Whether all numbers are such that double precision carries the step; false for a NaN."""
     point, slope, curvature, step = query
-    small = jnp.linalg.norm(point) * curvature + jnp.linalg.norm(slope) <= reach
+    small = _size(point, slope, curvature) <= reach
     positive = (curvature >= 1 / LARGEST) & (curvature <= LARGEST**2)
     usable: Array = small & positive & (step >= 0) & (step <= LARGEST)
     return usable
+
+
+def _size(point: Array, slope: Array | float, curvature: Array) -> Array:
+    """Return c |x| + |s|."""
+    size: Array = curvature * jnp.linalg.norm(point) + jnp.linalg.norm(slope)
+    return size
 
 
 def _or_else(usable: Bool[Array, ""], query: Step) -> Step:

@@ -26,7 +26,6 @@ FALSE_POSITIVE_RATE = 0.01
 _REPRODUCTION = "reproduction, not private: the noise can be regenerated from the seed"
 _CONDITIONAL = "Conditional on what was read off the records (see the conditions): "
 REAL_NUMBERS = "holds for real numbers; what rounding adds to it is not known"
-_ADDED_EXACTLY = "; secure aggregation is trusted to add whole steps, not rounded messages"
 _POST_PROCESSING = "; certified at the messages value, which holds for every sum by post-processing"
 
 
@@ -179,21 +178,20 @@ def certify(
         reproduction=reproduction,
         conditions=tuple(conditions),
         attacker_tpr=1.0 if reproduction else _attacker_tpr(epsilon, delta, mu, ledger),
-        arithmetic=_arithmetic(ledger, observer),
+        arithmetic=_arithmetic(ledger),
     )
 
 
-def _arithmetic(ledger: Ledger, observer: Observer) -> str:
+def _arithmetic(ledger: Ledger) -> str:
     """Return which numbers the statement holds for; nothing where there is no noise."""
     if isinstance(ledger.mechanism, NoNoise) or not np.any(ledger.asked):
         return ""
     if not ledger.on_lattice:
         return REAL_NUMBERS
     coarsest = int(np.log2(np.max(ledger.steps[ledger.asked])))
-    added = "" if isinstance(observer, Messages) else _ADDED_EXACTLY
     return (
         "holds for the numbers that are computed, rounding included: exact noise on a lattice of "
-        f"step 2^{coarsest} or finer{added}"
+        f"step 2^{coarsest} or finer"
     )
 
 

@@ -27,8 +27,9 @@ class ConvexSet(eqx.Module):
     ----------
     closed_form
         Whether `project` and `prox_l1` are wrong by at most (d + 24) 2^-53 of the norm of their
-        argument in double precision, d its entries: only then is rounding known to stay within the
-        sensitivity of a step that is computed before the noise. False unless a set says so.
+        argument or their result, whichever is larger, in double precision, d its entries: only then
+        is rounding known to stay within the sensitivity of a step that is computed before the
+        noise. False unless a set says so.
     """
 
     closed_form: ClassVar[bool] = False

@@ -1,0 +1,108 @@
+"""Under secure aggregation agents send whole steps, and all that is public follows from sums."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from conftest import make_plan, make_shards, make_terms
+from tacit.engine import simulate
+from tacit.engine.door import Live
+from tacit.engine.program import server_turns
+from tacit.engine.protocol import at
+from tacit.engine.running import behind_the_door, run
+from tacit.engine.summed import mean_of
+from tacit.errors import PrivacyError
+from tacit.privacy import Messages, Sum
+
+STEPS = np.array([[1, 2**40, -3], [7, -(2**40), 5], [2**52, 11, 0]])
+# the same sums, divided otherwise
+MOVED = STEPS + np.array([[12345, -(2**33) - 1, 8], [0, 2**33, -9], [-12345, 1, 1]])
+
+
+def planned(shards, **changed):
+    return make_plan("noisy-gradient", shards, terms=make_terms(observer=Sum(1)), **changed)
+
+
+@pytest.mark.parametrize(("precision", "tol"), [("float64", 1e-12), ("float32", 1e-5)])
+def test_a_run_by_whole_steps_is_that_by_messages_but_for_rounding(precision, tol):
+    shards = make_shards(precision=precision)
+    made = planned(shards, precision=precision)
+    assert made.program.summed
+    door = Live(made.program.oracles, made.program.mechanism, jax.random.key(3))
+    private = behind_the_door(made, shards)
+    models = [
+        simulate(dataclasses.replace(made.program, summed=summed), door, private, keep=frozenset())[
+            0
+        ]
+        for summed in (True, False)
+    ]
+    assert models[0].dtype == jnp.dtype(precision)
+    # in single precision the two draw their quick noise in other precisions
+    if precision == "float64":
+        np.testing.assert_allclose(models[0], models[1], rtol=tol, atol=tol)
+
+
+def test_both_runtimes_add_up_the_same_whole_steps():
+    shards = make_shards()
+    made = planned(shards)
+    keep = frozenset({"messages", "publics"})
+    one, other = (run(made, shards, runtime=r, seed=4, keep=keep) for r in ("simulate", "serial"))
+    assert jnp.issubdtype(one.trace.messages.dtype, jnp.integer)
+    np.testing.assert_array_equal(one.trace.messages[0], other.trace.messages[0])
+    np.testing.assert_allclose(one.model, other.model, rtol=1e-10)
+
+
+def test_public_values_are_a_function_of_the_sum_of_whole_steps():
+    made = planned(make_shards())
+    method, turn = made.program.executed, at(server_turns(made.program), 0)
+    public = method.first_public(made.program.template)
+    after = [
+        method.combine(public, mean_of(jnp.asarray(steps)), turn)
+        for steps in (STEPS, STEPS[::-1], MOVED)
+    ]
+    for other in after[1:]:
+        for one, two in zip(jax.tree.leaves(after[0]), jax.tree.leaves(other), strict=True):
+            np.testing.assert_array_equal(one, two)
+
+
+def test_a_mean_in_floating_point_would_depend_on_how_the_sum_was_divided():
+    """Planted: the same numbers, added as floats of single precision."""
+    exact, other = (mean_of(jnp.asarray(steps)) for steps in (STEPS, MOVED))
+    np.testing.assert_array_equal(exact, other)
+    rounded, elsewhere = (mean_of(jnp.asarray(s, jnp.float32)) for s in (STEPS, MOVED))
+    assert np.any(rounded != elsewhere)
+
+
+def test_whole_steps_are_sent_only_where_summation_is_credited():
+    shards = make_shards()
+    assert not make_plan("noisy-gradient", shards).program.summed
+    assert not make_plan("dp-admm", shards, terms=make_terms(observer=Sum(1))).program.summed
+
+
+def test_a_plan_that_credits_sums_but_sends_messages_is_refused():
+    shards = make_shards()
+    made = planned(shards)
+    program = dataclasses.replace(made.program, summed=False)
+    with pytest.raises(PrivacyError, match="certificate"):
+        run(dataclasses.replace(made, program=program), shards, runtime="simulate")
+
+
+def test_a_method_that_may_not_be_summed_is_refused():
+    shards = make_shards()
+    made = planned(shards)
+    other = make_plan("dp-admm", shards)
+    program = dataclasses.replace(made.program, algorithm=other.program.algorithm)
+    with pytest.raises(PrivacyError, match="sum"):
+        run(dataclasses.replace(made, program=program), shards, runtime="simulate")
+
+
+@pytest.mark.parametrize("field", ["epsilon", "delta", "mu"])
+def test_a_certificate_that_says_less_than_the_ledger_is_refused(field):
+    shards = make_shards()
+    made = make_plan("noisy-gradient", shards, terms=make_terms(observer=Messages()))
+    less = dataclasses.replace(made.certificate, **{field: getattr(made.certificate, field) / 2})
+    with pytest.raises(PrivacyError, match="certificate"):
+        run(dataclasses.replace(made, certificate=less), shards, runtime="simulate")
