@@ -127,7 +127,7 @@ def test_a_missing_cell_is_an_error_that_names_the_option_unless_it_is_asked_for
         model.predict(np.full((1, 3), np.nan))
     for wrong, words in (
         ("mean", "missing is 'mean'; write \"indicator\""),
-        (["age"], "missing names 'age', which X does not have"),
+        (["age"], "missing names columns, and X has no names"),
         ([3], "missing names 3"),
     ):
         with pytest.raises(InputError, match=words):
@@ -175,6 +175,8 @@ def test_bounds_and_missing_columns_are_given_by_name_in_any_order():
     np.testing.assert_array_equal(model.fit(frame, y).coef_, same.fit(frame.to_numpy(), y).coef_)
     with pytest.raises(InputError, match="X has missing cells in 'age', which"):
         model.predict(frame.assign(age=np.nan))
+    with pytest.raises(InputError, match="missing names 'levle', which X does not have; its col"):
+        model.set_params(missing=["levle"]).fit(frame, y)
 
 
 @pytest.mark.parametrize(

@@ -172,7 +172,7 @@ def test_a_forgotten_indicator_in_the_bound_is_caught(monkeypatch):
 
 @given(
     low=st.floats(-1e9, 1e9),
-    width=st.floats(1.0, 1e9),
+    width=st.floats(10.0, 1e9),
     share=st.one_of(st.none(), st.floats(0, 1)),
     cells=st.lists(st.one_of(st.just(""), st.floats(-1e308, 1e308).map(repr)), min_size=1),
 )

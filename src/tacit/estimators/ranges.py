@@ -187,10 +187,7 @@ def _ranges(facts: Sequence[Numeric], *, public: bool, indicators: tuple[int, ..
 def _by_name(bounds: Mapping[Any, Any], names: Sequence[str] | None) -> tuple[list[Any], list[Any]]:
     """Return the two ends of every column, in the order of the columns."""
     if names is None:
-        raise InputError(
-            "bounds names columns, and X has no names; pass a data frame whose columns have names, "
-            "or bounds as a pair (min, max)"
-        )
+        raise _nameless("bounds")
     _check_named("bounds", bounds, names)
     silent = [name for name in names if name not in bounds]
     if silent:
@@ -199,6 +196,13 @@ def _by_name(bounds: Mapping[Any, Any], names: Sequence[str] | None) -> tuple[li
         if np.shape(ends) != (2,):
             raise InputError(f"bounds of column {name!r} must be a pair (min, max) of numbers")
     return [bounds[name][0] for name in names], [bounds[name][1] for name in names]
+
+
+def _nameless(setting: str) -> InputError:
+    return InputError(
+        f"{setting} names columns, and X has no names; pass a data frame, behind a transformer "
+        f'with set_output(transform="pandas"), or {setting} without names'
+    )
 
 
 def _check_named(setting: str, given: Iterable[Any], names: Sequence[Any]) -> None:
@@ -243,6 +247,8 @@ def indicators_for(missing: Any, columns: int, names: Sequence[str] | None) -> t
         )
     if not isinstance(missing, list | tuple | np.ndarray):
         raise InputError(f'missing is {missing!r}; it must be "indicator" or a list of columns')
+    if names is None and any(isinstance(name, str) for name in missing):
+        raise _nameless("missing")
     places: dict[Any, int] = {name: place for place, name in enumerate(names or ())}
     known = places | {place: place for place in range(columns)}
     _check_named("missing", missing, list(known))
