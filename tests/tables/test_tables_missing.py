@@ -1,5 +1,6 @@
 """Missing cells with an indicator: what they are encoded as, and the norm that no row exceeds."""
 
+import json
 import math
 from dataclasses import replace
 from importlib import import_module
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 from tacit.errors import InputError
 from tacit.models import Model, predict, table_terms
+from tacit.proposal import DataFacts
 from tacit.tables import (
     Bounds,
     Categories,
@@ -23,6 +25,7 @@ from tacit.tables import (
     encoded_norm,
     read_bounds,
 )
+from tacit.tables.bounds import bounds_from_dict, bounds_to_dict
 from tacit.tables.facts import USUAL_MISSING
 
 module = import_module("tacit.tables.encode")
@@ -184,6 +187,17 @@ def test_no_cell_with_an_indicator_exceeds_its_share_of_the_norm(low, width, sha
     rows = encode(pd.DataFrame({"x": cells}, dtype=object), bounds, with_target=False).features
     assert (np.linalg.norm(rows, axis=1) <= encoded_norm(bounds) * (1 + 1e-15)).all()
     assert np.abs(rows).max() <= 1
+
+
+def test_proposals_and_model_files_record_the_indicator_and_the_spellings(bounds):
+    facts = DataFacts.of(bounds)
+    assert facts.table.bounds == bounds
+    assert facts.columns == 3 * 2 + 3 + 1
+    assert facts.record_norm == encoded_norm(bounds)
+    values = json.loads(json.dumps(bounds_to_dict(bounds)))
+    assert bounds_from_dict(values) == bounds
+    # stated one by one: a later version may have another list of usual spellings
+    assert values["columns"]["age"]["missing"]["spellings"] == list(USUAL_MISSING)
 
 
 def test_predictions_treat_missing_cells_as_training_does(bounds):
