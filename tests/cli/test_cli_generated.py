@@ -2,11 +2,13 @@
 
 import re
 from collections import Counter
+from importlib import import_module
 
 import pytest
 from tests.cli.messy_tables import SECRET, messy_table
 
 from tacit.cli.main import main
+from tacit.errors import InputError
 
 BUDGET = ["--epsilon", "2", "--delta", "1e-6", "--rounds", "1", "--agents", "1", "--quiet"]
 # a message says what to do after a semicolon or a colon
@@ -49,6 +51,18 @@ def outcome(seed, folder, capsys):
 @pytest.mark.parametrize("seed", range(10))
 def test_a_generated_table_ends_in_a_model_or_in_one_line(seed, tmp_path, capsys):
     assert outcome(seed, tmp_path, capsys) in {"model", "refused"}
+
+
+def test_a_message_that_repeats_a_cell_is_caught(tmp_path, capsys, monkeypatch):
+    seed = next(s for s in range(100) if messy_table(s).fault == "a cell that is no number")
+    assert outcome(seed, tmp_path, capsys) == "refused"
+
+    def telling(cells, name, *_):
+        raise InputError(f"column {name!r} holds {cells.iloc[5]}; drop such rows")
+
+    monkeypatch.setattr(import_module("tacit.tables.encode"), "_numbers", telling)
+    with pytest.raises(AssertionError):
+        outcome(seed, tmp_path, capsys)
 
 
 @pytest.mark.slow
