@@ -34,10 +34,20 @@ def _lines(model: Model, largest: int) -> list[str]:
         "Certificate, as the file states it",
         *(f"  {line}" for line in model.statement),
         "",
+        *_assessment(model),
         *_coefficients(model, largest),
         "",
         *_preprocessing(model),
     ]
+
+
+def _assessment(model: Model) -> list[str]:
+    """Return how well the model does on public test records, as its file states it."""
+    if model.assessment is None:
+        return []
+    told = model.assessment.get("statement")
+    lines = told if isinstance(told, list) else []
+    return ["Test records, as the file states it", *(f"  {line}" for line in lines), ""]
 
 
 def _coefficients(model: Model, largest: int) -> list[str]:

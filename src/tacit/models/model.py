@@ -64,6 +64,9 @@ class Model:
         The certificate in sentences.
     tacit_version
         The version that trained the model.
+    assessment
+        How well the model does on public test records, as `tacit.training.Assessment.to_dict` says
+        it; None where there are none.
 
     Raises
     ------
@@ -82,6 +85,7 @@ class Model:
     certificate: dict[str, Any]
     statement: tuple[str, ...]
     tacit_version: str
+    assessment: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
         if (self.labels is None) != (self.task == "regression"):
@@ -222,6 +226,7 @@ def model_to_dict(model: Model) -> dict[str, Any]:
         "preprocessing": None if model.bounds is None else bounds_to_dict(model.bounds),
         "certificate": model.certificate,
         "statement": list(model.statement),
+        "assessment": model.assessment,
     }
 
 
@@ -231,6 +236,9 @@ def _model(values: Any) -> Model:
     labels, bounds, certificate = values["labels"], values["preprocessing"], values["certificate"]
     if not isinstance(certificate, dict):
         raise InputError("its certificate is missing; train again")
+    assessment = values.get("assessment")  # earlier versions wrote none
+    if not isinstance(assessment, dict | None):
+        raise InputError("its assessment is not an object; train again")
     if bounds is not None:  # without an interval: of the time when [0, 1] was the only one
         bounds = bounds_from_dict({"interval": "unit", **bounds})
     return Model(
@@ -247,6 +255,7 @@ def _model(values: Any) -> Model:
         certificate=certificate,
         statement=tuple(map(str, values["statement"])),
         tacit_version=str(values["tacit_version"]),
+        assessment=assessment,
     )
 
 
