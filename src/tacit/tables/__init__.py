@@ -2,7 +2,7 @@
 
 from tacit.tables.bounds import Bounds, Notes, bounds_text, read_bounds
 from tacit.tables.encode import Encoded, encode, encoded_names, encoded_norm
-from tacit.tables.facts import Categories, Interval, Numeric
+from tacit.tables.facts import Categories, Numeric
 from tacit.tables.fill import Draft, bounds_from, draft_from, range_of
 from tacit.tables.form import FORM, Form
 from tacit.tables.read import read_agents, read_table, read_tables
@@ -15,7 +15,6 @@ __all__ = [
     "Draft",
     "Encoded",
     "Form",
-    "Interval",
     "Notes",
     "Numeric",
     "Source",

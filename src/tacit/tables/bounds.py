@@ -13,9 +13,9 @@ from typing import Any, Literal, TypeAlias, cast, get_args
 
 from tacit.errors import InputError
 from tacit.tables.dates import day_text, days_of
-from tacit.tables.facts import Categories, Interval, Numeric, repeated
+from tacit.tables.facts import Categories, Numeric, repeated
 from tacit.tables.form import Form
-from tacit.typing import Task
+from tacit.typing import Interval, Task
 
 Origin: TypeAlias = Literal["public", "data"]
 

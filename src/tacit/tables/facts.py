@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
 
 from tacit.errors import InputError
 from tacit.tables.dates import check_pattern
-
-# what a range of numbers is mapped to: [-1, 1], or [0, 1]
-Interval: TypeAlias = Literal["symmetric", "unit"]
+from tacit.typing import Interval
 
 # characters that take no room and that Python does not count as white space
 _INVISIBLE = str.maketrans("", "", "\u200b\u200c\u200d\u2060\ufeff\u00ad")

@@ -26,6 +26,7 @@ from tacit.proposal import (
     StructureRequest,
     graph_conditions,
     graph_warning,
+    weight_conditions,
 )
 from tacit.tables import Table
 from tacit.training.data import DividedData, check_data, divide, proposal_for
@@ -44,7 +45,8 @@ class Metrics:
         The fraction of wrong labels; for numbers the root of the mean squared error, in the units
         of a table's target. The mean over the training records, whoever owns them.
     test_loss, train_loss
-        Mean loss on the test records; objective on the training records.
+        Mean loss on the test records; objective on the training records. Class weights, if there
+        are some, count in losses and not in errors.
 
     Test metrics are NaN where there are no test records.
     """
@@ -129,7 +131,11 @@ def train(
     nonprivate = optimum(problem, data) if reference else None
     certificate = dataclasses.replace(
         finished.certificate,
-        conditions=(*data.dataset.conditions, *graph_conditions(proposal.structure)),
+        conditions=(
+            *data.dataset.conditions,
+            *graph_conditions(proposal.structure),
+            *weight_conditions(proposal.class_weights),
+        ),
         conditional=proposal.conditional,
     )
     return Training(
@@ -256,6 +262,7 @@ def released(training: Training) -> Model:
         data=dataset.name,
         task=dataset.task,
         loss=str(training.proposal.loss),
+        class_weights=training.proposal.class_weights,
         target=target,
         labels=labels,
         bounds=bounds,
