@@ -101,7 +101,8 @@ def test_a_folder_that_exists_is_written_from_inside(trained, tacit_, tmp_path, 
     monkeypatch.setattr(saving, "_move", spy)
     assert tacit_(*command(trained, "--out", tmp_path))[0] == 0
     assert places == [tmp_path.resolve()]
-    assert sorted(p.name for p in tmp_path.iterdir()) == sorted(saving.FILES)
+    files = [*saving.FILES, "certificate-1.json"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == sorted(files)
 
 
 def test_a_file_that_is_trained_on_is_no_test_file(trained, tacit_, tmp_path):

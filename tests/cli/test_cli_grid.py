@@ -42,6 +42,7 @@ def folder(tmp_path_factory):
 
 def test_the_folder_holds_results_plan_state_and_a_page_that_draws_the_network(folder):
     names = {"results.json", "proposal.json", "plan.json", "state.json", "report.html"}
+    names |= {"certificate-1.json"}
     assert {path.name for path in folder.iterdir()} == names
     values = json.loads((folder / "results.json").read_text())
     assert set(values) >= KEYS
@@ -49,6 +50,8 @@ def test_the_folder_holds_results_plan_state_and_a_page_that_draws_the_network(f
     assert values["question"] == "demand"
     assert just_below(values["epsilon"], 1.0)
     assert len(values["curves"]["objective"]) == 6
+    for name in ("plan.json", "certificate-1.json"):
+        assert json.loads((folder / name).read_text())["certificate"]["reproduction"] is True
     state = json.loads((folder / "state.json").read_text())
     assert len(state["voltage_magnitude"]) == 14
     page = (folder / "report.html").read_text()

@@ -88,7 +88,9 @@ def test_train_prints_one_json_object_and_warnings_on_stderr(report):
     assert set(done.json) >= KEYS
     assert done.json["out"] == str(out)
     assert done.err.startswith("tacit: warning: delta 0.001 is above")
-    assert done.err.count("\n") == 1
+    printed = [line.removeprefix("tacit: warning: ") for line in done.err.splitlines()]
+    assert printed == [" ".join(text.split()) for text in done.json["warnings"]]
+    assert "the model 0" in printed[1]
 
 
 def test_train_reports_the_budget_it_was_given(report):
@@ -122,6 +124,7 @@ def test_train_for_people_prints_choices_certificate_and_errors(tacit_):
     for needed in (
         "10 agents", "noisy-gradient, 3 rounds", "observer messages", "relation replace_one",
         "no privacy", "Protected: One record", "Test error ", "non-private optimum ", "--out DIR",
+        ": always answering '1', the commonest label of these records", "AUC ", "Recall: '-1' ",
     ):  # fmt: skip
         assert needed in done.out
 
@@ -291,7 +294,11 @@ def test_an_interrupt_leaves_no_partial_report(tacit_, tmp_path, monkeypatch):
 
     monkeypatch.setattr(training, "run", interrupted)
     done = tacit_(*TRAIN, "--json", "--out", tmp_path / "deep" / "out")
-    assert done == (130, "", "tacit: interrupted; nothing was written\n")
+    assert (done.code, done.out) == (130, "")
+    # what is to be expected of the run was said before it began
+    warned, last = done.err.splitlines()
+    assert "the model 0" in warned
+    assert last == "tacit: interrupted; nothing was written"
     assert list(tmp_path.iterdir()) == []
 
 

@@ -112,6 +112,12 @@ def test_predict_reads_a_file_in_the_form_of_the_training(trained, tacit_):
     assert json.loads(out)["predictions"] == first
 
 
+@pytest.mark.parametrize("name", ["new.xlsx", "NEW.XLS", "new.ods"])
+def test_a_spreadsheet_to_predict_is_told_to_be_saved_otherwise(trained, refused, name):
+    said = refused("predict", trained / "ill" / "model.json", trained / name)
+    assert "save its sheet as CSV or Parquet" in said
+
+
 def test_columns_are_kept_and_others_passed_over_when_asked(trained, tacit_, refused):
     model, table = trained / "ill" / "model.json", trained / "more.csv"
     text = (trained / "ill.csv").read_text(encoding="cp1252").splitlines()

@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 
 from tacit.cli.main import main
@@ -126,3 +127,59 @@ def test_columns_and_loss_are_needed_without_a_bounds_file(tacit_):
         code, _, err = tacit_(*PLAN, *given)
         assert code == 2
         assert f"add --{missing}, or --bounds FILE" in err
+
+
+WIDE = ["plan", "--records", "4000", "--loss", "logistic", "--epsilon", "1", "--delta", "1e-6"]
+
+
+def test_a_plan_that_promises_less_than_the_model_0_says_so_and_what_helps(tacit_):
+    command = [*WIDE, "--columns", "2000", "--rounds", "50,200"]
+    out = tacit_(*command)[1]
+    assert "Model 0: its risk is at most 0.693" in out
+    (warning,) = [line for line in out.splitlines() if line.startswith("Warning: ")]
+    assert "estimated at 6.68, and the model 0" in warning
+    assert "fewer columns, more records or a larger epsilon" in warning
+    values = json.loads(tacit_(*command, "--json")[1])
+    assert values["worse_than_zero"] is True
+    assert values["risk_of_zero"] == pytest.approx(np.log(2))
+    assert f"Warning: {values['warnings'][0]}" == warning
+
+
+def test_a_plan_that_promises_more_than_the_model_0_has_no_such_warning(tacit_):
+    values = json.loads(tacit_(*WIDE, "--columns", "20", "--rounds", "200", "--json")[1])
+    assert (values["worse_than_zero"], values["warnings"]) == (False, [])
+
+
+def test_too_few_rounds_are_told_apart_from_too_much_noise(tacit_):
+    command = ["plan", "adult", "--agents", "100", "--epsilon", "1", "--delta", "1e-6"]
+    (warning,) = json.loads(tacit_(*command, "--rounds", "10", "--json")[1])["warnings"]
+    assert "more rounds help" in warning
+    assert "fewer columns" not in warning
+
+
+def test_a_published_rate_is_no_estimate_to_warn_by(tacit_):
+    more = ["--columns", "20", "--rounds", "200", "--algorithm", "dp-admm", "--json"]
+    values = json.loads(tacit_(*WIDE, *more)[1])
+    assert values["forecasts"][0]["rule"] > values["risk_of_zero"]
+    assert (values["worse_than_zero"], values["warnings"]) == (None, [])
+
+
+@pytest.mark.parametrize("name", ["t.xlsx", "T.XLSX", "old.xls", "sheet.ods", "deep/Sheet.Ods"])
+@pytest.mark.parametrize("there", [True, False])
+def test_a_spreadsheet_is_told_to_be_saved_as_csv_or_parquet(tacit_, tmp_path, name, there):
+    file = tmp_path / name
+    if there:
+        file.parent.mkdir(exist_ok=True)
+        file.write_bytes(b"PK\x03\x04")
+    budget = ["--epsilon", "1", "--delta", "1e-6"]
+    for command in (
+        ["train", file, *budget],
+        ["train", file.name, *budget],
+        ["plan", file, *budget],
+        ["plan", file.name, *budget],
+        ["bounds", file, "--target", "y"],
+    ):
+        code, out, err = tacit_(*command)
+        assert (code, out, err.count("\n")) == (2, "", 1)
+        assert "save its sheet as CSV or Parquet" in err
+        assert "no data set" not in err

@@ -233,6 +233,36 @@ def test_metrics_on_private_records_appear_only_in_their_own_file(tacit_, small)
     assert not (small / "out" / "oracle_metrics.json").exists()
 
 
+def test_a_model_of_no_use_does_not_look_like_a_success(tacit_, small):
+    for name, seed in (("t.csv", 1), ("u.csv", 2)):
+        ages = np.random.default_rng(seed).uniform(20, 70, 300)
+        rows = [[f"{age:.1f}", "ab"[k % 2], "yes" if k < 9 else "no"] for k, age in enumerate(ages)]
+        write(small / name, ["age", "town", "ill"], rows)
+    out, test = small / "out", ["--test", small / "u.csv"]
+    done = tacit_(*command(small, "t.csv", *test, "--out", out, "--rounds", 30, "--seed", 1))
+    assert done.code == 0
+    said = done.out[done.out.index("Test error") :].splitlines()
+    assert said[0].startswith("Test error 3.00%")
+    assert said[1] == "Baseline 3.00%: always answering 'no', the commonest label of these records"
+    assert said[2].startswith("AUC 0.")
+    assert said[3] == "Recall: 'no' 100.00%, 'yes' 0.00%"
+    assert said[4].startswith("Warning: the model is no better than always answering 'no'")
+    shown = tacit_("show", out / "model.json").out
+    assert all(f"  {line}" in shown for line in said[1:5])
+    values = json.loads((out / "results.json").read_text())["assessment"]
+    assert values["baseline"] == "no"
+    assert not values["better"]
+    assert json.loads((out / "model.json").read_text())["assessment"] == values
+    page = (out / "report.html").read_text()
+    assert "warning: the model is no better than always answering" in page
+    # without test records that are public there is nothing to say
+    closed = tacit_(*command(small, "t.csv", "--out", out, "--force"))
+    assert "Baseline" not in closed.out
+    assert "kept beside it" in closed.out
+    assert json.loads((out / "model.json").read_text())["assessment"] is None
+    assert "Baseline" not in tacit_("show", out / "model.json").out
+
+
 def test_bounds_from_the_data_make_the_certificate_conditional(tacit_, small):
     path = filled_in(tacit_, small / "t.csv", "ill")
     assert read_bounds(path).origin == "data"

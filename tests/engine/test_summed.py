@@ -106,3 +106,11 @@ def test_a_certificate_that_says_less_than_the_ledger_is_refused(field):
     less = dataclasses.replace(made.certificate, **{field: getattr(made.certificate, field) / 2})
     with pytest.raises(PrivacyError, match="certificate"):
         run(dataclasses.replace(made, certificate=less), shards, runtime="simulate")
+
+
+def test_the_plan_of_a_reproduction_runs_again_and_keeps_its_stamp():
+    shards = make_shards()
+    made = make_plan("noisy-gradient", shards)
+    done = run(made, shards, runtime="simulate", seed=0)
+    again = dataclasses.replace(made, certificate=done.certificate)
+    assert run(again, shards, runtime="simulate").certificate.reproduction

@@ -28,7 +28,7 @@ from tacit.problems import (
     pack,
     public_facts,
 )
-from tacit.proposal import NONE, DataFacts, Request, propose
+from tacit.proposal import NONE, DataFacts, Named, Request, propose
 from tacit.proposal.forecast import (
     batch_variance,
     floor,
@@ -37,9 +37,13 @@ from tacit.proposal.forecast import (
     noise_of_mean,
     radius_of,
     recommended,
+    risk_of_zero,
+    risk_warning,
     statistics_floor,
     statistics_risk,
+    worse_than_zero,
 )
+from tacit.tables import Bounds, Numeric
 
 LOGISTIC = Problem(Logistic(), NoRegulariser(), WholeSpace())
 LINEAR = Problem(Squared(), NoRegulariser(), WholeSpace())
@@ -210,6 +214,46 @@ def test_no_bound_is_claimed_with_momentum_or_for_clipped_vectors():
     for clip, known in ((0.5, False), (2.0, True)):
         found = predicted(2000, task="multiclass", clip=clip)
         assert (found.proven is not None) == known
+
+
+@pytest.mark.parametrize(
+    ("task", "changes", "risk"),
+    [
+        ("binary", {}, math.log(2)),
+        ("binary", {"loss": Named(name="hinge", numbers=(0.5,))}, 1.0),
+        ("binary", {"loss": Named(name="hinge", numbers=(2.0,))}, 9 / 8),
+        ("multiclass", {}, math.log(3)),
+        ("regression", {}, None),  # nobody states the range of the targets
+    ],
+)
+def test_the_risk_of_the_model_0_is_the_loss_at_margin_0(task, changes, risk):
+    assert risk_of_zero(proposal(10, task=task, **changes)) == pytest.approx(risk)
+
+
+def test_the_risk_of_the_model_0_on_a_table_of_numbers_is_that_of_the_farthest_target():
+    facts = DataFacts.of(Bounds("public", "y", Numeric(0, 10), {"x": Numeric(0, 1)}))
+    assert risk_of_zero(propose(facts, [100], Request(**ASKED, rounds=10))) == 0.5
+
+
+def test_a_rule_above_the_risk_of_the_model_0_is_warned_of_and_one_below_is_not():
+    asked = proposal(200)
+    near = dataclasses.replace(predicted(200), rule=math.log(2), least=math.log(2), estimate=True)
+    assert risk_warning(asked, near) == ()
+    assert worse_than_zero(asked, near) is False
+    above = dataclasses.replace(near, rule=math.log(2) + 1e-6, least=math.log(2) + 1e-6)
+    (warning,) = risk_warning(asked, above)
+    assert "fewer columns, more records or a larger epsilon" in warning
+    (warning,) = risk_warning(asked, dataclasses.replace(above, least=0.1))
+    assert "more rounds help" in warning
+    assert risk_warning(asked, dataclasses.replace(above, estimate=False)) == ()
+    assert risk_warning(asked, None) == ()
+    assert worse_than_zero(asked, None) is None
+
+
+def test_the_rule_of_the_gradient_tends_to_its_least():
+    found = [predicted(rounds, records=1000) for rounds in (10, 10_000)]
+    assert found[1].rule == pytest.approx(found[1].least, rel=1e-6)
+    assert found[0].rule > found[0].least
 
 
 def test_the_floor_is_lipschitz_times_radius_times_the_published_form():

@@ -1,5 +1,6 @@
 """End to end on real data: the accuracy that is promised, at a total budget, on fresh noise."""
 
+import dataclasses
 import math
 
 import numpy as np
@@ -8,9 +9,10 @@ from sklearn.linear_model import LogisticRegression
 
 from conftest import just_below, trained_on
 from tacit.datasets import load, split
-from tacit.errors import InputError
-from tacit.privacy import delta_warning
-from tacit.training import divide
+from tacit.errors import InputError, PrivacyError
+from tacit.privacy import Certificate, delta_warning
+from tacit.proposal import Request, StructureRequest
+from tacit.training import DividedData, divide, proposal_for, train
 
 REQUEST = {"agents": 100, "epsilon": 0.75, "delta": 1e-5}
 
@@ -88,6 +90,47 @@ def test_the_test_error_is_that_of_the_model_counted_by_hand():
     parts = split(dataset, seed=0)
     wrong = np.sign(parts.test_features @ run.model) != parts.test_targets
     assert run.metrics.test_error == pytest.approx(np.mean(wrong))
+
+
+def certificates(thing, seen):
+    """Every certificate that is reachable from an object."""
+    if id(thing) in seen or isinstance(thing, (str, bytes, int, float, np.ndarray, type)):
+        return []
+    seen[id(thing)] = thing  # kept, so that its number is not used again
+    inside = [*getattr(thing, "__dict__", {}).values()]
+    inside += thing.values() if isinstance(thing, dict) else ()
+    inside += thing if isinstance(thing, (list, tuple)) else ()
+    found = [thing] if isinstance(thing, Certificate) else []
+    return found + [one for part in inside for one in certificates(part, seen)]
+
+
+def test_nothing_reachable_from_a_training_shows_a_certificate_without_conditions_or_stamp():
+    dataset = load("breast_cancer")
+    run = trained_on(dataset, **REQUEST | {"agents": 5, "rounds": 3}, seed=1)
+    reached = certificates(run, {})
+    assert reached
+    for one in (*reached, run.certificate, run.plan.certificate):
+        assert one.reproduction
+        assert one.attacker_tpr == 1.0
+        assert one.conditions == dataset.conditions != ()
+    assert run.plan.to_dict()["certificate"] == run.certificate.to_dict()
+    # the design is the same, whatever was added when it was run
+    assert run.plan.digest == run.proposal.plan().digest
+    bare = dataclasses.replace(run, plan=run.proposal.plan())
+    assert not any(one.reproduction for one in certificates(bare, {}))
+
+
+def test_warnings_are_given_before_a_record_is_read(monkeypatch):
+    def stop(*given, **named):
+        raise PrivacyError("stop")
+
+    told, data = [], divide(load("breast_cancer"), 5, split_seed=0)
+    request = Request(**{k: v for k, v in REQUEST.items() if k != "agents"}, rounds=5)
+    proposal = proposal_for(data, request, StructureRequest())
+    monkeypatch.setattr(DividedData, "shards", stop)
+    with pytest.raises(PrivacyError, match="stop"):
+        train(data, proposal, reference=False, warn=told.append)
+    assert any("the model 0" in text for text in told)
 
 
 def test_the_split_seed_moves_the_shares():

@@ -18,7 +18,7 @@ MEASURED_TOLERANCE, ROUNDING = 1e-4, 1e-7
 
 
 def differences(old: Any, new: Any, *, where: str = "", certified: bool = False) -> list[str]:
-    """Return the places where `new` is not `old`; keys that only `new` has are left out."""
+    """Return the places where `new` is not `old`; keys and warnings of `new` alone are left out."""
     if isinstance(old, dict) and isinstance(new, dict):
         lost = [f"{where}.{key}: gone" for key in old if key not in new]
         return lost + [
@@ -29,6 +29,8 @@ def differences(old: Any, new: Any, *, where: str = "", certified: bool = False)
                 old[key], new[key], where=f"{where}.{key}", certified=key in CERTIFIED
             )
         ]
+    if where.endswith(".warnings"):
+        return [f"{where}: {text!r} is gone" for text in old if text not in new]
     if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
         pairs = enumerate(zip(old, new, strict=True))
         return [

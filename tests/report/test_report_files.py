@@ -40,18 +40,29 @@ def strictly(text):
     return json.loads(text, parse_constant=refuse)
 
 
+def certified(training, **changes):
+    """The same training with another certificate."""
+    certificate = dataclasses.replace(training.certificate, **changes)
+    plan = dataclasses.replace(training.plan, certificate=certificate)
+    return dataclasses.replace(training, plan=plan)
+
+
+def assessed(training, **changes):
+    """The same training with other figures on the test records, and no other warnings."""
+    assessment = dataclasses.replace(training.metrics.assessment, **changes)
+    metrics = dataclasses.replace(training.metrics, assessment=assessment)
+    return dataclasses.replace(training, metrics=metrics, warnings=())
+
+
 def without_privacy(training):
     """The same training with the certificate of a run without noise."""
-    certificate = dataclasses.replace(
-        training.certificate, epsilon=math.inf, mu=math.inf, attacker_tpr=1.0
-    )
-    return dataclasses.replace(training, certificate=certificate)
+    return certified(training, epsilon=math.inf, mu=math.inf, attacker_tpr=1.0)
 
 
 def test_a_report_holds_its_files_and_leaves_nothing_beside_them(training, tmp_path):
     out = tmp_path / "new" / "deep" / "report"
     save(training, out, force=False)
-    assert {p.name for p in out.iterdir()} == {CURVES, *FILES}
+    assert {p.name for p in out.iterdir()} == {CURVES, *FILES, "certificate-1.json"}
     assert [p.name for p in out.parent.iterdir()] == ["report"]
 
 
@@ -147,13 +158,41 @@ def test_the_page_says_what_was_promised_and_how_well_it_went(training):
         f"{100 * training.nonprivate.test_error:.2f} %",
     ):
         assert needed.replace("'", "&#x27;") in text
-    assert 'class="stamp"' not in text
+    of_use = assessed(training, gain=0.3, gain_error=0.05, auc=0.9, auc_error=0.05)
+    assert 'class="stamp"' not in page(of_use)
+
+
+def test_the_page_and_the_results_say_that_a_model_is_of_no_use(training):
+    useless = assessed(training, gain=0.0, gain_error=0.0, auc=0.4, auc_error=0.05)
+    text, values = page(useless), results(useless, None)
+    stamped = re.findall(r'class="stamp">(.*?)<', text)
+    assert [line.split(":")[1].split()[0] for line in stamped] == ["the", "AUC"]
+    assert "is no better than always answering" in stamped[0]
+    assert values["assessment"]["better"] is False
+    assert len(values["warnings"]) == 2
+    assert values["warnings"] == list(useless.metrics.assessment.warnings)
+    baseline = values["assessment"]["baseline_error"]
+    assert f'<td class="number">{100 * baseline:.2f} %</td>' in text
+    assert "recall of" in text
+    assert "The baseline always answers" in text
+
+
+def test_what_is_said_of_test_records_is_shown_where_their_error_is(training):
+    closed = dataclasses.replace(
+        training, dataset=dataclasses.replace(training.dataset, public=False), warnings=()
+    )
+    assert training.assessment is not None
+    assert closed.assessment is None
+    assert closed.all_warnings == ()
+    values = results(closed, None)
+    assert values["assessment"] is values["nonprivate_assessment"] is None
+    assert released(closed).assessment is None
+    assert released(training).assessment["error"] == training.metrics.test_error
+    assert results(training, None)["nonprivate_assessment"]["auc"] > 0.9
 
 
 def test_a_given_seed_is_stamped_on_the_page_and_in_the_results(training):
-    seeded = dataclasses.replace(
-        training, certificate=dataclasses.replace(training.certificate, reproduction=True)
-    )
+    seeded = certified(training, reproduction=True)
     stamp = re.search(r'class="stamp">(.*?)<', page(seeded))
     assert stamp
     assert stamp.group(1).startswith("reproduction, not private")
@@ -163,8 +202,7 @@ def test_a_given_seed_is_stamped_on_the_page_and_in_the_results(training):
 
 def test_a_conditional_certificate_begins_with_the_word_on_the_page_and_in_the_model(training):
     assert "Conditional" not in page(training)
-    certificate = dataclasses.replace(training.certificate, conditional=True)
-    conditional = dataclasses.replace(training, certificate=certificate)
+    conditional = certified(training, conditional=True)
     assert '<p class="figures">Conditional: epsilon = 2.0000' in page(conditional)
     statement = model_to_dict(released(conditional))["statement"]
     assert statement[0].startswith("Conditional")
@@ -179,8 +217,7 @@ def test_no_noise_is_stamped_as_no_privacy(training):
 
 
 def test_epsilon_on_the_page_is_never_rounded_down(training):
-    certificate = dataclasses.replace(training.certificate, epsilon=1.00001)
-    assert "epsilon = 1.0001" in page(dataclasses.replace(training, certificate=certificate))
+    assert "epsilon = 1.0001" in page(certified(training, epsilon=1.00001))
 
 
 def test_metrics_of_data_that_is_not_public_are_absent(training, tmp_path):
@@ -236,7 +273,8 @@ def test_force_leaves_everything_else_in_the_folder_alone(training, tmp_path):
     save(training, out, force=True)
     assert (out / "thesis.tex").read_text() == "years of work"
     assert (out / "results.json").read_text() != "old"
-    assert {p.name for p in out.iterdir()} == {"thesis.tex", CURVES, *FILES}
+    kept = {"thesis.tex", "certificate-1.json"}
+    assert {p.name for p in out.iterdir()} == {CURVES, *FILES, *kept}
 
 
 def test_a_file_is_refused(tmp_path):

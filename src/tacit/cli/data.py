@@ -11,9 +11,7 @@ from tacit.datasets import FACTS
 from tacit.errors import InputError
 from tacit.problems import LOSSES, usage
 from tacit.proposal import DataFacts, Named
-from tacit.tables import (
-    read_bounds,
-)
+from tacit.tables import read_bounds, refuse_spreadsheet
 
 
 @dataclass(frozen=True)
@@ -48,6 +46,7 @@ def data_facts(options: PublicOptions, loss: Named | None) -> DataFacts:
 
 def _of_data_set(options: PublicOptions, name: str) -> DataFacts:
     if name not in FACTS:
+        refuse_spreadsheet(Path(name))
         hint = "give --bounds FILE and --records, since planning reads no record"
         if not is_table(name):
             hint = f"there are: {', '.join(FACTS)}"

@@ -125,7 +125,7 @@ def method_options(
     Parameters
     ----------
     methods
-        Those that the help text names.
+        Those that the command takes; of an option that none of them has the help text says so.
     defaults
         Where the command has another default than the table of methods.
     """
@@ -146,7 +146,7 @@ def _by_default(name: str, methods: Mapping[str, Method], defaults: Mapping[str,
                     text = "derived from public facts"
                 having.setdefault(text, []).append(title)
     if not having:
-        return "Of no method here."
+        return "Only of methods that this command does not take."
     parts = (f"{', '.join(titles)} (if not given: {text})" for text, titles in having.items())
     return f"Of {'; '.join(parts)}."
 

@@ -17,7 +17,16 @@ from tacit.cli.options import all_options, method_options, run_options, takes
 from tacit.errors import InputError
 from tacit.models import write_text
 from tacit.proposal import NONE, Proposal, Request, propose
-from tacit.proposal.forecast import PREDICTED, Forecast, floor, forecast, recommended
+from tacit.proposal.forecast import (
+    PREDICTED,
+    Forecast,
+    floor,
+    forecast,
+    recommended,
+    risk_of_zero,
+    risk_warning,
+    worse_than_zero,
+)
 from tacit.report import strict
 from tacit.tables import encoded_names
 from tacit.training import warnings_of
@@ -94,6 +103,8 @@ class _Answer:
             "gradient_bound": facts.gradient_bound,
             **{k: getattr(budget, k) for k in ("epsilon", "delta", "observer", "relation")},
             "floor": self.floor,
+            "risk_of_zero": risk_of_zero(self.proposal),
+            "worse_than_zero": worse_than_zero(self.proposal, self.best or self.forecasts[0]),
             "forecasts": [dataclasses.asdict(f) for f in self.forecasts],
             "recommended": None if self.best is None else dataclasses.asdict(self.best),
             "proposal": self.proposal.digest,
@@ -127,12 +138,13 @@ def _answer(
         for count in _rounds(method, len(counts), alone, rounds):
             now = dataclasses.replace(alone, rounds=count)
             forecasts.append(forecast(propose(data, counts, now, needed), request.methods))
+    best = recommended(f for f in forecasts if f.algorithm == names[0])
     return _Answer(
         proposal=proposal,
         floor=floor(proposal.facts, request.epsilon),
         forecasts=tuple(forecasts),
-        best=recommended(f for f in forecasts if f.algorithm == names[0]),
-        warnings=warnings_of(proposal),
+        best=best,
+        warnings=(*warnings_of(proposal), *risk_warning(proposal, best or forecasts[0])),
     )
 
 
@@ -221,8 +233,16 @@ def _legend(answer: _Answer) -> list[str]:
         "",
         f"Worst case: on some data no private method does better than about {answer.floor:.3g}",
         "        (Bassily, Smith and Thakurta 2014, Theorem 5.3, without its constant)",
+        *_of_zero(answer.proposal),
         _advice(answer),
     ]
+
+
+def _of_zero(proposal: Proposal) -> list[str]:
+    zero = risk_of_zero(proposal)
+    if zero is None:
+        return []
+    return [f"Model 0: its risk is at most {zero:.3g}, without looking at a record"]
 
 
 def _advice(answer: _Answer) -> str:

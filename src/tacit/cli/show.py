@@ -36,6 +36,7 @@ def _lines(model: Model, largest: int) -> list[str]:
         "Certificate, as the file states it",
         *(f"  {line}" for line in model.statement),
         "",
+        *_assessment(model),
         *_coefficients(model, largest),
         "",
         *_preprocessing(model),
@@ -46,6 +47,15 @@ def _weights(model: Model) -> list[str]:
     if model.class_weights is None or model.labels is None:
         return []
     return [f"Class weights: {weights_text(model.labels, model.class_weights)}"]
+
+
+def _assessment(model: Model) -> list[str]:
+    """Return how well the model does on public test records, as its file states it."""
+    if model.assessment is None:
+        return []
+    told = model.assessment.get("statement")
+    lines = told if isinstance(told, list) else []
+    return ["Test records, as the file states it", *(f"  {line}" for line in lines), ""]
 
 
 def _coefficients(model: Model, largest: int) -> list[str]:

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from tacit.algorithms import Method
-from tacit.cli.console import bar, emit, error_line, interruptible, path, read_text
+from tacit.cli.console import bar, error_line, interruptible, path, read_text
 from tacit.cli.options import (
     all_options,
     form_options,
@@ -21,15 +21,23 @@ from tacit.cli.options import (
     run_options,
     takes,
 )
+from tacit.cli.outcome import Output, deliver
 from tacit.datasets import FACTS, Dataset, load
 from tacit.errors import InputError
 from tacit.problems.graphs import DEFAULT_GRAPH_WEIGHT
 from tacit.proposal import Proposal, check_seed
-from tacit.report import ORACLE, check_out, error_name, results, save
-from tacit.tables import Bounds, Source, Table, load_table
+from tacit.report import check_out
+from tacit.tables import (
+    SUFFIXES,
+    Bounds,
+    Source,
+    Table,
+    is_spreadsheet,
+    load_table,
+    refuse_spreadsheet,
+)
 from tacit.training import (
     DividedData,
-    Metrics,
     Training,
     check_data,
     divide,
@@ -122,18 +130,7 @@ def train(  # noqa: PLR0913 - one parameter per option
     if not json:
         typer.echo(_heading(prepared))
     shown = sys.stderr.isatty() and not (json or quiet)
-    _deliver(_trained(prepared, output, seed=seed, shown=shown), output)
-
-
-@dataclass(frozen=True)
-class Output:
-    """Which results are computed, and where they go."""
-
-    out: Path | None
-    force: bool
-    reference: bool
-    oracle_metrics: bool
-    json: bool
+    deliver(_trained(prepared, output, seed=seed, shown=shown), output)
 
 
 @dataclass(frozen=True, eq=False)
@@ -217,7 +214,8 @@ def is_table(data: str) -> bool:
     if data in FACTS:
         return False
     path = Path(data)
-    return len(path.parts) != 1 or path.suffix in {".csv", ".parquet"} or os.path.exists(path)
+    named = path.suffix.lower() in SUFFIXES or is_spreadsheet(path)
+    return len(path.parts) != 1 or named or os.path.exists(path)
 
 
 def _loaded(
@@ -243,6 +241,7 @@ def _loaded(
 
 def _read(data: str, options: dict[str, Any], known: Bounds | None) -> Dataset | Table:
     if is_table(data):
+        refuse_spreadsheet(Path(data))
         target = options["target"] if known is None else known.target_name
         if target is None:
             raise InputError(
@@ -273,6 +272,7 @@ def _trained(prepared: Prepared, output: Output, *, seed: int | None, shown: boo
                 seed=seed,
                 report=report,
                 methods=prepared.methods,
+                warn=lambda text: error_line(text, kind="warning: "),
             )
         )
 
@@ -292,44 +292,3 @@ def _heading(prepared: Prepared) -> str:
 
 def _plural(number: int, what: str) -> str:
     return f"1 {what}" if number == 1 else f"{number} {what}s"
-
-
-def _deliver(training: Training, output: Output) -> None:
-    out, oracle = output.out, output.oracle_metrics
-    for warning in training.warnings:
-        error_line(warning, kind="warning: ")
-    if out is not None:
-        save(training, out, force=output.force, oracle=oracle)
-    if oracle:
-        error_line(
-            f"{ORACLE} is computed from private records; do not publish it", kind="warning: "
-        )
-    if output.json:
-        emit(results(training, out))
-    else:
-        typer.echo(_sentences(training, out))
-
-
-def _sentences(training: Training, out: Path | None) -> str:
-    where = "No report was written; --out DIR writes one"
-    if out is not None:
-        where = f"Report: {out / 'report.html'}\nModel: {out / 'model.json'}"
-    certificate = (f"  {line}" for line in training.certificate.lines())
-    took = f"Took {training.seconds:.1f} s"
-    return "\n".join(["", "Certificate", *certificate, "", _measured(training), took, where])
-
-
-def _measured(training: Training) -> str:
-    if not training.shows_test:
-        return "Test error not shown: the records are private; --test FILE names public ones"
-    error = f"Test {error_name(training)} {_error(training, training.metrics)}"
-    if not training.dataset.public:
-        return f"{error} (on the records that --test declares public)"
-    if training.nonprivate is None:
-        return f"{error} (non-private optimum not computed; --reference does)"
-    return f"{error} (non-private optimum {_error(training, training.nonprivate)})"
-
-
-def _error(training: Training, metrics: Metrics) -> str:
-    regression = training.dataset.task == "regression"
-    return f"{metrics.test_error:.4g}" if regression else f"{metrics.test_error:.2%}"

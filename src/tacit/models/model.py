@@ -66,6 +66,9 @@ class Model:
         The certificate in sentences.
     tacit_version
         The version that trained the model.
+    assessment
+        How well the model does on public test records, as `tacit.training.Assessment.to_dict` says
+        it; None where there are none.
 
     Raises
     ------
@@ -85,6 +88,7 @@ class Model:
     statement: tuple[str, ...]
     tacit_version: str
     class_weights: tuple[float, ...] | None = None
+    assessment: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
         if (self.labels is None) != (self.task == "regression"):
@@ -227,6 +231,7 @@ def model_to_dict(model: Model) -> dict[str, Any]:
         "preprocessing": None if model.bounds is None else bounds_to_dict(model.bounds),
         "certificate": model.certificate,
         "statement": list(model.statement),
+        "assessment": model.assessment,
     }
 
 
@@ -237,6 +242,9 @@ def _model(values: Any) -> Model:
     weights = values.get("class_weights")  # there were none before there was a name for them
     if not isinstance(certificate, dict):
         raise InputError("its certificate is missing; train again")
+    assessment = values.get("assessment")  # earlier versions wrote none
+    if not isinstance(assessment, dict | None):
+        raise InputError("its assessment is not an object; train again")
     if bounds is not None:  # without an interval: of the time when [0, 1] was the only one
         bounds = bounds_from_dict({"interval": "unit", **bounds})
     return Model(
@@ -254,6 +262,7 @@ def _model(values: Any) -> Model:
         certificate=certificate,
         statement=tuple(map(str, values["statement"])),
         tacit_version=str(values["tacit_version"]),
+        assessment=assessment,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from tacit.report import (
     CERTIFIED,
     STYLE,
     certificate_box,
+    certificate_text,
     document,
     inline_svg,
     json_text,
@@ -145,7 +147,8 @@ def save_grid(study: GridStudy, out: Path, *, force: bool) -> None:
     InputError
         As `check_out`, or if the files cannot be written.
     """
-    plan = study.flow.run.plan
+    run = study.flow.run
+    plan = dataclasses.replace(run.plan, certificate=run.certificate)  # with the stamp of a seed
     results = {**grid_results(study, out), "curves": grid_curves(study)}
     texts = {
         "results.json": json_text(results),
@@ -154,7 +157,8 @@ def save_grid(study: GridStudy, out: Path, *, force: bool) -> None:
         "state.json": json_text(strict(_state(study))),
         "report.html": grid_page(study),
     }
-    write_folder(texts, out, force=force)
+    certificate = certificate_text(plan, data=study.case, proposal=study.flow.proposal.digest)
+    write_folder(texts, out, force=force, certificate=certificate)
 
 
 def grid_page(study: GridStudy) -> str:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
 
 from tacit.algorithms import DPADMM, METHODS, Method, NoisyGradient
@@ -50,6 +51,11 @@ class Forecast:
         An estimate of the excess risk that is not proved for this method as it is run.
     basis
         Where `proven` and `rule` come from.
+    estimate
+        Whether the rule estimates the risk or is the least that the noise costs, and so may be
+        compared with the risk of the model 0; a published rate is a bound far above it.
+    least
+        What the rule comes to in many rounds, where that is known.
     """
 
     algorithm: str
@@ -61,6 +67,8 @@ class Forecast:
     proven: float | None
     rule: float | None
     basis: str
+    estimate: bool = False
+    least: float | None = None
 
 
 class _Prediction(NamedTuple):
@@ -68,6 +76,8 @@ class _Prediction(NamedTuple):
     rule: float | None = None
     proven: float | None = None
     margin_noise: float | None = None
+    estimate: bool = False
+    least: float | None = None
 
 
 def forecast(proposal: Proposal, methods: Mapping[str, Method] = METHODS) -> Forecast:
@@ -90,8 +100,12 @@ def forecast(proposal: Proposal, methods: Mapping[str, Method] = METHODS) -> For
     """
     if math.isinf(proposal.budget.epsilon):
         raise InputError("without a budget there is no noise to forecast; give a finite epsilon")
-    plan, name = proposal.plan(methods), proposal.method.name
-    noise = noise_of_mean(plan)
+    return forecast_of(proposal, proposal.plan(methods))
+
+
+def forecast_of(proposal: Proposal, plan: Plan) -> Forecast:
+    """Return the prediction for a proposal with a finite budget, whose plan is made already."""
+    noise, name = noise_of_mean(plan), proposal.method.name
     known = _Prediction("no prediction for this algorithm")
     if name in _PREDICTIONS:
         known = _PREDICTIONS[name](plan, proposal.problem, noise)
@@ -102,6 +116,53 @@ def forecast(proposal: Proposal, methods: Mapping[str, Method] = METHODS) -> For
         mu=plan.certificate.mu,
         noise=noise,
         **known._asdict(),
+    )
+
+
+def risk_of_zero(proposal: Proposal) -> float | None:
+    """Return the most that the mean loss of the model 0 can be: max over targets y of l(0, y).
+
+    It is log 2 for the logistic loss, log K for K classes; 1/2 for the squared loss on a table,
+    whose targets are mapped to [-1, 1]. None for numbers whose range nobody states. The excess risk
+    of the model 0 is no larger, since losses are not negative.
+    """
+    data, loss = proposal.data, proposal.problem.loss
+    if data.task == "multiclass":
+        targets = jnp.arange(data.classes)
+    elif data.task == "binary" or data.table is not None:
+        targets = jnp.asarray([-1.0, 0.0, 1.0] if data.task == "regression" else [-1.0, 1.0])
+    else:
+        return None
+    margins = jnp.zeros((len(targets), *(() if loss.outputs is None else (loss.outputs,))))
+    return float(jnp.max(loss.value(margins, targets)))
+
+
+def worse_than_zero(proposal: Proposal, predicted: Forecast | None) -> bool | None:
+    """Return whether the predicted excess risk is above the risk of the model 0; None: not known.
+
+    It is known only for a rule that is an estimate (`Forecast.estimate`).
+    """
+    zero = risk_of_zero(proposal)
+    if predicted is None or not predicted.estimate or zero is None:
+        return None
+    return predicted.rule is None or predicted.rule > zero
+
+
+def risk_warning(proposal: Proposal, predicted: Forecast | None) -> tuple[str, ...]:
+    """Return a warning if the model 0 is expected to do better, else nothing."""
+    if not worse_than_zero(proposal, predicted):
+        return ()
+    assert predicted is not None
+    helps = "fewer columns, more records or a larger epsilon help"
+    if predicted.rule is None:
+        return (f"the noise is expected to hide all that the records say; {helps}",)
+    zero = risk_of_zero(proposal)
+    assert zero is not None
+    if predicted.least is not None and predicted.least <= zero:
+        helps = f"more rounds help (in many the estimate is {predicted.least:.3g})"
+    return (
+        f"the excess risk is estimated at {predicted.rule:.3g}, and the model 0, which knows no "
+        f"record, has a risk of at most {zero:.3g}: the released model may be of no use; {helps}",
     )
 
 
@@ -214,18 +275,21 @@ def _of_gradient(plan: Plan, problem: Problem, noise: float) -> _Prediction:
     variance = facts.dimension * noise**2 + batch_variance(facts, rate)
     margin = facts.record_norm * horizon * noise / math.sqrt(rounds)
     rule = radius_of(facts) ** 2 / (2 * horizon) + horizon * variance / (2 * rounds)
+    # over all horizons; at a fixed total the variance grows as the rounds
+    least = radius_of(facts) * math.sqrt(variance / rounds)
+    known = _Prediction("", rule, margin_noise=margin, estimate=True, least=least)
     if momentum > 0:
         basis = "steps 1/L with momentum: no proof, rule only"
-        return _Prediction(basis, rule, margin_noise=margin)
+        return known._replace(basis=basis)
     # a clipped gradient is the gradient of a convex function if the margin is a scalar
     reached = facts.gradient_bound >= facts.record_norm * problem.loss.lipschitz
     if problem.loss.outputs is not None and not reached:
         basis = "clipped vectors are no gradient: rule only"
-        return _Prediction(basis, rule, margin_noise=margin)
+        return known._replace(basis=basis)
     share = algorithm.averaged
     proven = gradient_bound(horizon, variance, rounds=rounds, facts=facts, averaged=share)
     batches = ", variance of batches included" if rate < 1 else ""
-    return _Prediction(f"proven for the loss as clipped{batches}", rule, proven, margin)
+    return known._replace(basis=f"proven for the loss as clipped{batches}", proven=proven)
 
 
 def _of_admm(plan: Plan, problem: Problem, noise: float) -> _Prediction:
@@ -259,7 +323,7 @@ def _of_statistics(plan: Plan, problem: Problem, noise: float) -> _Prediction:
         else "the noise hides every direction"
     )
     text = f"{meaning}; eigenvalue floor {least:.3g}, mean eigenvalue <= {even:.3g}"
-    return _Prediction(text, rule)
+    return _Prediction(text, rule, estimate=True)
 
 
 _PREDICTIONS: Mapping[str, Callable[[Plan, Problem, float], _Prediction]] = MappingProxyType(

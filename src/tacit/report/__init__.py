@@ -1,16 +1,17 @@
 """Reports: a finished training as JSON for programs and as one page for people."""
 
+from tacit.report.certificates import numbered
 from tacit.report.figures import STYLE, inline_svg
-from tacit.report.html import (
-    certificate_box,
-    document,
-    list_of,
-    section,
-    spread,
-    stamps,
-    table_of,
+from tacit.report.html import certificate_box, stamps
+from tacit.report.layout import document, list_of, section, spread, table_of
+from tacit.report.results import (
+    CERTIFIED,
+    certificate_text,
+    error_name,
+    json_text,
+    results,
+    strict,
 )
-from tacit.report.results import CERTIFIED, error_name, json_text, results, strict
 from tacit.report.save import ORACLE, check_out, save, write_folder
 
 __all__ = [
@@ -18,12 +19,14 @@ __all__ = [
     "ORACLE",
     "STYLE",
     "certificate_box",
+    "certificate_text",
     "check_out",
     "document",
     "error_name",
     "inline_svg",
     "json_text",
     "list_of",
+    "numbered",
     "results",
     "save",
     "section",

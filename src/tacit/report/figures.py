@@ -34,13 +34,14 @@ STYLE: Mapping[Any, Any] = MappingProxyType(
         "ytick.color": "#59626d",
     }
 )
-_INK, _REFERENCE = "#1f5fa8", "#b45309"
+_INK, _REFERENCE, _BASELINE = "#1f5fa8", "#b45309", "#59626d"
 
 
 def curves_svg(training: Training) -> str:
     """Return an `<svg>` of test error (in per cent) and test loss of the released model by round.
 
-    The non-private optimum, where it was computed, is a dashed line. The text refers to nothing
+    The non-private optimum, where it was computed, is a dashed line; that of the baseline
+    (`tacit.training.Assessment`) a dotted one. The text refers to nothing
     outside itself.
     """
     best = training.nonprivate if training.dataset.public else None
@@ -52,6 +53,10 @@ def curves_svg(training: Training) -> str:
         factor, unit = (1, "units of the target") if number else (100, "%")
         errors = factor * training.curves["test_error"]
         title = f"test {error_name(training)}, {unit}"
+        assessment = training.assessment
+        if assessment is not None:
+            level = factor * assessment.baseline_error
+            left.axhline(level, color=_BASELINE, linestyle=":", label="baseline")
         _draw(left, title, errors, None if best is None else factor * best.test_error)
         losses = training.curves["test_loss"]
         _draw(right, "test loss", losses, None if best is None else best.test_loss)

@@ -1,6 +1,6 @@
 """One self-contained page about a training, for people who do not know the library.
 
-The parts of a page (`document`, `section`, `certificate_box` and the rest) serve other pages too.
+`certificate_box` and `stamps` serve other pages too.
 """
 
 from __future__ import annotations
@@ -17,41 +17,9 @@ from tacit.engine.planning import describe
 from tacit.privacy import Certificate
 from tacit.proposal import Named, Proposal
 from tacit.report.figures import curves_svg
+from tacit.report.layout import document, list_of, percent, section, spread, table_of
 from tacit.report.results import between_agents, error_name
-from tacit.training import Training
-
-_CSS = """
-:root { color-scheme: light; }
-* { box-sizing: border-box; }
-body { margin: 0; background: #fbfbfa; color: #1d232b;
-       font: 16px/1.55 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; }
-main { max-width: 860px; margin: 0 auto; padding: 40px 24px 64px; }
-h1 { font-size: 1.65rem; line-height: 1.25; margin: 0 0 .6rem; }
-h2 { font-size: 1.12rem; margin: 2.2rem 0 .6rem; }
-p { margin: .5rem 0; }
-.lead { font-size: 1.06rem; }
-.small { color: #59626d; font-size: .88rem; }
-.stamp { border: 2px solid #b42318; color: #b42318; background: #fef3f2; font-weight: 600;
-         padding: .55rem .9rem; border-radius: 6px; margin: 1rem 0; }
-.box { background: #fff; border: 1px solid #d5dbe2; border-left: 5px solid #1f5fa8;
-       border-radius: 6px; padding: .3rem 1.2rem .9rem; margin: 1.4rem 0; }
-.box.open { border-left-color: #b42318; }
-.box h2 { margin-top: .8rem; }
-.figures { font-size: 1.3rem; font-weight: 600; margin: .2rem 0 .6rem; }
-table { border-collapse: collapse; width: 100%; }
-th, td { text-align: left; vertical-align: top; padding: .32rem .9rem .32rem 0;
-         border-bottom: 1px solid #e7ebef; }
-tr:last-child > * { border-bottom: 0; }
-tbody th { font-weight: 500; color: #59626d; width: 31%; }
-thead th { font-weight: 600; border-bottom: 1px solid #aab3bd; }
-td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; }
-ul { margin: .4rem 0; padding-left: 1.2rem; }
-code { font: .88em ui-monospace, SFMono-Regular, Menlo, Consolas, monospace;
-       overflow-wrap: anywhere; }
-svg { display: block; width: 100%; height: auto; margin-top: 1.1rem; }
-footer { margin-top: 2.6rem; border-top: 1px solid #d5dbe2; padding-top: .8rem; }
-"""
-
+from tacit.training import Assessment, Metrics, Training
 
 _UNPROTECTED = (
     "The settings above, the number of agents, their record counts and the number of rounds: "
@@ -73,7 +41,7 @@ def page(training: Training) -> str:
     sections = [
         f"<h1>{escape(title)}</h1>",
         f'<p class="lead">{escape(_story(training))}</p>',
-        stamps(training.certificate, training.warnings),
+        stamps(training.certificate, training.all_warnings),
         certificate_box(training.certificate),
         _between(training),
         _metrics(training),
@@ -103,6 +71,12 @@ def _story(training: Training) -> str:
         f" On the test records the {error_name(training)} of the released model is "
         f"{_error(training, training.metrics.test_error)}"
     )
+    assessment = training.assessment
+    if assessment is not None:
+        text += (
+            f", that of always answering {assessment.baseline_text}, "
+            f"{_error(training, assessment.baseline_error)}"
+        )
     if best is None or not dataset.public:
         return text + "."
     return f"{text}; that of the optimum without privacy is {_error(training, best.test_error)}."
@@ -110,36 +84,67 @@ def _story(training: Training) -> str:
 
 def _error(training: Training, value: float) -> str:
     """Return a fraction in per cent, or a number in the units of the target."""
-    return f"{value:.4g}" if training.dataset.task == "regression" else _percent(value)
+    return f"{value:.4g}" if training.dataset.task == "regression" else percent(value)
 
 
 def _metrics(training: Training) -> str:
-    if not training.shows_test:
+    assessment = training.assessment
+    if assessment is None:
         return ""
     public = training.dataset.public
-    measured, best = training.metrics, training.nonprivate if public else None
-    columns = [measured] if best is None else [measured, best]
-    heads = ["released model", "non-private optimum"][: len(columns)]
-    rows = [
-        (f"test {error_name(training)}", [_error(training, m.test_error) for m in columns]),
-        ("test loss", [f"{m.test_loss:.4f}" for m in columns]),
-    ]
+    best = training.nonprivate if public else None
+    models = {"released model": training.metrics}
+    models |= {} if best is None else {"non-private optimum": best}
+    heads = "".join(f'<th class="number">{name}</th>' for name in ("", "baseline", *models))
+    rows = [*_beside(training, assessment, models.values())]
+    rows.insert(1, ("test loss", "", [f"{m.test_loss:.4f}" for m in models.values()]))
     if public:
-        rows.append(("training objective", [f"{m.train_loss:.4f}" for m in columns]))
-    head = "".join(f'<th class="number">{name}</th>' for name in heads)
+        rows.append(("training objective", "", [f"{m.train_loss:.4f}" for m in models.values()]))
     body = "".join(
-        f"<tr><th>{name}</th>" + "".join(f'<td class="number">{v}</td>' for v in values) + "</tr>"
-        for name, values in rows
+        f"<tr><th>{escape(name)}</th>"
+        + "".join(f'<td class="number">{value}</td>' for value in (baseline, *values))
+        + "</tr>"
+        for name, baseline, values in rows
     )
+    table = f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
+    return section("How well it does", table + _note(training, assessment) + curves_svg(training))
+
+
+def _beside(
+    training: Training, assessment: Assessment, models: Iterable[Metrics]
+) -> list[tuple[str, str, list[str]]]:
+    """Return figures on the test records: their name, of the baseline, of each model."""
+    measured = list(models)
+    known = [one.assessment for one in measured if one.assessment is not None]
+    baseline = _error(training, assessment.baseline_error)
+    errors = [_error(training, one.test_error) for one in measured]
+    rows = [(f"test {error_name(training)}", baseline, errors)]
+    if assessment.r2 is not None:
+        rows.append(("R^2", "0", [f"{one.r2:.3f}" for one in known]))
+    if assessment.auc is not None:
+        rows.append(("AUC", "0.5", [f"{one.auc:.3f}" for one in known]))
+    for label, share in assessment.named():
+        if share is not None:
+            shares = [percent(dict(one.recall or ())[label] or 0.0) for one in known]
+            always = percent(float(label == assessment.baseline))
+            rows.append((f"recall of {label!r}", always, shares))
+    return rows
+
+
+def _note(training: Training, assessment: Assessment) -> str:
+    """Return what the figures are, and why they are shown."""
     why = "the test records are public, as the user declares"
-    if public:
+    if training.dataset.public:
         why = "this data set is published"
-    note = (
-        '<p class="small">Oracle metrics: computed from the records themselves, without noise and '
+    chance = ""
+    if assessment.auc_error is not None:
+        chance = f" An AUC of 0.5 is chance, with a standard error of {assessment.auc_error:.2g}."
+    return (
+        f'<p class="small">On {assessment.records:,} test records. The baseline always answers '
+        f"{escape(assessment.baseline_text)}.{chance} "
+        "Oracle metrics: computed from the records themselves, without noise and "
         f"outside the certificate. They are shown because {why}.</p>"
     )
-    table = f"<table><thead><tr><th></th>{head}</tr></thead><tbody>{body}</tbody></table>"
-    return section("How well it does", table + note + curves_svg(training))
 
 
 def _data(training: Training) -> list[tuple[str, str]]:
@@ -305,64 +310,6 @@ def _attacker(certificate: Certificate) -> str:
     if certificate.reproduction:
         return "100 % for whoever knows the seed"
     return (
-        f"true-positive rate at most {_percent(certificate.attacker_tpr)} at 1 % false "
+        f"true-positive rate at most {percent(certificate.attacker_tpr)} at 1 % false "
         "positives, for an attacker who knows everything but one record"
     )
-
-
-def document(title: str, sections: Iterable[str]) -> str:
-    """Return a whole page of HTML sections, empty ones left out; it loads nothing from elsewhere.
-
-    Parameters
-    ----------
-    title
-        Plain text; all else is HTML already.
-    """
-    body = "\n".join(part for part in sections if part)
-    return (
-        '<!doctype html>\n<html lang="en-GB">\n<head>\n<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{escape(title)}</title>\n<style>{_CSS}</style>\n</head>\n"
-        f"<body>\n<main>\n{body}\n</main>\n</body>\n</html>\n"
-    )
-
-
-def section(title: str, content: str) -> str:
-    """Return HTML under a heading."""
-    return f"<section><h2>{escape(title)}</h2>{content}</section>"
-
-
-def table_of(rows: Iterable[tuple[str, str]]) -> str:
-    """Return (name, value) rows of plain text as a table."""
-    body = "".join(
-        f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in rows
-    )
-    return f"<table><tbody>{body}</tbody></table>"
-
-
-def list_of(entries: Iterable[str]) -> str:
-    """Return plain texts as a list."""
-    return "<ul>" + "".join(f"<li>{escape(entry)}</li>" for entry in entries) + "</ul>"
-
-
-def _percent(fraction: float) -> str:
-    """Return a fraction as text in per cent.
-
-    Examples
-    --------
-    >>> _percent(0.15149)
-    '15.15 %'
-    """
-    return f"{100 * fraction:.2f} %"
-
-
-def spread(values: Any) -> str:
-    """Return one number, or the least and the largest.
-
-    Examples
-    --------
-    >>> spread([3, 3, 4])
-    '3 to 4'
-    """
-    least, most = float(np.min(values)), float(np.max(values))
-    return f"{least:.6g}" if least == most else f"{least:.6g} to {most:.6g}"

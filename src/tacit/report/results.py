@@ -11,6 +11,7 @@ import numpy as np
 
 import tacit
 from tacit.audit import pairwise_mu
+from tacit.engine import Plan
 from tacit.tables import Table
 from tacit.training import Training
 
@@ -37,7 +38,8 @@ def results(training: Training, out: Path | None) -> dict[str, Any]:
     """Return the results of a training as strictly valid JSON values.
 
     Errors are fractions in [0, 1]; of numbers, the root of the mean squared error in the units of
-    the target (`error` says which). `seconds` is wall time, an infinite epsilon is the text
+    the target (`error` says which), and `assessment` holds what stands beside them
+    (`tacit.training.Assessment`). `seconds` is wall time, an infinite epsilon is the text
     "infinity". `epsilon`, `delta` and `mu` are the certified totals of the whole run.
 
     Parameters
@@ -69,7 +71,7 @@ def results(training: Training, out: Path | None) -> dict[str, Any]:
             "seconds": training.seconds,
             "out": None if out is None else str(out),
             "split_seed": training.proposal.split_seed,
-            "warnings": training.warnings,
+            "warnings": training.all_warnings,
             "proposal": training.proposal.digest,
             "plan": training.plan.digest,
             "version": tacit.__version__,
@@ -99,7 +101,7 @@ def curves_text(shown: dict[str, list[float]]) -> str:
     return "\n".join([",".join(["round", *shown]), *lines]) + "\n"
 
 
-def _metrics(training: Training) -> dict[str, float | None]:
+def _metrics(training: Training) -> dict[str, Any]:
     """Return the metrics; None for those that may not be shown."""
     measured, best = training.metrics, training.nonprivate
     values = {
@@ -110,9 +112,15 @@ def _metrics(training: Training) -> dict[str, float | None]:
         "nonprivate_test_loss": None if best is None else best.test_loss,
     }
     shown = ("test_error", "test_loss") if training.shows_test else ()
+    public, assessment = training.dataset.public, training.assessment
+    measures: dict[str, Any] = {
+        name: value if public or name in shown else None for name, value in values.items()
+    }
+    beside = best.assessment if best is not None and public and training.shows_test else None
     return {
-        name: value if training.dataset.public or name in shown else None
-        for name, value in values.items()
+        **measures,
+        "assessment": None if assessment is None else assessment.to_dict(),
+        "nonprivate_assessment": None if beside is None else beside.to_dict(),
     }
 
 
@@ -184,6 +192,31 @@ def strict(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return str(value).replace("inf", "infinity").replace("nan", "undefined")
     return value if isinstance(value, (bool, int, float, str, type(None))) else str(value)
+
+
+def certificate_text(plan: Plan, **about: str) -> str:
+    """Return the file of the certificate of a run: what was run, and what it promises.
+
+    Parameters
+    ----------
+    plan
+        With the certificate of the run.
+    about
+        What the run is known by: its data, its proposal.
+    """
+    counts = plan.spec.counts
+    return json_text(
+        {
+            **about,
+            "agents": len(counts),
+            "records": sum(counts),
+            "rounds": plan.rounds,
+            "plan": plan.digest,
+            "version": tacit.__version__,
+            "certificate": strict(plan.certificate.to_dict()),
+            "statement": plan.certificate.lines(),
+        }
+    )
 
 
 def json_text(values: Any) -> str:

@@ -11,29 +11,42 @@ from pathlib import Path
 
 from tacit.errors import InputError
 from tacit.models import model_text
+from tacit.report.certificates import add_certificate, keep_earlier
 from tacit.report.html import page
-from tacit.report.results import curves, curves_text, json_text, oracle_metrics, results, strict
+from tacit.report.results import (
+    certificate_text,
+    curves,
+    curves_text,
+    json_text,
+    oracle_metrics,
+    results,
+    strict,
+)
 from tacit.training import Training, released
 
 FILES = ("results.json", "proposal.json", "plan.json", "model.json", "report.html")
 ORACLE, CURVES = "oracle_metrics.json", "curves.csv"
 
 
-def save(training: Training, out: Path, *, force: bool, oracle: bool = False) -> None:
+def save(training: Training, out: Path, *, force: bool, oracle: bool = False) -> Path:
     """Write `FILES` into the folder `out`, and `CURVES` where test metrics may be shown.
 
     They are written whole or not at all, see `write_folder`. With `force` only these files are
-    replaced, and the further files of an earlier report are deleted.
+    replaced, and the further files of an earlier report are deleted, but for certificates: that of
+    every run stays, in a file with a number of its own.
 
     Parameters
     ----------
     oracle
         Whether to write oracle_metrics.json too: metrics on private records, not for publication.
+
+    Returns
+    -------
+    Path
+        The file of the certificate.
     """
     shown = curves(training)
-    # the certificate of the plan has neither the conditions nor whether a seed was given
-    certificate = training.certificate.to_dict()
-    plan = {**training.plan.to_dict(), "certificate": certificate, "digest": training.plan.digest}
+    plan = {**training.plan.to_dict(), "digest": training.plan.digest}
     texts = {
         "results.json": json_text({**results(training, out), "curves": shown}),
         "proposal.json": training.proposal.to_json() + "\n",
@@ -45,22 +58,44 @@ def save(training: Training, out: Path, *, force: bool, oracle: bool = False) ->
         texts[CURVES] = curves_text(shown)
     if oracle:
         texts[ORACLE] = json_text(oracle_metrics(training))
-    write_folder(texts, out, force=force, obsolete=(ORACLE, CURVES))
+    certificate = certificate_text(
+        training.plan,
+        data=training.dataset.name,
+        proposal=training.proposal.digest,
+        algorithm=training.proposal.method.name,
+    )
+    added = write_folder(
+        texts, out, force=force, obsolete=(ORACLE, CURVES), certificate=certificate
+    )
+    assert added is not None
+    return added
 
 
 def write_folder(
-    texts: Mapping[str, str], out: Path, *, force: bool, obsolete: tuple[str, ...] = ()
-) -> None:
+    texts: Mapping[str, str],
+    out: Path,
+    *,
+    force: bool,
+    obsolete: tuple[str, ...] = (),
+    certificate: str | None = None,
+) -> Path | None:
     """Write files, given as name and text, into the folder `out`.
 
     The files are written to a temporary folder first (next to `out`, or inside it if it exists, for
-    it may be a mount point) and then renamed, so an interrupted or failed call changes nothing.
-    With `force` only these files are replaced; other files in the folder stay.
+    it may be a mount point) and then renamed, so an interrupted or failed call changes nothing, or
+    adds a certificate. With `force` only these files are replaced; other files in the folder stay.
 
     Parameters
     ----------
     obsolete
         Files of an earlier report that are deleted if they are not among `texts`.
+    certificate
+        That of the run which the files are about; see `tacit.report.certificates`.
+
+    Returns
+    -------
+    Path or None
+        The file of the certificate; None without one.
 
     Raises
     ------
@@ -77,9 +112,14 @@ def write_folder(
             part.mkdir()
             for name, text in texts.items():
                 (part / name).write_text(text, encoding="utf-8")
+            added = None
+            if certificate is not None:
+                # before anything is replaced, and in a new folder together with the rest
+                added = _added(certificate, target if target.exists() else part, new=part)
             _move(part, target, obsolete)
         finally:
             shutil.rmtree(part, ignore_errors=True)
+    return None if added is None else out / added
 
 
 def check_out(out: Path, *, force: bool) -> None:
@@ -106,6 +146,12 @@ def check_out(out: Path, *, force: bool) -> None:
         raise InputError(f"{out} cannot be made: {place} is not a folder that can be written to")
     with _as_input_error("made", out), tempfile.TemporaryDirectory(dir=place, prefix=".tacit"):
         pass  # permissions alone do not tell: the file system may be read-only or full
+
+
+def _added(certificate: str, folder: Path, *, new: Path) -> str:
+    if folder != new:
+        keep_earlier(folder)
+    return add_certificate(certificate, folder)
 
 
 def _move(part: Path, target: Path, obsolete: tuple[str, ...]) -> None:

@@ -5,11 +5,19 @@ from tacit.tables.encode import Encoded, encode, encoded_names, encoded_norm
 from tacit.tables.facts import Categories, Numeric
 from tacit.tables.fill import Draft, bounds_from, draft_from, range_of
 from tacit.tables.form import FORM, Form
-from tacit.tables.read import read_agents, read_table, read_tables
+from tacit.tables.read import (
+    SUFFIXES,
+    is_spreadsheet,
+    read_agents,
+    read_table,
+    read_tables,
+    refuse_spreadsheet,
+)
 from tacit.tables.table import Source, Table, load_table
 
 __all__ = [
     "FORM",
+    "SUFFIXES",
     "Bounds",
     "Categories",
     "Draft",
@@ -25,10 +33,12 @@ __all__ = [
     "encode",
     "encoded_names",
     "encoded_norm",
+    "is_spreadsheet",
     "load_table",
     "range_of",
     "read_agents",
     "read_bounds",
     "read_table",
     "read_tables",
+    "refuse_spreadsheet",
 ]

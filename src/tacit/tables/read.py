@@ -35,8 +35,7 @@ def read_table(path: Path, form: Form = _USUAL) -> pd.DataFrame:
         has another number of cells than the header (as the last one of a truncated file). Where
         the header looks as if it were separated otherwise, the message says how.
     """
-    if path.suffix.lower() in _EXCEL:
-        raise _excel(path)
+    refuse_spreadsheet(path)
     frame = _parquet(path, form) if path.suffix == ".parquet" else _csv(path, form)
     twice = repeated(frame.columns)
     if twice:
@@ -83,7 +82,7 @@ def _files(folder: Path) -> list[Path]:
     files = [file for file in inside if file.suffix in SUFFIXES]
     saved = {file.stem for file in files}
     for file in inside:
-        if file.suffix.lower() in _EXCEL and file.stem not in saved and file.name[0] != "~":
+        if is_spreadsheet(file) and file.stem not in saved and file.name[0] != "~":
             raise InputError(
                 f"{file} is an Excel file, which would be left out; save its sheet as CSV or "
                 "Parquet beside it"
@@ -93,10 +92,21 @@ def _files(folder: Path) -> list[Path]:
     return files
 
 
+def refuse_spreadsheet(path: Path) -> None:
+    """Raise `InputError` if the name is that of a spreadsheet, whether there is one or not."""
+    if is_spreadsheet(path):
+        raise _excel(path)
+
+
+def is_spreadsheet(path: Path) -> bool:
+    """Whether the name ends as those of spreadsheets do, in whatever case."""
+    return path.suffix.lower() in _EXCEL
+
+
 def _excel(path: Path) -> InputError:
     return InputError(
-        f"{path} is an Excel file or an archive; save its sheet as CSV or Parquet, and name that "
-        "file"
+        f"{path} is a spreadsheet, as of Excel, or an archive; save its sheet as CSV or Parquet, "
+        "and name that file"
     )
 
 

@@ -1,5 +1,6 @@
 """A training from end to end: divided records, the run of a proposal, its model and metrics."""
 
+from tacit.training.assessment import Assessment
 from tacit.training.data import (
     DEFAULT_AGENTS,
     DividedData,
@@ -12,6 +13,7 @@ from tacit.training.training import Metrics, Training, released, train, train_on
 
 __all__ = [
     "DEFAULT_AGENTS",
+    "Assessment",
     "DividedData",
     "Metrics",
     "Training",

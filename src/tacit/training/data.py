@@ -19,7 +19,7 @@ from tacit.proposal import (
     StructureRequest,
     propose,
 )
-from tacit.tables import Table
+from tacit.tables import Numeric, Table
 from tacit.typing import HostArray, Precision
 
 DEFAULT_AGENTS = 10
@@ -119,6 +119,23 @@ def proposal_for(data: DividedData, request: Request, structure: StructureReques
     rows = sources.get(structure.graph_from or "")
     content = structure.structure(data.dataset.feature_names, rows)
     return propose(data_facts(data.dataset), data.counts, request, content)
+
+
+def labels_of(dataset: Dataset | Table) -> tuple[str, ...] | None:
+    """Return the labels in the order of their numbers; None for a regression."""
+    if isinstance(dataset, Table):
+        return dataset.bounds.labels
+    if dataset.classes is None:
+        return None
+    return ("-1", "1") if dataset.task == "binary" else tuple(map(str, range(dataset.classes)))
+
+
+def target_scale(dataset: Dataset | Table) -> tuple[float, float]:
+    """Return s and b with which an encoded number y stands for s y + b in the target's units."""
+    if isinstance(dataset, Table) and isinstance(dataset.bounds.target, Numeric):
+        target = dataset.bounds.target
+        return dataset.bounds.half_range, target.minimum + target.width / 2
+    return 1.0, 0.0
 
 
 def data_facts(dataset: Dataset | Table) -> DataFacts:

@@ -28,11 +28,21 @@ from tacit.proposal import (
     graph_warning,
     weight_conditions,
 )
+from tacit.proposal.forecast import PREDICTED, Forecast, forecast_of, risk_warning
 from tacit.tables import Table
-from tacit.training.data import DividedData, check_data, divide, proposal_for
+from tacit.training.assessment import Assessment, assess
+from tacit.training.data import (
+    DividedData,
+    check_data,
+    divide,
+    labels_of,
+    proposal_for,
+    target_scale,
+)
 from tacit.typing import Array, HostArray
 
 Values = TypeVar("Values", HostArray, np.float64)
+Margins = TypeVar("Margins", Array, HostArray)
 
 
 @dataclass(frozen=True)
@@ -48,13 +58,18 @@ class Metrics:
         Mean loss on the test records; objective on the training records. Class weights, if there
         are some, count in losses and not in errors.
 
-    Test metrics are NaN where there are no test records.
+    assessment
+        The test error beside that of the baseline, and more; None without test records.
+
+    Test metrics are NaN where there are no test records. Errors are those of what `predict`
+    answers: the scores of a table's numbers are clipped to the range of the target first.
     """
 
     test_error: float
     test_loss: float
     train_loss: float
     train_error: float
+    assessment: Assessment | None = None
 
 
 @dataclass(frozen=True)
@@ -68,14 +83,17 @@ class Training:
         where there are no test records.
     nonprivate
         The optimum of the same records without privacy; None if it was not computed.
+    plan
+        With the certificate of the run.
     seconds
         Wall time of planning, running and measuring; the non-private optimum is not counted.
+    warnings
+        What was said before a record was read.
     """
 
     proposal: Proposal
     dataset: Dataset | Table
     plan: Plan
-    certificate: Certificate
     model: HostArray
     metrics: Metrics
     curves: dict[str, HostArray]
@@ -84,13 +102,28 @@ class Training:
     warnings: tuple[str, ...]
 
     @property
+    def certificate(self) -> Certificate:
+        """The certificate of the run, with its conditions and the stamp of a seed."""
+        return self.plan.certificate
+
+    @property
+    def assessment(self) -> Assessment | None:
+        """How well the model does on the test records; None where that may not be shown."""
+        return self.metrics.assessment if self.shows_test else None
+
+    @property
+    def all_warnings(self) -> tuple[str, ...]:
+        """The warnings, and those about the test records where these may be shown."""
+        return (*self.warnings, *(() if self.assessment is None else self.assessment.warnings))
+
+    @property
     def shows_test(self) -> bool:
         """Whether test metrics may be shown: the test records are published or declared public."""
         declared = self.dataset.public or isinstance(self.dataset, Table)
         return declared and not math.isnan(self.metrics.test_error)
 
 
-def train(
+def train(  # noqa: PLR0913 - what is run, and who is told what
     data: DividedData,
     proposal: Proposal,
     *,
@@ -98,6 +131,7 @@ def train(
     seed: int | None = None,
     report: Callable[[Any], None] | None = None,
     methods: Mapping[str, Method] = METHODS,
+    warn: Callable[[str], None] | None = None,
 ) -> Training:
     """Return the training that a proposal describes, on the records it was written for.
 
@@ -112,6 +146,8 @@ def train(
         Called with the number of finished rounds.
     methods
         The table that the method's name is looked up in.
+    warn
+        Called with each warning before a record is read.
 
     Raises
     ------
@@ -121,6 +157,10 @@ def train(
     check_data(data, proposal)
     began = time.perf_counter()
     plan = proposal.plan(methods)
+    told = (*warnings_of(proposal), *risk_warning(proposal, _predicted(proposal, plan, methods)))
+    if warn is not None:
+        for warning in told:
+            warn(warning)
     shards = data.shards(proposal.precision)
     keep = frozenset({"models"})
     finished = run(plan, shards, runtime="simulate", seed=seed, keep=keep, report=report)
@@ -141,15 +181,23 @@ def train(
     return Training(
         proposal=proposal,
         dataset=data.dataset,
-        plan=plan,
-        certificate=certificate,
+        plan=dataclasses.replace(plan, certificate=certificate),
         model=finished.model,
         metrics=metrics,
         curves=curves,
         nonprivate=nonprivate,
         seconds=seconds,
-        warnings=warnings_of(proposal),
+        warnings=told,
     )
+
+
+def _predicted(proposal: Proposal, plan: Plan, methods: Mapping[str, Method]) -> Forecast | None:
+    """Return the forecast of a plan; None without noise, and for a method without a rule."""
+    name = proposal.method.name
+    ruled = name in PREDICTED and methods.get(name) is METHODS[name]
+    if math.isinf(proposal.budget.epsilon) or not ruled:
+        return None
+    return forecast_of(proposal, plan)
 
 
 def train_on(
@@ -196,7 +244,13 @@ def measure(problem: Problem, data: DividedData, shards: Shards, model: HostArra
     error, loss = (float(v[0]) for v in curves.values()) if curves else (math.nan, math.nan)
     weights = jnp.asarray(model, shards.stacked.features.dtype)
     objective = float(problem.objective(weights, shards))
-    return Metrics(error, loss, objective, _train_error(problem, data, shards, model))
+    train_error = _train_error(problem, data, shards, model)
+    assessment = None
+    if curves:
+        features = np.asarray(data.test.shard(0).features)
+        margins = _answered(data, features @ np.asarray(model, np.float64))
+        assessment = assess(data, problem.loss, margins, error)
+    return Metrics(error, loss, objective, train_error, assessment)
 
 
 def curves_on_test(problem: Problem, data: DividedData, models: HostArray) -> dict[str, HostArray]:
@@ -208,7 +262,7 @@ def curves_on_test(problem: Problem, data: DividedData, models: HostArray) -> di
 
     def one(model: Array) -> tuple[Array, Array]:
         margins = rows.features @ model
-        error = jnp.mean(problem.loss.error(margins, rows.targets))
+        error = jnp.mean(problem.loss.error(_answered(data, margins), rows.targets))
         return error, jnp.mean(problem.loss.value(margins, rows.targets))
 
     errors, losses = jax.jit(lambda all_models: jax.lax.map(one, all_models))(stacked)
@@ -225,16 +279,25 @@ def optimum(problem: Problem, data: DividedData) -> Metrics:
 def _train_error(problem: Problem, data: DividedData, shards: Shards, model: HostArray) -> float:
     stacked, mask = shards.stacked, np.asarray(shards.stacked.mask)
     margins = stacked.features @ jnp.asarray(model, stacked.features.dtype)
-    errors = np.asarray(jax.vmap(problem.loss.error)(margins, stacked.targets), np.float64)
+    answers = _answered(data, margins)
+    errors = np.asarray(jax.vmap(problem.loss.error)(answers, stacked.targets), np.float64)
     return float(_in_units(data, np.sum(mask * errors) / np.sum(mask)))
+
+
+def _answered(data: DividedData, margins: Margins) -> Margins:
+    """Return margins as `predict` uses them: those of a table's numbers clipped to the range."""
+    dataset = data.dataset
+    if dataset.task != "regression" or not isinstance(dataset, Table):
+        return margins
+    inside: Margins = margins.clip(-1, 1)
+    return inside
 
 
 def _in_units(data: DividedData, errors: Values) -> Values:
     """Return squared errors as root mean squares in the target's units, others as they are."""
-    dataset = data.dataset
-    if dataset.task != "regression":
+    if data.dataset.task != "regression":
         return errors
-    scale = dataset.bounds.half_range if isinstance(dataset, Table) else 1.0
+    scale, _ = target_scale(data.dataset)
     roots: Values = scale * np.sqrt(errors)
     return roots
 
@@ -244,30 +307,29 @@ def released(training: Training) -> Model:
 
     Notes
     -----
-    **Guarantee.** Post-processing of the released weights by public facts.
+    **Guarantee.** Post-processing of the released weights by public facts, and what is shown of
+    test records that are public.
     """
-    dataset = training.dataset
-    bounds, target, labels = None, "label", None
+    dataset, assessment = training.dataset, training.assessment
+    bounds, target = None, "label"
     if isinstance(dataset, Table):
-        bounds, target, labels = dataset.bounds, dataset.bounds.target_name, dataset.bounds.labels
+        bounds, target = dataset.bounds, dataset.bounds.target_name
         terms = table_terms(bounds, training.model)
     else:
         rows = training.model.reshape(len(training.model), -1).tolist()
         columns = zip(dataset.feature_names, rows, strict=True)
         terms = tuple(Term(name, None, tuple(row)) for name, row in columns)
-        if dataset.classes is not None:
-            binary = dataset.task == "binary"
-            labels = ("-1", "1") if binary else tuple(map(str, range(dataset.classes)))
     return Model(
         data=dataset.name,
         task=dataset.task,
         loss=str(training.proposal.loss),
         class_weights=training.proposal.class_weights,
         target=target,
-        labels=labels,
+        labels=labels_of(dataset),
         bounds=bounds,
         terms=terms,
         certificate=training.certificate.to_dict(),
         statement=tuple(training.certificate.lines()),
         tacit_version=tacit.__version__,
+        assessment=None if assessment is None else assessment.to_dict(),
     )

@@ -1,0 +1,80 @@
+"""The certificates of all runs that were reported in one folder; none is ever replaced.
+
+The privacy losses of runs on the same records add up, whichever of their models is kept. So the
+owner of the records needs the certificate of every run, also of those whose report was replaced.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+_NAME = re.compile(r"certificate-(\d+)\.json")
+# of a report that was written before certificates had files of their own
+_STATED_IN = ("plan.json", "model.json")
+
+
+def add_certificate(text: str, folder: Path) -> str:
+    """Write a certificate into a folder under the next number and return the name of its file.
+
+    Notes
+    -----
+    **Guarantee.** No file that exists is opened for writing, renamed or deleted: a file is created
+    under a name that must be free, by a call of the operating system that fails otherwise. So no
+    certificate is lost if the process ends at any moment, or if two write at once.
+    """
+    part = folder / f".certificate.{os.getpid()}.part"
+    try:
+        part.write_text(text, encoding="utf-8")
+        number = max(numbered(folder), default=0) + 1
+        while True:
+            name = f"certificate-{number}.json"
+            try:
+                _named(part, folder / name, text)
+            except FileExistsError:  # another process took the number meanwhile
+                number += 1
+            else:
+                return name
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def keep_earlier(folder: Path) -> None:
+    """Add the certificate of a report that an earlier version of the library wrote to a folder.
+
+    It had no file of its own: that is a copy of the plan, or else of the model, which state it.
+    """
+    if numbered(folder):
+        return
+    for name in _STATED_IN:
+        earlier = _stated(folder / name)
+        if earlier is not None:
+            add_certificate(earlier, folder)
+            return
+
+
+def numbered(folder: Path) -> dict[int, Path]:
+    """Return the certificates in a folder by their number, in the order of the runs."""
+    matches = ((_NAME.fullmatch(path.name), path) for path in folder.iterdir())
+    return dict(sorted((int(match[1]), path) for match, path in matches if match))
+
+
+def _stated(file: Path) -> str | None:
+    """Return the text of a plan or a model that states a certificate, else None."""
+    try:
+        text = file.read_text(encoding="utf-8", errors="replace")
+    except FileNotFoundError:
+        return None
+    return text if '"certificate"' in text else None
+
+
+def _named(part: Path, file: Path, text: str) -> None:
+    """Give a written file its name; raise `FileExistsError` if the name is taken."""
+    try:
+        os.link(part, file)
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without links; an interrupt may leave the new file cut short
+        with file.open("x", encoding="utf-8") as new:
+            new.write(text)

@@ -1,0 +1,267 @@
+"""How well a model predicts the test records, beside a baseline that looks at no feature."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Bool, Float, Int
+from scipy.special import softmax
+from scipy.stats import rankdata
+
+from tacit.problems import Loss
+from tacit.training.data import DividedData, labels_of, target_scale
+from tacit.typing import HostArray
+
+STANDARD_ERRORS = 2
+MOST_NAMED = 12  # classes whose recall is written out
+
+
+@dataclass(frozen=True)
+class Assessment:
+    r"""Figures of one model on n test records, and those of the baseline.
+
+    The baseline is the best constant answer to these records: their commonest label, or their mean.
+    With d_j the error of the baseline on record j less that of the model (0 or 1 for labels,
+    squared for numbers), the model is *measurably better* if
+
+    .. math:: \bar d > 2 s_d / \sqrt n,
+
+    s_d the standard deviation of the d_j: of models that are as good as the baseline, about one in
+    44 passes. The scores *rank* the records if the AUC exceeds 1/2 by two of its standard errors.
+
+    Attributes
+    ----------
+    records
+        n.
+    error, baseline_error
+        Of the model and of the baseline: the fraction of wrong labels, or the root of the
+        mean squared error in the units of the target.
+    baseline
+        What it answers: the commonest label (the first of several), or the mean.
+    gain, gain_error
+        The mean of the d_j and its standard error; infinite for a single record.
+    auc, auc_error
+        Of labels, the chance that a record of the second class has a higher score than one of the
+        first; of K classes the mean over those that occur, each against the rest by its
+        probability. The standard error is that of scores that have nothing to do with the labels,
+        sqrt((n + 1) / (12 n_1 n_0)), of a mean at most the mean of these. None for numbers, and
+        where all records have one label.
+    recall
+        For each label the fraction of its records that are recognised, None where there are none;
+        None for numbers.
+    r2
+        1 less the ratio of the mean squared errors of model and baseline; None for labels, and
+        where all targets are equal.
+
+    Notes
+    -----
+    **Guarantee.** Nothing here depends on training records, but for the released model. Of the test
+    records it is computed without noise: it is shown where test errors are, and nowhere else.
+    """
+
+    records: int
+    error: float
+    baseline: str | float
+    baseline_error: float
+    gain: float
+    gain_error: float
+    auc: float | None = None
+    auc_error: float | None = None
+    recall: tuple[tuple[str, float | None], ...] | None = None
+    r2: float | None = None
+
+    @property
+    def better(self) -> bool:
+        """Whether the model is measurably better than the baseline."""
+        return self.gain > STANDARD_ERRORS * self.gain_error
+
+    @property
+    def ranks(self) -> bool:
+        """Whether the scores order the records measurably better than chance."""
+        if self.auc is None or self.auc_error is None:
+            return False
+        return self.auc > 0.5 + STANDARD_ERRORS * self.auc_error
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What speaks against the model, as sentences; none if it is measurably of use."""
+        if self.baseline_error == 0:
+            return (
+                "all test records have the same target, so they cannot show whether the model is "
+                "of use; test on records that differ",
+            )
+        ordered = ""
+        if self.ranks:
+            ordered = (
+                f"; its scores do rank the records (AUC {self.auc:.3g}), so choose a threshold on "
+                "them that suits you"
+            )
+        labels = () if self.better else (f"{self._no_better()}{ordered}",)
+        if self.auc is None or self.ranks:
+            return labels
+        return (
+            *labels,
+            f"AUC {self.auc:.3g} is not above 0.5 by two standard errors of {self.auc_error:.2g}: "
+            "the model's scores rank the test records no better than chance",
+        )
+
+    def lines(self) -> list[str]:
+        """Return what stands beside the error, as sentences for people."""
+        error = self.error_text(self.baseline_error)
+        baseline = f"Baseline {error}: always answering {self.baseline_text}"
+        if self.recall is None:
+            return [baseline if self.r2 is None else f"{baseline}; R^2 {self.r2:.3f}"]
+        found = [baseline]
+        if self.auc is not None:
+            several = ", each class against the rest" if len(self.recall) > 2 else ""
+            chance = f"chance: 0.5, with a standard error of {self.auc_error:.2g}"
+            found.append(f"AUC {self.auc:.3f}{several} ({chance})")
+        return [*found, f"Recall: {', '.join(f'{k!r} {_percent(v)}' for k, v in self.named())}"]
+
+    def named(self) -> tuple[tuple[str, float | None], ...]:
+        """Return the recall of each label, of many the lowest ones; nothing for numbers."""
+        recall = self.recall or ()
+        if len(recall) <= MOST_NAMED:
+            return recall
+        known = [entry for entry in recall if entry[1] is not None]
+        return tuple(sorted(known, key=lambda entry: entry[1] or 0.0)[:MOST_NAMED])
+
+    @property
+    def baseline_text(self) -> str:
+        """What the baseline answers, in words."""
+        if isinstance(self.baseline, str):
+            return f"{self.baseline!r}, the commonest label of these records"
+        return f"{self.baseline:.4g}, the mean of these records"
+
+    def error_text(self, error: float) -> str:
+        """Return a fraction in per cent, or a number in the units of the target."""
+        return f"{error:.4g}" if self.recall is None else f"{error:.2%}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the figures as JSON-safe values; what is not finite is None."""
+        values = {
+            name: None if isinstance(value, float) and not math.isfinite(value) else value
+            for name, value in dataclasses.asdict(self).items()
+        }
+        values["recall"] = None if self.recall is None else dict(self.recall)
+        told = [
+            f"Test error {self.error_text(self.error)}, of {self.records:,} records",
+            *self.lines(),
+            *(f"Warning: {warning}" for warning in self.warnings),
+        ]
+        return {**values, "better": self.better, "statement": told}
+
+    def _no_better(self) -> str:
+        constant = repr(self.baseline) if isinstance(self.baseline, str) else "the mean"
+        return (
+            f"the model is no better than always answering {constant}: its error of "
+            f"{self.error_text(self.error)} is not below {self.error_text(self.baseline_error)} by "
+            "two standard errors of the difference"
+        )
+
+
+def assess(
+    data: DividedData, loss: Loss, margins: Float[HostArray, "N *K"], error: float
+) -> Assessment:
+    """Return the assessment of a model by its margins on the test records, of which there are some.
+
+    Parameters
+    ----------
+    margins
+        Of a table's numbers within [-1, 1], as for the error.
+    error
+        The test error of the model, in the units of the target.
+    """
+    rows = data.test.shard(0)
+    targets = np.asarray(rows.targets)
+    scores = jnp.asarray(margins)
+    wrong = np.asarray(loss.error(scores, rows.targets), np.float64)
+    if data.dataset.task == "regression":
+        return _of_numbers(data, targets, wrong, error)
+    labels, binary = labels_of(data.dataset), data.dataset.task == "binary"
+    assert labels is not None
+    guessed = np.asarray(loss.predict(scores))
+    codes, found = ((x > 0).astype(int) if binary else x.astype(int) for x in (targets, guessed))
+    counts = np.bincount(codes, minlength=len(labels))
+    commonest = int(np.argmax(counts))
+    auc, spread = _auc(codes, margins, counts)
+    gain, gain_error = _gain((codes != commonest) - wrong)
+    return Assessment(
+        records=len(codes),
+        error=error,
+        baseline=labels[commonest],
+        baseline_error=1 - float(counts[commonest]) / len(codes),
+        gain=gain,
+        gain_error=gain_error,
+        auc=auc,
+        auc_error=spread,
+        recall=tuple((label, _recall(codes == k, found == k)) for k, label in enumerate(labels)),
+    )
+
+
+def _of_numbers(
+    data: DividedData,
+    targets: Float[HostArray, "N"],
+    squares: Float[HostArray, "N"],
+    error: float,
+) -> Assessment:
+    scale, middle = target_scale(data.dataset)
+    mean = float(np.mean(targets))
+    apart = (targets - mean) ** 2
+    variance = float(np.mean(apart))
+    gain, gain_error = _gain(scale**2 * (apart - squares))
+    return Assessment(
+        records=len(targets),
+        error=error,
+        baseline=middle + scale * mean,
+        baseline_error=scale * math.sqrt(variance),
+        gain=gain,
+        gain_error=gain_error,
+        r2=1 - float(np.mean(squares)) / variance if variance > 0 else None,
+    )
+
+
+def _gain(differences: Float[HostArray, "N"]) -> tuple[float, float]:
+    """Return the mean of paired differences and its standard error."""
+    count = len(differences)
+    spread = float(np.std(differences, ddof=1)) if count > 1 else math.inf
+    return float(np.mean(differences)), spread / math.sqrt(count)
+
+
+def _recall(there: Bool[HostArray, "N"], answered: Bool[HostArray, "N"]) -> float | None:
+    return float(np.mean(answered[there])) if there.any() else None
+
+
+def _auc(
+    codes: Int[HostArray, "N"], margins: Float[HostArray, "N *K"], counts: Int[HostArray, "C"]
+) -> tuple[float | None, float | None]:
+    """Return the AUC and its standard error by chance; None where all records have one label."""
+    if np.count_nonzero(counts) < 2:
+        return None, None
+    if margins.ndim == 1:
+        scores = {1: margins}
+    else:
+        likely = softmax(margins, axis=1)
+        scores = {k: likely[:, k] for k in np.flatnonzero(counts).tolist()}
+    areas = [_area(score, codes == k) for k, score in scores.items()]
+    total = int(np.sum(counts))
+    chance = [
+        math.sqrt((total + 1) / (12 * float(counts[k]) * float(total - counts[k]))) for k in scores
+    ]
+    return float(np.mean(areas)), float(np.mean(chance))
+
+
+def _area(scores: Float[HostArray, "N"], positive: Bool[HostArray, "N"]) -> float:
+    """Return the share of pairs whose positive has the higher score; ties count one half."""
+    count = int(np.sum(positive))
+    above = float(np.sum(rankdata(scores)[positive])) - count * (count + 1) / 2
+    return above / (count * (len(scores) - count))
+
+
+def _percent(share: float | None) -> str:
+    return "none there" if share is None else f"{share:.2%}"
