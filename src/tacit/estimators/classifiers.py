@@ -98,7 +98,7 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
         if weights is None:
             return None
         names = labels_of(targets.facts(columns=1, record_norm=1.0))
-        return dict(zip(names, weights, strict=True))
+        return dict(zip(names or (), weights, strict=True))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -20,17 +20,17 @@ WEIGHTS_ARE_PUBLIC = (
 )
 
 
-def labels_of(data: DataFacts) -> tuple[str, ...]:
-    """Return the labels as texts, in the order of the classes; none for a regression."""
+def labels_of(data: DataFacts) -> tuple[str, ...] | None:
+    """Return the labels in the order of their numbers; None for a regression."""
     if data.classes is None:
-        return ()
+        return None
     if data.table is not None and data.table.target.values is not None:
         return data.table.target.values
     return ("-1", "1") if data.task == "binary" else tuple(map(str, range(data.classes)))
 
 
 def weights_by_label(
-    labels: tuple[Any, ...],
+    labels: tuple[Any, ...] | None,
     class_weight: Mapping[Any, float] | None,
     prior: Mapping[Any, float] | None,
 ) -> tuple[float, ...] | None:
@@ -39,7 +39,7 @@ def weights_by_label(
     Parameters
     ----------
     labels
-        Of the classes, in their order; none for a regression.
+        Of the classes, in their order; None for a regression.
     class_weight
         Weights in (0, 1] by label; a label that is not named has weight 1.
     prior
@@ -59,6 +59,8 @@ def weights_by_label(
         raise InputError(
             "class weight and prior are both given; weights follow from either: use one"
         )
+    if labels is None:
+        raise InputError("class weights are for a target with labels; leave them out for numbers")
     if class_weight is not None:
         weights = _by_label("class weight", labels, class_weight)
         return tuple(weights.get(label, 1.0) for label in labels)
@@ -74,8 +76,6 @@ def _by_label(what: str, labels: tuple[Any, ...], given: Any) -> dict[Any, float
             "the records, as balanced ones are, are not public: give weights that were known "
             "before, or the public shares of the labels as prior"
         )
-    if not labels:
-        raise InputError(f"{what} is for a target with labels; leave it out for numbers")
     unknown = [label for label in given if label not in labels]
     if unknown:
         raise InputError(

@@ -153,7 +153,7 @@ class Proposal(Document):
         """The class weights by label, as people read them; None if there are none."""
         if self.class_weights is None:
             return None
-        return weights_text(labels_of(self.data), self.class_weights)
+        return weights_text(labels_of(self.data) or (), self.class_weights)
 
     @property
     def facts(self) -> Spec:

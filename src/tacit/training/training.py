@@ -26,6 +26,7 @@ from tacit.proposal import (
     StructureRequest,
     graph_conditions,
     graph_warning,
+    labels_of,
     weight_conditions,
 )
 from tacit.proposal.forecast import PREDICTED, Forecast, forecast_of, risk_warning
@@ -34,8 +35,8 @@ from tacit.training.assessment import Assessment, assess
 from tacit.training.data import (
     DividedData,
     check_data,
+    data_facts,
     divide,
-    labels_of,
     proposal_for,
     target_scale,
 )
@@ -325,7 +326,7 @@ def released(training: Training) -> Model:
         loss=str(training.proposal.loss),
         class_weights=training.proposal.class_weights,
         target=target,
-        labels=labels_of(dataset),
+        labels=labels_of(data_facts(dataset)),
         bounds=bounds,
         terms=terms,
         certificate=training.certificate.to_dict(),
