@@ -151,6 +151,36 @@ def test_the_prediction_of_a_regression_stays_in_the_declared_range(trained, tac
         assert set(json.loads(out)["predictions"]["prediction"]) == {most if size > 0 else least}
 
 
+def test_missing_cells_go_from_the_draft_to_coefficients_and_predictions(tacit_, refused, tmp_path):
+    draw = np.random.default_rng(5)
+    lines = ["age,seen,town,ill"]
+    for k in range(120):
+        age = ["", "NA", str(draw.integers(20, 90))][min(k % 6, 2)]
+        seen = "" if k % 7 == 0 else f"2021-03-{1 + k % 28:02d}"
+        lines.append(f"{age},{seen},{['', 'Ulm', 'Aalen'][k % 3]},{['no', 'yes'][k % 2]}")
+    table, draft, out = tmp_path / "t.csv", tmp_path / "b.toml", tmp_path / "out"
+    table.write_text("\n".join(lines) + "\n")
+    code, printed, _ = tacit_("bounds", table, "--target", "ill")
+    assert (code, printed.count('missing = "indicator"')) == (0, 3)
+    assert "# cells are missing: each counts as the middle of the range" in printed
+    draft.write_text(printed)
+    ask = ["train", table, "--target", "ill", "--bounds", draft, *BUDGET]
+    assert tacit_(*ask, "--out", out)[0] == 0
+    shown = tacit_("show", out / "model.json")[1]
+    for name in ("age=missing", "seen=missing", "town=missing", "a missing cell counts as"):
+        assert name in shown
+    statement = json.loads((out / "model.json").read_text())["statement"]
+    assert any("which columns may have missing cells" in line for line in statement)
+    new = tmp_path / "new.csv"
+    new.write_text("age,seen,town\n?,,\n50,2021-03-04,Ulm\n")
+    code, printed, _ = tacit_("predict", out / "model.json", new, "--json")
+    assert (code, json.loads(printed)["rows"]) == (0, 2)
+    draft.write_text(draft.read_text().replace('missing = "indicator"', "", 1))
+    assert "is empty; drop such rows or fill them in; in a column to predict from, missing = " in (
+        refused(*ask)
+    )
+
+
 def test_show_says_how_cells_are_read(trained, tacit_):
     out = tacit_("show", trained / "ill" / "model.json")[1]
     for words in ("delimiter ';'", "written as %d.%m.%Y", "Ja, NEIN; fold_case"):

@@ -15,7 +15,7 @@ from sklearn.base import clone
 
 from tacit.errors import PrivacyError, PrivacyWarning, PublicFactsWarning
 from tacit.estimators import PrivateLinearRegression, PrivateLogisticRegression, PrivateSVC, base
-from tacit.estimators.records import Ranges
+from tacit.estimators.ranges import Ranges
 from tacit.oracles import Point
 from tacit.privacy import Certificate
 

@@ -227,7 +227,7 @@ def test_a_draft_that_is_refused_does_not_say_what_occurs():
     draft = draft_from(table.assign(x=["1", ""] * 75, age="2"), "ill", ignored=("x",))
     assert keeps_quiet("".join(draft.notes.left_out.values()))
     holes = table.assign(x=["8731", "NA"] * 75, age=["8731", ""] * 75)
-    assert keeps_quiet(refusal(draft_from, holes, "ill"))
+    assert keeps_quiet(refusal(draft_from, holes, "age"))
     assert keeps_quiet(refusal(draft_from, holes.assign(x="8,731.5", age="1"), "x"))
 
 

@@ -10,7 +10,7 @@ import typer
 from tacit.cli.console import emit, path, printable, table
 from tacit.models import Model, Term, load_model, model_to_dict
 from tacit.proposal import weights_text
-from tacit.tables import Categories, Numeric
+from tacit.tables import Categories, Numeric, encoded_name
 
 
 def show(
@@ -82,7 +82,7 @@ def _reach(model: Model, term: Term) -> float:
 def _name(term: Term) -> str:
     if term.column is None:
         return "(intercept)"
-    return term.column if term.value is None else f"{term.column}={term.value}"
+    return term.column if term.value is None else encoded_name(term.column, term.value)
 
 
 def _preprocessing(model: Model) -> list[str]:
@@ -98,9 +98,11 @@ def _preprocessing(model: Model) -> list[str]:
 
 
 def _fact(fact: Numeric | Categories) -> str:
-    missing = f"; missing: {', '.join(fact.missing)}" if fact.missing else ""
+    missing = f"; missing: empty, {', '.join(fact.missing)}" if fact.missing else ""
     if isinstance(fact, Numeric):
         dates = f" days since 1970-01-01, written as {fact.date}" if fact.date else ""
+        if fact.indicator:
+            missing = f"; a missing cell counts as {fact.filled:g}, with an indicator{missing}"
         return f"clipped to {fact.minimum:g} .. {fact.maximum:g}{dates}{missing}"
     flags = "".join(f"; {name}" for name in ("fold_case", "strip") if getattr(fact, name))
     return f"one of {', '.join(fact.values)}{flags}{missing}"

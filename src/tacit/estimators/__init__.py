@@ -2,6 +2,8 @@
 
 from tacit.estimators.classifiers import PrivateLogisticRegression, PrivateSVC
 from tacit.estimators.linear import PrivateLinearRegression
+from tacit.estimators.pipelines import check_pipeline
+from tacit.estimators.public_bounds import PublicBounds
 from tacit.estimators.structured import PrivateStructuredClassifier
 from tacit.problems.graphs import learned_edges
 
@@ -10,5 +12,7 @@ __all__ = [
     "PrivateLogisticRegression",
     "PrivateSVC",
     "PrivateStructuredClassifier",
+    "PublicBounds",
+    "check_pipeline",
     "learned_edges",
 ]

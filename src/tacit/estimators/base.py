@@ -5,13 +5,14 @@ from __future__ import annotations
 import abc
 import dataclasses
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
@@ -19,8 +20,17 @@ from tacit import checks
 from tacit.algorithms import METHODS
 from tacit.engine import Run, run
 from tacit.errors import InputError, PrivacyWarning, PublicFactsWarning
-from tacit.estimators.records import Ranges, Targets, owned_rows, ranges_for
-from tacit.estimators.validation import validated, validated_rows
+from tacit.estimators.ranges import BoundsLike, Ranges, indicators_for, ranges_for, ranges_seen
+from tacit.estimators.records import Targets, owned_rows
+from tacit.estimators.validation import (
+    RowsLike,
+    column_names,
+    dense,
+    pieces,
+    scaling_warnings,
+    validated,
+    validated_rows,
+)
 from tacit.privacy import delta_warning
 from tacit.problems import Shards, pack
 from tacit.proposal import WEIGHTS_ARE_PUBLIC, Named, Request, Structure, propose
@@ -38,9 +48,10 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
 
     .. math:: \min_w \frac1A \sum_i \frac1{m_i} \sum_j l(w'u_{ij}, t_{ij}) + \frac{l2}2 |w|^2,
 
-    where u is the record with every feature clipped to its bounds [a, b] and mapped to
-    [-1, 1], followed by the constant 1, and t is the encoded target. The regulariser acts on w as a
-    whole, the intercept included, and w is per *encoded* column. Settings are plain attributes that
+    where u is the record with every feature clipped to its bounds [a, b] and mapped to [-1, 1],
+    followed by the indicators of missing cells, if any, and the constant 1, and t is the encoded
+    target. The regulariser acts on w as a whole, the intercept included, and w is per *encoded*
+    column. Settings are plain attributes that
     scikit-learn sets and clones; they are checked by `fit` only.
 
     Parameters
@@ -50,8 +61,14 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         raises until both are set. `epsilon=float("inf")` fits without noise and says "no privacy".
     bounds
         What is *public* about the features: a pair (min, max), each one number for all columns or
-        one per column. None reads them off the records: a `PublicFactsWarning`, and a condition in
-        the certificate.
+        one per column; or, for data frames, a mapping that names every column, as in
+        {"age": (0, 120), "sex": (0, 1)}. None reads them off the records: a `PublicFactsWarning`,
+        and a condition in the certificate.
+    missing
+        Which columns may have missing cells (NaN): "indicator" for all, or a *public* list of names
+        or numbers; None for none, and a missing cell is an error. It counts as the middle of the
+        column's bounds, and one more encoded column says that it is missing. That takes no more
+        noise per answer, since the row's norm stays as it is, and a further weight per column.
     relation
         The neighbouring relation: "replace_one" or "zero_out". At equal epsilon the default needs
         more noise.
@@ -82,6 +99,11 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
     ----------
     coef_, intercept_
         In the units of the features (and of a regression's target), in scikit-learn's shapes.
+    missing_coef_
+        In the shape of `coef_`: what a missing cell adds to the score, beside `coef_` times the
+        middle of the bounds; 0 for columns without an indicator.
+    indicators_
+        The numbers of the columns with an indicator of missing cells.
     bounds_
         The pair (a, b) of arrays (k,) that features are clipped to, before predictions too. If
         they were read off the records, they are a fact about the records that is not noised.
@@ -102,7 +124,7 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
     labels being public, on the counts of every agent, and on who owns which row; and on X and y
     being as they were collected. A step before this one that computes something from the records,
     such as `StandardScaler` or `BaggingClassifier`, is not seen here, and the certificate does not
-    cover it.
+    cover it; see `check_pipeline`.
 
     **Every fit spends its own budget.** Refitting, cross-validation and grid search on the same
     records compose: n fits of mu each cost sqrt(n) mu in all, and n fits of (epsilon, delta) at
@@ -116,7 +138,8 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
 
     epsilon: float | None = None
     delta: float | None = None
-    bounds: tuple[ArrayLike, ArrayLike] | None = None
+    bounds: BoundsLike | None = None
+    missing: str | Sequence[str | int] | None = None
     relation: str = "replace_one"
     observer: str = "messages"
     algorithm: str = "noisy-gradient"
@@ -132,14 +155,16 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
     random_state: int | None = None
 
     def fit(
-        self: EstimatorT, X: ArrayLike, y: ArrayLike, agents: ArrayLike | None = None
+        self: EstimatorT, X: RowsLike, y: ArrayLike, agents: ArrayLike | None = None
     ) -> EstimatorT:
         """Fit the model to private records, spending the budget once.
 
         Parameters
         ----------
         X, y
-            (N, k) features and (N,) targets.
+            (N, k) features and (N,) targets. A sparse matrix of scipy.sparse is read with 0 in
+            every cell that it does not store, which is a number like any other and no missing
+            cell: bounds have to contain it. All cells are needed at once, and at most 10^8.
         agents
             Whose record each row is: None for one agent who holds all, a number of agents who
             share the rows at random, or one label per row. Who owns which row is public, and the
@@ -156,7 +181,9 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         PublicFactsWarning
             If bounds, labels or the range of the target are read off the records.
         PrivacyWarning
-            If delta is above 1 / (10 N).
+            If delta is above 1 / (10 N), or a column has mean 0 and variance 1 to nine digits, as a
+            `StandardScaler` leaves it. The latter is computed from the records, without noise, for
+            whoever holds them: it is shown and never stored.
         """
         if self.epsilon is None or self.delta is None:
             raise InputError(
@@ -165,10 +192,12 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
             )
         checks.positive("epsilon", self.epsilon, allow_infinity=True)
         delta = checks.delta(self.delta)
-        rows, answers = validated(self, X, y)
-        ranges, targets = ranges_for(self.bounds, rows), self._targets(answers)
+        stored, answers = validated(self, X, y, missing=self.missing is not None)
+        rows = dense(stored)
+        ranges, targets = self._ranges(rows, sparse=issparse(stored)), self._targets(answers)
         parts = owned_rows(agents, len(rows), seed=self.split_seed)
-        for category, text in self._warnings(ranges, targets, delta, len(rows)):
+        shown = self._warnings(ranges, targets, delta, len(rows))
+        for category, text in (*shown, *scaling_warnings(rows, column_names(self))):
             warnings.warn(text, category, stacklevel=2)
         shards = pack(
             ranges.encoded(rows),
@@ -191,13 +220,32 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
     def _targets(self, answers: HostArray) -> Targets:
         """Return the encoded targets."""
 
-    def _scores(self, X: ArrayLike) -> Float[HostArray, "N *K"]:
-        """Return x'coef + intercept, with features clipped as `fit` clips them."""
+    def _ranges(self, rows: Float[HostArray, "N k"], *, sparse: bool) -> Ranges:
+        """Return the ranges of the columns, which suit the rows."""
+        names = column_names(self)
+        marked = indicators_for(self.missing, rows.shape[1], names)
+        if self.bounds is None:
+            ranges = ranges_seen(rows, indicators=marked)
+        else:
+            ranges = ranges_for(self.bounds, rows.shape[1], names=names, indicators=marked)
+        ranges.check_filled(rows, names)
+        if sparse and ranges.public:
+            ranges.check_zero(names)
+        return ranges
+
+    def _scores(self, X: RowsLike) -> Float[HostArray, "N *K"]:
+        """Return x'coef + intercept, with features clipped, and filled, as `fit` does it."""
         check_is_fitted(self, "coef_")
-        rows = validated_rows(self, X)
-        inside = np.clip(rows, *self.bounds_)
+        rows = validated_rows(self, X, missing=bool(self.indicators_), sparse=True)
+        return np.concatenate([self._dense_scores(part) for part in pieces(rows)])
+
+    def _dense_scores(self, rows: Float[HostArray, "N k"]) -> Float[HostArray, "N *K"]:
+        ranges = Ranges(*self.bounds_, True, self.indicators_)
+        ranges.check_filled(rows, column_names(self))
+        holes = np.isnan(rows)
+        inside = np.where(holes, ranges.middle, ranges.clipped(rows))
         scores: HostArray = inside @ np.transpose(self.coef_) + self.intercept_
-        return scores
+        return scores + holes @ np.transpose(self.missing_coef_) if holes.any() else scores
 
     def _request(self, targets: Targets) -> Request:
         assert self.epsilon is not None
@@ -244,7 +292,10 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
 
     def _facts(self, ranges: Ranges, targets: Targets) -> tuple[tuple[str, str, bool], ...]:
         """Return the facts taken for public: their name, their setting, whether it was given."""
-        return (("feature bounds", "bounds", ranges.public), (*self._target_facts, targets.public))
+        facts = (("feature bounds", "bounds", ranges.public), (*self._target_facts, targets.public))
+        if not ranges.indicators or isinstance(self.missing, str):
+            return facts
+        return (*facts, ("the columns that may have missing cells", "missing", True))
 
     def _warnings(
         self, ranges: Ranges, targets: Targets, delta: float, records: int
@@ -268,7 +319,10 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         the targets.
         """
         weights = targets.scale * finished.model.reshape(len(finished.model), -1)
-        slopes = weights[:-1] / (ranges.width[:, None] / 2)
+        columns = len(ranges.minimum)
+        slopes = weights[:columns] / (ranges.width[:, None] / 2)
+        missing = np.zeros_like(slopes)
+        missing[list(ranges.indicators)] = weights[columns:-1]
         intercepts = weights[-1] + targets.offset - ranges.middle @ slopes
         facts = self._facts(ranges, targets)
         weighted = () if self._class_weight(targets) is None else (WEIGHTS_ARE_PUBLIC,)
@@ -279,12 +333,21 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         )
         if targets.labels is None:
             self.coef_, self.intercept_ = slopes[:, 0], float(intercepts[0])
+            self.missing_coef_ = missing[:, 0]
         else:
             self.coef_, self.intercept_ = slopes.T, intercepts
+            self.missing_coef_ = missing.T
             self.classes_ = targets.labels
+        self.indicators_ = ranges.indicators
         self.bounds_ = (ranges.minimum, ranges.maximum)
         self.certificate_ = certificate
         self.plan_ = dataclasses.replace(finished.plan, certificate=certificate)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self.missing is not None
+        tags.input_tags.sparse = True
+        return tags
 
 
 _OWNERS = "the number of records of each agent, and who owns which, is public"

@@ -18,7 +18,7 @@ from tacit import checks
 from tacit.errors import InputError
 from tacit.estimators.base import PrivateLinearModel
 from tacit.estimators.records import Targets
-from tacit.estimators.validation import labels_in
+from tacit.estimators.validation import RowsLike, labels_in
 from tacit.proposal import Named, labels_of, weights_by_label
 from tacit.typing import HostArray
 
@@ -58,12 +58,12 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
     def _loss(self, classes: int) -> Named:
         """Return the loss for that many classes, by name."""
 
-    def decision_function(self, X: ArrayLike) -> Float[HostArray, "N *K"]:
+    def decision_function(self, X: RowsLike) -> Float[HostArray, "N *K"]:
         """Return the score of each row: (N,) for two classes, (N, K) for K."""
         scores = self._scores(X)
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
-    def predict(self, X: ArrayLike) -> Shaped[HostArray, "N"]:
+    def predict(self, X: RowsLike) -> Shaped[HostArray, "N"]:
         """Return the label of each row; the features are clipped to the bounds first."""
         scores = self.decision_function(X)
         chosen = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
@@ -131,7 +131,7 @@ class PrivateLogisticRegression(PrivateClassifier):
     (True, True)
     """
 
-    def predict_proba(self, X: ArrayLike) -> Float[HostArray, "N K"]:
+    def predict_proba(self, X: RowsLike) -> Float[HostArray, "N K"]:
         """Return the probability of each class, in the order of `classes_`; rows sum to 1."""
         scores = self.decision_function(X)
         if scores.ndim == 1:

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from jaxtyping import Float
-from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
 from typing_extensions import override
 
 from tacit.estimators.base import PrivateLinearModel
-from tacit.estimators.records import Targets, ranges_for
-from tacit.estimators.validation import numbers_in
+from tacit.estimators.ranges import ranges_for, ranges_seen
+from tacit.estimators.records import Targets
+from tacit.estimators.validation import RowsLike, numbers_in
 from tacit.proposal import Named
 from tacit.typing import HostArray
 
@@ -52,14 +52,15 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
 
     target_bounds: tuple[float, float] | None = None
 
-    def predict(self, X: ArrayLike) -> Float[HostArray, "N"]:
+    def predict(self, X: RowsLike) -> Float[HostArray, "N"]:
         """Return the predicted target of each row; the features are clipped to the bounds first."""
         return self._scores(X)
 
     @override
     def _targets(self, answers: HostArray) -> Targets:
         column = numbers_in(answers)[:, None]
-        ranges = ranges_for(self.target_bounds, column, "the target")
+        given = self.target_bounds
+        ranges = ranges_seen(column, "the target") if given is None else ranges_for(given, 1)
         half, middle = float(ranges.width[0]) / 2, float(ranges.middle[0])
         values = ranges.encoded(column)[:, 0]
         return Targets(values, Named(name="squared", numbers=()), half, middle, None, ranges.public)

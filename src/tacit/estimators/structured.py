@@ -13,7 +13,8 @@ from typing_extensions import override
 from tacit import checks
 from tacit.errors import InputError
 from tacit.estimators.classifiers import PrivateLogisticRegression
-from tacit.estimators.records import Ranges, Targets
+from tacit.estimators.ranges import Ranges
+from tacit.estimators.records import Targets
 from tacit.problems import Shards
 from tacit.problems.graphs import DEFAULT_GRAPH_WEIGHT, learned_edges
 from tacit.proposal import Structure, chain_of
@@ -87,14 +88,16 @@ class PrivateStructuredClassifier(PrivateLogisticRegression):
 
     @override
     def _structure(self, shards: Shards) -> Structure:
-        """Return the structure; the constant's weight is in no edge and no row of A."""
+        """Return the structure; indicators and the constant are in no edge and no row of A."""
         edges, rows = np.empty((0, 2), int), np.empty((0, shards.dimension))
         name = self.structure
         if name == "fused-lasso":
             edges = self._edges(shards)
             name = name if len(edges) else "lasso"
         elif name == "generalized-lasso":
-            rows = np.pad(self._rows(shards.dimension - 1), ((0, 0), (0, 1)))
+            # columns of indicators, and the constant, are in no row of A
+            rows = self._rows(self.n_features_in_)
+            rows = np.pad(rows, ((0, 0), (0, shards.dimension - rows.shape[1])))
         elif name != "lasso":
             raise InputError(
                 f"structure is {self.structure!r}; choose from {', '.join(get_args(StructureName))}"
@@ -114,7 +117,7 @@ class PrivateStructuredClassifier(PrivateLogisticRegression):
         return "private" if self.graph is None else "given"
 
     def _edges(self, shards: Shards) -> Int[HostArray, "e 2"]:
-        columns = shards.dimension - 1
+        columns = self.n_features_in_
         if self.graph is None:
             rows = np.asarray(shards.stacked.features)[np.asarray(shards.stacked.mask) > 0]
             return learned_edges(rows[:, :columns], weight=self.graph_weight)

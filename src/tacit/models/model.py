@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float
 
 from tacit.errors import InputError
-from tacit.tables import Bounds, Categories, Numeric, encoded_names
+from tacit.tables import Bounds, Categories, Numeric, encoded_names, encoded_width
 from tacit.tables.bounds import bounds_from_dict, bounds_to_dict
 from tacit.typing import HostArray, Task
 
@@ -26,9 +26,9 @@ class Term(NamedTuple):
     column
         The user's column; None for the intercept.
     value
-        The category that the addend is for; None where the column is a number.
+        The category that the addend is for; empty for a missing cell, None for a number.
     coefficient
-        (K,): per unit of the column, or for a row that has the category.
+        (K,): per unit of the column, or for a row that has the category or misses the cell.
     """
 
     column: str | None
@@ -44,8 +44,9 @@ class Model:
 
     .. math:: z = a + \sum_{j \text{ numeric}} b_j x_j + \sum_{c \text{ category}} b_{c, x_c},
 
-    K numbers for K > 2 classes, else one. A regression predicts z, two labels the second where
-    z >= 0, K classes the one with the largest z.
+    K numbers for K > 2 classes, else one. A missing cell of a column with an indicator counts as
+    `Numeric.filled`, and has an addend besides. A regression predicts z, two labels the second
+    where z >= 0, K classes the one with the largest z.
 
     Attributes
     ----------
@@ -136,11 +137,12 @@ def table_terms(bounds: Bounds, weights: Float[HostArray, "D *K"]) -> tuple[Term
             slope = scaled[start] / unit
             intercept = intercept - slope * zero
             terms.append(Term(name, None, tuple(slope.tolist())))
-            start += 1
+            if fact.indicator:
+                terms.append(Term(name, "", tuple(scaled[start + 1].tolist())))
         else:
             rows = scaled[start : start + len(fact.values)].tolist()
             terms += [Term(name, v, tuple(r)) for v, r in zip(fact.values, rows, strict=True)]
-            start += len(fact.values)
+        start += encoded_width(fact)
     return (Term(None, None, tuple(intercept.tolist())), *terms)
 
 

@@ -11,7 +11,7 @@ from scipy.special import expit, softmax
 
 from tacit.errors import InputError
 from tacit.models.model import Model
-from tacit.tables import Bounds, Numeric, encode
+from tacit.tables import Bounds, Numeric, encode, encoded_width
 from tacit.typing import HostArray
 
 
@@ -127,9 +127,7 @@ def _in_units(rows: HostArray, bounds: Bounds) -> HostArray:
     for fact in bounds.columns.values():
         if isinstance(fact, Numeric):
             offset[start], scale[start] = fact.zero_and_unit(bounds.interval)
-            start += 1
-        else:
-            start += len(fact.values)
+        start += encoded_width(fact)
     units: HostArray = rows * scale + offset
     return units
 

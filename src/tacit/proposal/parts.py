@@ -97,13 +97,16 @@ class Column(Part):
     fold_case: bool
     strip: bool
     missing: tuple[str, ...]
+    indicator: bool
+    fill: float | None
 
     @property
     def fact(self) -> Numeric | Categories:
         """The range or the list, checked."""
+        of_numbers = self.date is not None or self.indicator or self.fill is not None
         if self.range is not None and self.values is None and not (self.fold_case or self.strip):
-            return Numeric(*self.range, self.date, self.missing)
-        if self.values is not None and self.range is None and self.date is None:
+            return Numeric(*self.range, self.date, self.missing, self.indicator, self.fill)
+        if self.values is not None and self.range is None and not of_numbers:
             return Categories(self.values, self.fold_case, self.strip, self.missing)
         raise InputError(f"column {self.name!r} needs either a range or values")
 
@@ -382,8 +385,8 @@ def check_seed(name: str, seed: int) -> None:
 
 
 def _column(name: str, fact: Numeric | Categories) -> Column:
-    said: dict[str, Any] = dict.fromkeys(("date", "range", "values"))
-    said |= {"fold_case": False, "strip": False} | dataclasses.asdict(fact)
+    said: dict[str, Any] = dict.fromkeys(("date", "range", "values", "fill"))
+    said |= dict.fromkeys(("fold_case", "strip", "indicator"), False) | dataclasses.asdict(fact)
     if isinstance(fact, Numeric):
         said["range"] = (float(said.pop("minimum")), float(said.pop("maximum")))
     return Column(name=name, **said)

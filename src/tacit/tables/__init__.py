@@ -1,7 +1,14 @@
 """A user's table: what is public about its columns, and its cells as numbers."""
 
 from tacit.tables.bounds import Bounds, Notes, bounds_text, read_bounds
-from tacit.tables.encode import Encoded, encode, encoded_names, encoded_norm
+from tacit.tables.encode import (
+    Encoded,
+    encode,
+    encoded_name,
+    encoded_names,
+    encoded_norm,
+    encoded_width,
+)
 from tacit.tables.facts import Categories, Numeric
 from tacit.tables.fill import Draft, bounds_from, draft_from, range_of
 from tacit.tables.form import FORM, Form
@@ -31,8 +38,10 @@ __all__ = [
     "bounds_text",
     "draft_from",
     "encode",
+    "encoded_name",
     "encoded_names",
     "encoded_norm",
+    "encoded_width",
     "is_spreadsheet",
     "load_table",
     "range_of",

@@ -15,6 +15,7 @@ from tacit.errors import InputError
 from tacit.tables.dates import day_text, days_of
 from tacit.tables.facts import Categories, Numeric, repeated
 from tacit.tables.form import Form
+from tacit.tables.missing import INDICATOR, missing_of, missing_to_dict, shortened, texts
 from tacit.typing import Interval, Task
 
 Origin: TypeAlias = Literal["public", "data"]
@@ -57,7 +58,8 @@ class Bounds:
     Raises
     ------
     InputError
-        If a column appears twice, there is no column, or there are fewer than two labels.
+        If a column appears twice, there is no column, there are fewer than two labels, or the
+        target has an indicator of missing cells.
     """
 
     origin: Origin
@@ -75,6 +77,8 @@ class Bounds:
             raise InputError(f"the column {min(twice)!r} appears twice; give it one place")
         if not self.columns:
             raise InputError("there is no column to predict from; list at least one")
+        if isinstance(self.target, Numeric) and self.target.indicator:
+            raise _no_indicator(self.target_name)
         if isinstance(self.target, Categories) and len(self.target.values) < 2:
             raise InputError(
                 f"the target {self.target_name!r} has one class; there must be at least two"
@@ -155,9 +159,9 @@ def bounds_from_dict(values: Mapping[str, Any]) -> Bounds:
     return Bounds(
         cast(Origin, origin),
         target["name"],
-        _fact(target["name"], {k: v for k, v in target.items() if k != "name"}),
+        _aim(target["name"], {k: v for k, v in target.items() if k != "name"}),
         {name: _fact(name, fact) for name, fact in columns.items()},
-        _texts("ignore", values.get("ignore", [])),
+        texts("ignore", values.get("ignore", [])),
         Form().changed(form or {}),
         cast(Interval, interval),
     )
@@ -210,7 +214,8 @@ def bounds_text(bounds: Bounds, notes: Notes | None = None) -> str:
     stated = [values["target"], *values["columns"].values()]
     for (section, name), fact in zip(sections.items(), stated, strict=True):
         remarks = [f"# {text}" for text in notes.remarks.get(name, ())]
-        lines += ["", f"[{section}]", *remarks, *_entries(fact)]
+        written = fact if section == "target" else shortened(fact)
+        lines += ["", f"[{section}]", *remarks, *_entries(written)]
     return "\n".join(lines) + "\n"
 
 
@@ -222,7 +227,7 @@ def _plain(fact: Numeric | Categories) -> dict[str, Any]:
     else:
         values = {"values": list(fact.values)}
         values |= {name: True for name in ("fold_case", "strip") if getattr(fact, name)}
-    return values | ({"missing": list(fact.missing)} if fact.missing else {})
+    return values | missing_to_dict(fact)
 
 
 def _entries(values: Mapping[str, Any]) -> list[str]:
@@ -234,6 +239,8 @@ def _entries(values: Mapping[str, Any]) -> list[str]:
 
 
 def _toml(value: Any) -> str:
+    if isinstance(value, dict):
+        return f"{{ {', '.join(f'{name} = {_toml(part)}' for name, part in value.items())} }}"
     # JSON texts, numbers and lists are TOML, but for one control character
     return json.dumps(value, ensure_ascii=False, allow_nan=False).replace("\x7f", "\\u007f")
 
@@ -254,15 +261,34 @@ def _fact(name: str, values: Any) -> Numeric | Categories:
         raise InputError(f"column {name!r}: {error}") from error
 
 
+def _aim(name: str, values: Mapping[str, Any]) -> Numeric | Categories:
+    fact = _fact(name, values)
+    if missing_of(values.get("missing", [])).indicator:
+        raise _no_indicator(name)
+    return fact
+
+
+def _no_indicator(name: str) -> InputError:
+    return InputError(
+        f'missing of the target {name!r} is "{INDICATOR}"; a record without a target teaches '
+        "nothing, so drop such rows, and list spellings alone"
+    )
+
+
 def _range(values: Mapping[str, Any]) -> Numeric:
     pattern = values.get("date")
     if not isinstance(pattern, str | None):
         raise InputError('date must be text in quotes, as in "%Y-%m-%d"')
-    ends = (values[name] for name in ("min", "max"))
-    if pattern is not None:  # TOML has dates of its own
-        ends = (days_of(end) if isinstance(end, date) else end for end in ends)
-    least, most = map(_number, ends)
-    return Numeric(least, most, pattern, _texts("missing", values.get("missing", [])))
+    missing = missing_of(values.get("missing", []))
+    dated = pattern is not None
+    ends = "min and max must be numbers"
+    least, most = (_number(values[name], ends, dated=dated) for name in ("min", "max"))
+    fill = (
+        None
+        if missing.fill is None
+        else _number(missing.fill, "fill must be a number", dated=dated)
+    )
+    return Numeric(least, most, pattern, missing.of_numbers, missing.indicator, fill)
 
 
 def _list(values: Mapping[str, Any]) -> Categories:
@@ -270,23 +296,23 @@ def _list(values: Mapping[str, Any]) -> Categories:
     for name, flag in flags.items():
         if not isinstance(flag, bool):
             raise InputError(f"{name} must be true or false, without quotes")
-    texts, missing = (_texts(name, values.get(name, [])) for name in ("values", "missing"))
-    return Categories(texts, **flags, missing=missing)
+    listed, missing = texts("values", values["values"]), missing_of(values.get("missing", []))
+    if missing.fill is not None:
+        raise InputError("fill is for numbers; a missing cell of a list is a category of its own")
+    if missing.indicator and "" not in listed:
+        listed = ("", *listed)
+    return Categories(listed, **flags, missing=missing.spellings or ())
 
 
-def _number(value: Any) -> float:
+def _number(value: Any, what: str, *, dated: bool) -> float:
+    if dated and isinstance(value, date):  # TOML has dates of its own
+        return days_of(value)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise InputError("min and max must be numbers, without quotes")
+        raise InputError(f"{what}, without quotes")
     try:
         return float(value)
     except OverflowError as error:
-        raise InputError("min and max must be finite numbers") from error
-
-
-def _texts(what: str, values: Any) -> tuple[str, ...]:
-    if not isinstance(values, list) or not all(type(value) in (str, int) for value in values):
-        raise InputError(f"{what} must be a list of text in quotes or whole numbers")
-    return tuple(str(value).strip() for value in values)
+        raise InputError(f"{what}, and finite") from error
 
 
 def _only(values: Mapping[str, Any], known: AbstractSet[str], where: str) -> None:

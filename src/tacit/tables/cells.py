@@ -56,13 +56,19 @@ def spelled(cells: pd.Series, fact: Categories) -> pd.Series:
 
 
 def empty(cells: pd.Series, fact: Numeric | Categories | None = None) -> Bool[HostArray, "N"]:
-    """Return which cells are empty, or spelled as the column's missing cells are."""
+    """Return which cells are empty, or spelled as the column's missing cells are.
+
+    Those of a column of numbers are spelled in any case: no number is told by the case of letters.
+    """
     if isinstance(fact, Categories) and fact.missing:
         return (spelled(cells, fact) == "").to_numpy(np.bool_)
-    found = cells.isna().to_numpy(np.bool_)
-    values = cells.to_numpy(object)
-    for blank in ("", *(fact.missing if fact is not None else ())):
-        found = found | (values == blank).astype(np.bool_)
+    found: HostArray = cells.isna().to_numpy(np.bool_, copy=True)
+    if fact is None or not fact.missing:
+        found |= (cells.to_numpy(object) == "").astype(np.bool_)
+        return found
+    blank = {"", *(spelling.casefold() for spelling in fact.missing)}
+    said = [isinstance(cell, str) and cell.strip().casefold() in blank for cell in cells]
+    found |= np.array(said, np.bool_)
     return found
 
 

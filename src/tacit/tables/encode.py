@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Float, Num
+from jaxtyping import Bool, Float, Num
 
 from tacit.errors import InputError
 from tacit.tables.bounds import Bounds
@@ -17,6 +17,8 @@ from tacit.tables.form import Form
 from tacit.typing import HostArray, Interval
 
 INTERCEPT = "(intercept)"
+MISSING = "missing"
+_CURE = '; in a column to predict from, missing = "indicator" in the bounds file accepts them'
 
 
 class Encoded(NamedTuple):
@@ -44,8 +46,9 @@ def encode(frame: pd.DataFrame, bounds: Bounds, *, with_target: bool) -> Encoded
     column with public range [a, b] becomes 2 u - 1 in [-1, 1], where
     u = (min(max(x, a), b) - a) / (b - a), or u itself where the bounds ask for the interval "unit";
     a category becomes as many zeros and ones as the public list has values; the last column is the
-    constant 1. Numeric targets become 2 u - 1 always; two labels become -1 and 1 in the order of
-    their list; K labels their numbers 0..K-1.
+    constant 1. A number whose column has an indicator is followed by a 1 if the cell is missing,
+    when x is `Numeric.filled`, and by a 0 otherwise. Numeric targets become 2 u - 1 always; two
+    labels become -1 and 1 in the order of their list; K labels their numbers 0..K-1.
 
     Raises
     ------
@@ -58,17 +61,18 @@ def encode(frame: pd.DataFrame, bounds: Bounds, *, with_target: bool) -> Encoded
     -----
     **Guarantee.** Every row depends on one record and public facts only. With k used columns
     every row has norm at most sqrt(k + 1): each numeric column adds at most 1 to the squared norm,
-    each category exactly 1, the constant 1. See `encoded_norm`. Rounding does not take a number
-    out of [-1, 1]: subtraction and division are monotone, so u lies in [0, 1]; 2 u is exact.
+    each category exactly 1, the constant 1; a number with an indicator adds at most 1 too where a
+    missing cell counts as the middle, and more where another `fill` is given. See `encoded_norm`.
+    Rounding does not take a number out of [-1, 1]: subtraction and division are monotone, so u lies
+    in [0, 1]; 2 u is exact.
     """
     _check_columns(frame, bounds, with_target=with_target)
     _check_filled(frame, bounds, with_target=with_target)
     blocks, clipped = [], 0
     for name, fact in bounds.columns.items():
         if isinstance(fact, Numeric):
-            values = _numbers(frame[name], name, fact, bounds.form)
-            column, outside = _scaled(values, fact, bounds.interval)
-            blocks.append(column[:, None])
+            block, outside = _of_numbers(frame[name], name, fact, bounds)
+            blocks.append(block)
             clipped += outside
         else:
             # not rows of an identity matrix, whose size would be the square of a long list
@@ -84,17 +88,61 @@ def encode(frame: pd.DataFrame, bounds: Bounds, *, with_target: bool) -> Encoded
 
 
 def encoded_names(bounds: Bounds) -> tuple[str, ...]:
-    """Return the names of the encoded columns: `column`, `column=value`, `(intercept)`."""
+    """Return the names of the encoded columns: `column`, `column=value`, `(intercept)`.
+
+    That of a missing cell, of a number or a category, is `column=missing`.
+    """
     names: list[str] = []
     for name, fact in bounds.columns.items():
-        values = fact.values if isinstance(fact, Categories) else ()
-        names.extend([f"{name}={value}" for value in values] or [name])
+        if isinstance(fact, Numeric):
+            names += [name, encoded_name(name, "")][: encoded_width(fact)]
+        else:
+            names += [encoded_name(name, value) for value in fact.values]
     return (*names, INTERCEPT)
 
 
+def encoded_name(column: str, value: str) -> str:
+    """Return the name of the encoded column of a value, which is empty for a missing cell."""
+    return f"{column}={value or MISSING}"
+
+
+def encoded_width(fact: Numeric | Categories) -> int:
+    """Return how many encoded columns a column has."""
+    if isinstance(fact, Numeric):
+        return 2 if fact.indicator else 1
+    return len(fact.values)
+
+
+def encoded_fill(fact: Numeric, interval: Interval) -> float:
+    """Return what a missing cell is encoded as, a public number: 0 for the middle of [-1, 1]."""
+    if fact.fill is None:  # exactly, though minimum and width may be rounded
+        return 0.0 if interval == "symmetric" else 0.5
+    return float(_scaled(np.array([fact.fill]), fact, interval)[0][0])
+
+
 def encoded_norm(bounds: Bounds) -> float:
-    """Return sqrt(k + 1), the largest norm of an encoded row of k columns."""
-    return math.sqrt(len(bounds.columns) + 1)
+    r"""Return the largest norm of an encoded row, a public number.
+
+    **Guarantee.** With `1` for the constant, the square of the norm of a row is at most
+
+    .. math:: 1 + \sum_{\text{columns}} s, \qquad s = 1 \text{ or, with an indicator, } 1 + f^2,
+
+    and some row reaches it. A category has a single 1. A number e without an indicator has
+    e^2 <= 1. With an indicator the two encoded columns of a cell are (e, 0) if it is filled and
+    (f, 1) if it is missing, f being `encoded_fill`: e and the indicator are never free together, so
+    they add at most max(1, f^2 + 1) = 1 + f^2. With the middle of [-1, 1] as fill f is 0, and the
+    indicator costs nothing: k columns have sqrt(k + 1) with indicators as without.
+    """
+    return math.sqrt(
+        1 + math.fsum(_most(fact, bounds.interval) for fact in bounds.columns.values())
+    )
+
+
+def _most(fact: Numeric | Categories, interval: Interval) -> float:
+    """Return the largest square of the norm of a column's encoded cell."""
+    if isinstance(fact, Numeric) and fact.indicator:
+        return 1 + encoded_fill(fact, interval) ** 2
+    return 1.0
 
 
 def _check_columns(frame: pd.DataFrame, bounds: Bounds, *, with_target: bool) -> None:
@@ -120,13 +168,35 @@ def _check_filled(frame: pd.DataFrame, bounds: Bounds, *, with_target: bool) -> 
     needed = {
         name: fact
         for name, fact in facts.items()
-        if isinstance(fact, Numeric) or "" not in fact.values
+        if not (fact.indicator if isinstance(fact, Numeric) else "" in fact.values)
     }
-    check_filled({name: empty(frame[name], fact) for name, fact in needed.items()}, "")
+    check_filled({name: empty(frame[name], fact) for name, fact in needed.items()}, _CURE)
 
 
-def _numbers(cells: pd.Series, name: str, fact: Numeric, form: Form) -> HostArray:
+def _of_numbers(
+    cells: pd.Series, name: str, fact: Numeric, bounds: Bounds
+) -> tuple[Float[HostArray, "N _"], int]:
+    """Return the scaled column, its indicator if it has one, and how many cells lay outside."""
+    holes = empty(cells, fact) if fact.indicator else None
+    values = _numbers(cells, name, fact, bounds.form, holes)
+    column, outside = _scaled(values, fact, bounds.interval)
+    if holes is None:
+        return column[:, None], outside
+    column = np.where(holes, encoded_fill(fact, bounds.interval), column)
+    return np.stack([column, holes.astype(np.float64)], axis=1), outside
+
+
+def _numbers(
+    cells: pd.Series,
+    name: str,
+    fact: Numeric,
+    form: Form,
+    holes: Bool[HostArray, "N"] | None = None,
+) -> HostArray:
+    """Return cells as finite numbers, those that are missing as what they count as."""
     values = numbers(cells, name, form, fact.date)
+    if holes is not None:
+        values = np.where(holes, fact.filled, values)
     bad = np.flatnonzero(~np.isfinite(values))
     if bad.size:
         what = "empty, infinite or not a number"

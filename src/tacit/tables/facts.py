@@ -10,6 +10,10 @@ from tacit.errors import InputError
 from tacit.tables.dates import check_pattern
 from tacit.typing import Interval
 
+# spellings of an empty cell in any case of their letters, none of which is a number
+USUAL_MISSING = (
+    "na", "n/a", "n.a.", "nan", "null", "none", "missing", "#n/a", "#null!", "-", "--", "?", ".",
+)  # fmt: skip
 # characters that take no room and that Python does not count as white space
 _INVISIBLE = str.maketrans("", "", "\u200b\u200c\u200d\u2060\ufeff\u00ad")
 
@@ -24,20 +28,28 @@ class Numeric:
         How dates are written, as in "%Y-%m-%d"; a date counts as its days since 1970-01-01. None
         for a column of numbers.
     missing
-        Spellings that count as an empty cell.
+        Spellings that count as an empty cell, in any case of their letters.
+    indicator
+        Whether cells may be empty: an empty one counts as `filled`, and a further encoded column
+        says that it was.
+    fill
+        What an empty cell counts as, where `indicator` is set; None for the middle of the range.
 
     Raises
     ------
     InputError
         Unless `minimum` < `maximum`, both are at most 1e100 in size, and they differ by more than
         a billionth of it: coefficients per unit would lose their digits otherwise. If `date` says
-        no date, or `missing` has an empty spelling or one twice.
+        no date, `missing` has an empty spelling or one twice, or `fill` lies outside the range or
+        is given without `indicator`.
     """
 
     minimum: float
     maximum: float
     date: str | None = None
     missing: tuple[str, ...] = ()
+    indicator: bool = False
+    fill: float | None = None
 
     def __post_init__(self) -> None:
         size = max(abs(self.minimum), abs(self.maximum))
@@ -54,6 +66,20 @@ class Numeric:
         if self.date is not None:
             check_pattern(self.date)
         _check_missing(self.missing)
+        if self.fill is None:
+            return
+        if not self.indicator:
+            raise InputError('fill is given without as = "indicator"; add that, or leave fill out')
+        if not self.minimum <= self.fill <= self.maximum:
+            raise InputError(
+                f"fill is {self.fill:g} and the range is from {self.minimum:g} to "
+                f"{self.maximum:g}; give a number inside it, or leave fill out for the middle"
+            )
+
+    @property
+    def filled(self) -> float:
+        """What an empty cell counts as: `fill`, or the middle of the range."""
+        return self.minimum + self.width / 2 if self.fill is None else self.fill
 
     @property
     def width(self) -> float:
@@ -82,7 +108,8 @@ class Categories:
     Attributes
     ----------
     values
-        Every text that may occur. The empty text, if listed, stands for an empty cell.
+        Every text that may occur. The empty text, if listed, stands for an empty cell, which is
+        then a category like any other.
     fold_case
         Whether capital and small letters count as the same.
     strip

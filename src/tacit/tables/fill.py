@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -11,12 +11,16 @@ import pandas as pd
 from tacit.errors import InputError, told_anew
 from tacit.tables.bounds import Bounds, Notes
 from tacit.tables.cells import check_filled
-from tacit.tables.facts import Categories, Numeric
+from tacit.tables.facts import USUAL_MISSING, Categories, Numeric
 from tacit.tables.form import Form
 from tacit.tables.look import MOST_VALUES, Look, look
 
 MOST_LABELS = 20
 _USUAL = Form()
+_OF_NUMBERS = (
+    "cells are missing: each counts as the middle of the range, and one more column says that it is"
+)
+_OF_CATEGORIES = "cells are missing: they are a category of their own"
 
 
 @dataclass(frozen=True)
@@ -49,14 +53,15 @@ def draft_from(
     A column of numbers gets its least and largest value, so does one of dates, as days since
     1970-01-01; any other gets the list of its values. Spellings that differ by case or white space
     alone become one. A column of text with more than 100 different values is left out, and so are
-    numbers that are written in another form; the notes say why. A target of numbers with more than
+    numbers that are written in another form; the notes say why. Where cells are missing, the column
+    gets an indicator of that. A target of numbers with more than
     20 different values is a regression target, any other has labels.
 
     Raises
     ------
     InputError
-        If the target or an ignored column is not in the table, a column that is used has empty or
-        infinite cells, the target has one class, or no column is left.
+        If the target or an ignored column is not in the table, the target has empty cells, a column
+        that is used has infinite ones, the target has one class, or no column is left.
 
     Notes
     -----
@@ -72,10 +77,7 @@ def draft_from(
     seen = {name: look(frame[name], name, form) for name in names}
     left_out = {name: one.left_out for name, one in seen.items() if one.left_out}
     used = [name for name in names if name not in left_out or name == target]
-    check_filled(
-        {name: seen[name].holes for name in used},
-        ', or leave a column out with --ignore; NA, "-" and the like among numbers count as empty',
-    )
+    check_filled({target: seen[target].holes}, ": a record without a target teaches nothing")
     _check_finite({name: seen[name] for name in used})
     aim = _target(seen[target], target)
     facts = {name: _fact(seen[name], f"column {name!r}") for name in used if name != target}
@@ -87,9 +89,12 @@ def draft_from(
 
 
 def _remarks(one: Look, *, is_target: bool) -> tuple[str, ...]:
-    if is_target or not one.like_id:
-        return one.remarks
-    return (*one.remarks, "all values are different; if this is an id, list it under ignore")
+    said = list(one.remarks)
+    if one.like_id and not is_target:
+        said.append("all values are different; if this is an id, list it under ignore")
+    if one.holes.any():
+        said.append(_OF_CATEGORIES if one.numbers is None else _OF_NUMBERS)
+    return tuple(said)
 
 
 def _check_finite(seen: Mapping[str, Look]) -> None:
@@ -102,11 +107,15 @@ def _check_finite(seen: Mapping[str, Look]) -> None:
 
 
 def _fact(one: Look, what: str) -> Numeric | Categories:
+    if one.categories is not None and one.holes.any():
+        return replace(one.categories, values=("", *one.categories.values))
     if one.categories is not None:
         return one.categories
     assert one.numbers is not None  # of a column that is not left out
     span = range_of(one.numbers, what)
-    return Numeric(span.minimum, span.maximum, one.date)
+    if not one.holes.any():
+        return Numeric(span.minimum, span.maximum, one.date)
+    return Numeric(span.minimum, span.maximum, one.date, USUAL_MISSING, indicator=True)
 
 
 def _target(one: Look, name: str) -> Numeric | Categories:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from math import isnan
 
@@ -13,15 +13,12 @@ from jaxtyping import Bool, Float
 
 from tacit.tables.cells import empty, numbers
 from tacit.tables.dates import USUAL, days
-from tacit.tables.facts import Categories
+from tacit.tables.facts import USUAL_MISSING, Categories
 from tacit.tables.form import DECIMALS, THOUSANDS, Form
 from tacit.typing import HostArray
 
 MOST_VALUES = 100
 FEW_ROWS = 10  # among fewer, different values say nothing
-_LIKE_MISSING = frozenset(
-    ["na", "n/a", "n.a.", "nan", "null", "none", "missing", "#n/a", "#null!", "-", "--", "?", "."]
-)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -33,7 +30,7 @@ class Look:
     texts
         The cells that are not empty.
     holes
-        Which cells are empty, or look so among numbers.
+        Which cells are empty, or look so among numbers and dates.
     numbers
         The filled cells as numbers, dates as days since 1970-01-01; None if they are neither.
     date
@@ -71,17 +68,25 @@ def look(cells: pd.Series, name: str, form: Form) -> Look:
     bad = np.isnan(values)
     if np.isinf(values).any() and bad.mean() <= 0.5:
         return Look(texts=texts, holes=holes, numbers=values)  # refused where it is used
-    if not bad.all() and _like_missing(texts[bad]).all():
-        holes = holes.copy()
-        holes[np.flatnonzero(~holes)[bad]] = True
-        return Look(texts=texts[~bad], holes=holes, numbers=values[~bad])
-    dates = _dates(texts)
+    spelled = _like_missing(texts).to_numpy(np.bool_)
+    if not bad.all() and spelled[bad].all():
+        return Look(texts=texts[~bad], holes=_also(holes, bad), numbers=values[~bad])
+    dated = texts[~spelled]
+    dates = _dates(dated) if len(dated) else []
     if dates:
-        parsed = numbers(texts, name, form, dates[0])
+        parsed = numbers(dated, name, form, dates[0])
         remarks = [f"dates as days since 1970-01-01, read as {dates[0]}"]
         remarks += [f"they could also be read as {other}; check" for other in dates[1:]]
-        return Look(texts=texts, holes=holes, numbers=parsed, date=dates[0], remarks=tuple(remarks))
+        found = Look(texts=dated, holes=_also(holes, spelled), numbers=parsed, date=dates[0])
+        return replace(found, remarks=tuple(remarks))
     return _text(texts, holes, bad, form)
+
+
+def _also(holes: Bool[HostArray, "N"], rest: Bool[HostArray, "M"]) -> Bool[HostArray, "N"]:
+    """Return the holes, and those among the rest of the cells."""
+    both = holes.copy()
+    both[~holes] = rest
+    return both
 
 
 def _text(
@@ -105,12 +110,15 @@ def _text(
             + f"; they count as one with {' and '.join(flags)}"
         )
     if _like_missing(texts).any():
-        remarks.append("a value looks like a missing cell; if it is one, list it under missing")
+        remarks.append(
+            "a value looks like a missing cell; if it is one, list it under missing instead, as in "
+            'missing = {as = "indicator", spellings = ["NA"]}'
+        )
     return Look(texts=texts, holes=holes, categories=listed, remarks=tuple(remarks))
 
 
 def _like_missing(texts: pd.Series) -> pd.Series:
-    return texts.str.casefold().isin(_LIKE_MISSING)
+    return texts.str.casefold().isin(USUAL_MISSING)
 
 
 def _dates(texts: pd.Series) -> list[str]:

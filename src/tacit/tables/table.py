@@ -16,6 +16,7 @@ from tacit.errors import InputError
 from tacit.problems import partition_by
 from tacit.tables.bounds import Bounds, read_bounds
 from tacit.tables.encode import Encoded, encode, encoded_names, encoded_norm
+from tacit.tables.facts import Numeric
 from tacit.tables.form import FORM, Form
 from tacit.tables.read import read_table, read_tables
 from tacit.typing import HostArray, Task
@@ -71,7 +72,7 @@ class Table:
     clipped
         How many cells of training rows lay outside the bounds: private.
     record_norm
-        sqrt(k + 1) for k columns; no encoded row is longer.
+        `encoded_norm`, sqrt(k + 1) for most tables of k columns; no encoded row is longer.
     conditions
         Facts taken as public; a certificate holds under these.
     """
@@ -222,7 +223,12 @@ def _conditions(source: Source, bounds: Bounds) -> tuple[str, ...]:
             '= "data" in the bounds file): the certificate holds only if they would be the same '
             "whatever one record says"
         )
-    conditions = (ranges, "the number of records of each agent is public")
+    conditions: tuple[str, ...] = (ranges, "the number of records of each agent is public")
+    if any(isinstance(fact, Numeric) and fact.indicator for fact in bounds.columns.values()):
+        known = "is public" if bounds.origin == "public" else "was filled in from the records too"
+        conditions += (
+            f"which columns may have missing cells, and what such a cell counts as, {known}",
+        )
     if source.test is None:
         return conditions
     return (*conditions, f"the test records in {source.test.name} are public, by declaration")
