@@ -20,7 +20,7 @@ ARMS = (
 
 def adult_errors(splits: int = 5) -> dict[str, dict[str, float]]:
     """Return mean, least and largest test error of every arm, and the mean non-private optimum."""
-    dataset = load("adult")
+    dataset = load("adult", interval="unit")
     base = Request(epsilon=1.0, delta=1e-5)
     table: dict[str, dict[str, float]] = {}
     optimum: list[float] = []

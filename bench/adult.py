@@ -40,7 +40,7 @@ class Bench:
 
 def adult(name: str, precision: Precision, *, epsilon: float = 1.0) -> Bench:
     """Return the bench of an algorithm in a precision."""
-    parts = split(load("adult"), seed=0)
+    parts = split(load("adult", interval="unit"), seed=0)
     shards = pack(
         parts.train_features,
         parts.train_targets,

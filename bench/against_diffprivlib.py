@@ -62,7 +62,7 @@ def main() -> None:
 
 
 def _ours(name: str, epsilon: float) -> dict[str, list[float]]:
-    dataset = load(name)
+    dataset = load(name, interval="unit")
 
     def accuracies(relation: str, epsilon: float) -> list[float]:
         request = replace(REQUEST, epsilon=epsilon, relation=relation)
@@ -93,7 +93,7 @@ def _theirs(python: str, folder: Path) -> dict[str, list[float]]:
     arrays: dict[str, np.ndarray] = {"names": np.array(NAMES), "seeds": np.array(SEEDS)}
     for name in NAMES:
         for seed in SEEDS:
-            parts = split(load(name), seed=seed)
+            parts = split(load(name, interval="unit"), seed=seed)
             for index, part in enumerate(parts):
                 rows = within_norm(part, 1.0, "float64") if part.ndim == 2 else part
                 arrays[f"{name}/{seed}/{index}"] = rows

@@ -96,10 +96,10 @@ def trained_on(dataset, *, agents=10, reference=False, seed=None, structure=None
     return train(data, proposal, reference=reference, seed=seed)
 
 
-def published(name):
+def published(name, **how):
     """A published data set, or the test is skipped where its files cannot be had."""
     try:
-        return load(name)
+        return load(name, **how)
     except DataError:
         pytest.skip(f"{name}: neither under TACIT_DATA_DIR nor to be had from its site")
 

@@ -20,6 +20,6 @@ def make_shards(*, agents=4, records=12, features=3, seed=0, precision="float64"
 def published(name):
     """A published data set, or the test is skipped where its files cannot be had."""
     try:
-        return load(name)
+        return load(name, interval="unit")
     except DataError:
         pytest.skip(f"{name}: neither under TACIT_DATA_DIR nor to be had from its site")

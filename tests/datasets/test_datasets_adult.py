@@ -42,7 +42,7 @@ def original(name: str) -> bytes:
 
 @pytest.fixture(scope="module")
 def adult() -> Dataset:
-    return load("adult")
+    return load("adult", interval="unit")
 
 
 @pytest.fixture(scope="module")

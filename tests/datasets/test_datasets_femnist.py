@@ -40,7 +40,7 @@ def made(tmp_path, monkeypatch):
 
 
 def test_writers_own_their_records_in_the_order_of_the_files(made):
-    data = load("femnist")
+    data = load("femnist", interval="unit")
     assert [part.tolist() for part in data.owners] == [[0, 1], [2], [3, 4, 5]]
     assert data.targets.tolist() == [0, 61, 7, 5, 5, 5, 1, 2]
     assert data.features[:, 0].tolist() == [0.0, 0.5, 1.0, 0.75, 0.75, 0.75, 0.25, 0.0]  # ink
@@ -49,7 +49,7 @@ def test_writers_own_their_records_in_the_order_of_the_files(made):
 
 
 def test_the_agents_are_the_writers_and_their_shards_are_ragged(made):
-    data = load("femnist")
+    data = load("femnist", interval="unit")
     divided = divide(data, None, split_seed=5)
     shards = divided.shards("float32")
     assert divided.counts == (2, 1, 3)
@@ -95,7 +95,7 @@ def test_a_file_that_is_not_json_is_refused(made):
     not (REAL and (Path(REAL) / "femnist" / "train").is_dir()), reason="the files are not here"
 )
 def test_the_files_at_hand_are_114_writers_with_3_to_164_records():
-    data = load("femnist")
+    data = load("femnist", interval="unit")
     counts = [len(part) for part in data.owners]
     assert (len(counts), min(counts), max(counts)) == (114, 3, 164)
     assert (data.train_rows, len(data.targets)) == (15_440, 15_440 + 4_167)

@@ -13,6 +13,7 @@ import pytest
 import sklearn.datasets
 
 from tacit.datasets import Dataset, idx, load, names, sklearn_sets, split
+from tacit.datasets.dataset import centred
 from tacit.datasets.fetch import located
 from tacit.errors import DataError, InputError
 
@@ -20,8 +21,8 @@ from tacit.errors import DataError, InputError
 def test_breast_cancer_agrees_with_scikit_learn_after_scaling() -> None:
     ours, theirs = load("breast_cancer"), sklearn.datasets.load_breast_cancer()
     x = theirs.data
-    expected = (x - x.min(axis=0)) / np.ptp(x, axis=0)
-    np.testing.assert_allclose(ours.features, expected, rtol=1e-13, atol=1e-15)
+    expected = (2 * x - x.min(axis=0) - x.max(axis=0)) / np.ptp(x, axis=0)
+    np.testing.assert_allclose(ours.features, expected, rtol=1e-13, atol=1e-14)
     np.testing.assert_array_equal(ours.targets, np.where(theirs.target == 1, 1.0, -1.0))
     assert list(ours.feature_names) == list(theirs.feature_names)
     assert theirs.target_names[1] == "benign"
@@ -29,10 +30,37 @@ def test_breast_cancer_agrees_with_scikit_learn_after_scaling() -> None:
 
 def test_digits_agree_with_scikit_learn_after_scaling() -> None:
     ours, theirs = load("digits"), sklearn.datasets.load_digits()
-    np.testing.assert_array_equal(ours.features * 16, theirs.data)
+    np.testing.assert_array_equal(8 * (ours.features + 1), theirs.data)
     np.testing.assert_array_equal(ours.targets, theirs.target)
     assert ours.classes == 10
     assert len(ours.feature_names) == len(theirs.feature_names)
+
+
+@pytest.mark.parametrize("name", ["adult", "breast_cancer", "digits"])
+def test_numbers_lie_between_minus_1_and_1_or_0_and_1_and_the_conditions_say_which(
+    name: str,
+) -> None:
+    middle, unit = load(name), load(name, interval="unit")
+    numbers = list(unit.numbers)
+    other = np.setdiff1d(np.arange(unit.features.shape[1]), numbers)
+    assert (middle.interval, unit.interval) == ("symmetric", "unit")
+    assert unit.features.min() == 0
+    assert unit.features.max() == 1
+    np.testing.assert_array_equal(middle.features[:, numbers], 2 * unit.features[:, numbers] - 1)
+    np.testing.assert_array_equal(middle.features[:, other], unit.features[:, other])
+    assert set(middle.conditions) - set(unit.conditions) == {
+        "the range of each number is mapped to [-1, 1]"
+    }
+    assert middle.record_norm == unit.record_norm
+
+
+@pytest.mark.unchecked
+def test_a_data_set_without_numbers_is_not_moved_and_an_unknown_interval_is_refused() -> None:
+    data = toy()
+    assert centred(data) is data
+    untyped: Any = load
+    with pytest.raises(InputError, match="interval is 'wide'; choose from symmetric, unit"):
+        untyped("digits", interval="wide")
 
 
 @pytest.mark.parametrize(("name", "train"), [("breast_cancer", 455), ("digits", 1437)])

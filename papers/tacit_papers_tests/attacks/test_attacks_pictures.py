@@ -89,7 +89,7 @@ def test_what_does_not_fit_is_refused():
 
 @pytest.fixture(scope="module")
 def scene():
-    return builder.scene(load("digits"), records=1, seed=0)
+    return builder.scene(load("digits", interval="unit"), records=1, seed=0)
 
 
 def exact(scene, known, agent):
@@ -120,7 +120,7 @@ def gallery():
     quick = builder.Effort(pictures=1, counts=(1,), steps=300, newton_steps=60, restarts=1)
     with patch.context() as context:
         context.setattr(builder, "QUICK", quick)
-        return builder.images(load("digits"), seed=0, quick=True)
+        return builder.images(load("digits", interval="unit"), seed=0, quick=True)
 
 
 def test_pictures_come_back_from_published_links_and_not_from_sound_ones(gallery):
@@ -148,7 +148,7 @@ def test_the_command_names_the_data_it_takes(capsys):
     assert main(["attack", "adult"]) == 2
     assert "mnist, fashion_mnist" in capsys.readouterr().err
     with pytest.raises(InputError, match="square pictures"):
-        builder.images(load("breast_cancer"), seed=0, quick=True)
+        builder.images(load("breast_cancer", interval="unit"), seed=0, quick=True)
 
 
 def test_pictures_in_colour_are_shown_pixel_by_pixel():
@@ -161,7 +161,7 @@ def test_pictures_in_colour_are_shown_pixel_by_pixel():
 
 
 def test_the_cats_and_dogs_have_their_two_of_ten_classes():
-    pair = load("breast_cancer")
+    pair = load("breast_cancer", interval="unit")
     pets = builder._of_ten(pair)
     assert (pets.classes, pets.task) == (10, "multiclass")
     np.testing.assert_array_equal(pets.targets, np.where(pair.targets < 0, 3, 5))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import importlib
 import inspect
+import math
 import os
 import sys
 from collections.abc import Callable, Mapping
@@ -64,6 +65,15 @@ _RUN: Mapping[str, tuple[Any, str]] = {
     "delta": (float, "Total budget; at most 1/(10 x records)."),
     "agents": (int, f"How many share the records; {DEFAULT_AGENTS}, or 1 with --structure."),
     "loss": (str, f"{usage(LOSSES)}; by the target if not given."),
+    "class_weight": (
+        list[str],
+        "LABEL=WEIGHT, public: the weight in (0, 1] of a label's records; may be repeated; 1 for "
+        "labels that are not named.",
+    ),
+    "prior": (
+        list[str],
+        "LABEL=SHARE, public: the share of a label; once for each label. Labels then count alike.",
+    ),
     "regulariser": (str, f"{usage(REGULARISERS)}; {DEFAULT_REGULARISER} if not given."),
     "constraint": (str, f"{usage(CONSTRAINTS)}; none if not given."),
     "clip": (float, "Bound on a record's coefficient; by the loss if not given."),
@@ -202,6 +212,8 @@ def run_options(given: Mapping[str, Any], *, rounds: int | None) -> RunOptions:
         epsilon=given["epsilon"],
         delta=given["delta"],
         algorithm=algorithm,
+        class_weight=_by_label("class-weight", given["class_weight"]),
+        prior=_by_label("prior", given["prior"]),
         clip=given["clip"],
         rounds=rounds,
         options={k: given[k] for k in method_options() if given[k] is not None},
@@ -221,6 +233,26 @@ def run_options(given: Mapping[str, Any], *, rounds: int | None) -> RunOptions:
         agents=given["agents"],
         default_agents=DEFAULT_AGENTS if structure.name is None else 1,
     )
+
+
+def _by_label(option: str, given: list[str] | None) -> dict[str, float] | None:
+    """Return the numbers by label that texts such as yes=0.1 say; None if there are no texts."""
+    if not given:
+        return None
+    numbers: dict[str, float] = {}
+    for text in given:
+        label, sign, number = text.rpartition("=")  # a label may have an equals sign, too
+        if label in numbers:
+            raise InputError(f"--{option} is given twice for {label!r}; give it once")
+        try:
+            numbers[label] = float(number) if sign else math.nan
+        except ValueError:
+            numbers[label] = math.nan
+        if math.isnan(numbers[label]):
+            raise InputError(
+                f"--{option} is {text!r}; give a label and a number, as in --{option} yes=0.5"
+            )
+    return numbers
 
 
 def methods_with(name: str) -> Mapping[str, Method]:

@@ -98,6 +98,7 @@ class _Answer:
             "agents": facts.agents,
             "coordinates": facts.dimension,
             "loss": str(self.proposal.loss),
+            "class_weights": self.proposal.class_weights,
             "record_norm": facts.record_norm,
             "gradient_bound": facts.gradient_bound,
             **{k: getattr(budget, k) for k in ("epsilon", "delta", "observer", "relation")},
@@ -192,11 +193,13 @@ def _numbers(text: str | None) -> tuple[int, ...] | None:
 def _sentences(answer: _Answer, out: Path | None) -> str:
     facts, budget = answer.proposal.facts, answer.proposal.budget
     mu = next((f.mu for f in answer.forecasts if f.mu is not None), None)
+    weights = answer.proposal.weights_text
     total = "" if mu is None else f" (mu = {mu:.4f})"
     lines = [
         f"{sum(facts.counts):,} records of {facts.agents} agents, {facts.dimension} coordinates, "
         f"{answer.proposal.loss} loss, record norm {facts.record_norm:g}, record gradient at most "
         f"{facts.gradient_bound:g}",
+        *([f"Class weights: {weights}"] if weights is not None else []),
         f"Total epsilon {budget.epsilon:g} at delta {budget.delta:g}{total}, relation "
         f"{budget.relation}, observer {budget.observer}. No data was read, nothing was spent.",
         "",

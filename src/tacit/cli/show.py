@@ -9,6 +9,7 @@ import typer
 
 from tacit.cli.console import emit, path, printable, table
 from tacit.models import Model, Term, load_model, model_to_dict
+from tacit.proposal import weights_text
 from tacit.tables import Categories, Numeric, encoded_name
 
 
@@ -30,6 +31,7 @@ def _lines(model: Model, largest: int) -> list[str]:
     return [
         f"{model.task} model of {model.target!r}, {model.loss} loss, trained on {model.data} with "
         f"tacit {model.tacit_version}",
+        *_weights(model),
         "",
         "Certificate, as the file states it",
         *(f"  {line}" for line in model.statement),
@@ -39,6 +41,12 @@ def _lines(model: Model, largest: int) -> list[str]:
         "",
         *_preprocessing(model),
     ]
+
+
+def _weights(model: Model) -> list[str]:
+    if model.class_weights is None or model.labels is None:
+        return []
+    return [f"Class weights: {weights_text(model.labels, model.class_weights)}"]
 
 
 def _assessment(model: Model) -> list[str]:

@@ -115,8 +115,8 @@ def adult() -> Dataset:
 
     Prepared as by Huang et al. (2019): records with a missing value (`?`) are dropped, the eight
     categories become 98 columns of zeros and ones, the six numbers (fnlwgt included) are divided
-    by their largest published value. Rows are left unclipped: `record_norm` 1 is for packing to
-    enforce. A training part takes 40,000 records.
+    by their largest published value, so their ranges are mapped to [0, 1]. Rows are left unclipped:
+    `record_norm` 1 is for packing to enforce. A training part takes 40,000 records.
 
     Examples
     --------
@@ -143,6 +143,8 @@ def adult() -> Dataset:
             "are constants, but the range of fnlwgt and of capital-loss is its largest record's",
             "the number of complete records is public; records with a missing value were dropped",
         ),
+        numbers=tuple(place for place, name in enumerate(feature_names()) if "=" not in name),
+        interval="unit",
     )
 
 

@@ -76,6 +76,8 @@ def cifar10() -> Dataset:
             "the number of images of each class is public",
             "the test part is held out from the publisher's training batches",
         ),
+        numbers=tuple(range(PIXELS)),
+        interval="unit",
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -10,7 +10,7 @@ from jaxtyping import Float, Int, Num
 
 from tacit import checks
 from tacit.errors import InputError
-from tacit.typing import HostArray, Task
+from tacit.typing import HostArray, Interval, Task
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -45,6 +45,12 @@ class Dataset:
         Facts taken as public; a certificate holds under these.
     owners
         The training rows of each agent, where the records come with owners; else None.
+    numbers
+        The columns whose public range is mapped to an interval; the others are as published, or
+        zeros and ones.
+    interval
+        The interval of these columns: "unit", [0, 1], as loaders return them, or "symmetric",
+        [-1, 1]. None if there are no such columns.
 
     Raises
     ------
@@ -67,6 +73,8 @@ class Dataset:
     record_norm: float
     conditions: tuple[str, ...]
     owners: tuple[Int[HostArray, "_m"], ...] | None = None
+    numbers: tuple[int, ...] = ()
+    interval: Interval | None = None
 
     def __post_init__(self) -> None:
         checks.positive("record_norm", self.record_norm)
@@ -75,6 +83,21 @@ class Dataset:
         # views, so that the caller's arrays keep their flags
         object.__setattr__(self, "features", _read_only(self.features))
         object.__setattr__(self, "targets", _read_only(self.targets))
+
+
+def centred(dataset: Dataset) -> Dataset:
+    """Return a data set whose numbers lie in [-1, 1] in place of [0, 1]: u becomes 2 u - 1.
+
+    The encoding is a public fact, so the conditions name it. A data set without such numbers is
+    returned as it is.
+    """
+    if dataset.interval != "unit":
+        return dataset
+    moved = np.isin(np.arange(dataset.features.shape[1]), dataset.numbers)
+    features = dataset.features * np.where(moved, 2.0, 1.0)
+    features -= moved
+    conditions = (*dataset.conditions, "the range of each number is mapped to [-1, 1]")
+    return replace(dataset, features=features, interval="symmetric", conditions=conditions)
 
 
 class Split(NamedTuple):

@@ -68,6 +68,8 @@ def femnist() -> Dataset:
             f"training shards of {len(train)} of the {WRITERS} writers were at hand",
         ),
         owners=tuple(np.split(np.arange(total), borders)),
+        numbers=tuple(range(PIXELS)),
+        interval="unit",
     )
 
 

@@ -116,4 +116,6 @@ def _images(files: Images, *, title: str, licence: str, source: str) -> Dataset:
             "the pixel range 0 to 255 is that of the file format",
             "the number of images and the ten classes are public",
         ),
+        numbers=tuple(range(pixels.shape[1])),
+        interval="unit",
     )

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from types import MappingProxyType
+from typing import get_args
 
 from tacit.datasets.adult import adult
 from tacit.datasets.cifar import cifar10
-from tacit.datasets.dataset import Dataset
+from tacit.datasets.dataset import Dataset, centred
 from tacit.datasets.femnist import femnist
 from tacit.datasets.idx import fashion_mnist, mnist
 from tacit.datasets.libsvm import ijcnn1, mushrooms, w8a
 from tacit.datasets.sklearn_sets import breast_cancer, digits
 from tacit.errors import DataError, InputError
-from tacit.typing import Task
+from tacit.typing import Interval, Task
 
 
 @dataclass(frozen=True)
@@ -26,12 +27,16 @@ class PublicFacts:
     ----------
     train_rows
         Records in the training part; None where only the files state them, and their owners.
+    interval
+        What the ranges of numbers are mapped to where the caller does not say: by measurement, see
+        docs/reference/data-sets.md. None for columns that are taken as published.
     """
 
     task: Task
     classes: int | None
     columns: int
     train_rows: int | None
+    interval: Interval | None = "symmetric"
     record_norm: float = 1.0
 
 
@@ -41,13 +46,13 @@ _DATA_SETS: Mapping[str, tuple[Callable[[], Dataset], PublicFacts]] = MappingPro
         "adult": (adult, PublicFacts("binary", 2, 104, 40_000)),
         "breast_cancer": (breast_cancer, PublicFacts("binary", 2, 30, 455)),
         "digits": (digits, PublicFacts("multiclass", 10, 64, 1_437)),
-        "mnist": (mnist, PublicFacts("multiclass", 10, 784, 60_000)),
+        "mnist": (mnist, PublicFacts("multiclass", 10, 784, 60_000, "unit")),
         "fashion_mnist": (fashion_mnist, PublicFacts("multiclass", 10, 784, 60_000)),
         "cifar10": (cifar10, PublicFacts("binary", 2, 3_072, 8_000)),
-        "femnist": (femnist, PublicFacts("multiclass", 62, 784, None)),
-        "w8a": (w8a, PublicFacts("binary", 2, 300, 24_875)),
-        "mushrooms": (mushrooms, PublicFacts("binary", 2, 112, 4_062)),
-        "ijcnn1": (ijcnn1, PublicFacts("binary", 2, 22, 49_990)),
+        "femnist": (femnist, PublicFacts("multiclass", 62, 784, None, "unit")),
+        "w8a": (w8a, PublicFacts("binary", 2, 300, 24_875, None)),
+        "mushrooms": (mushrooms, PublicFacts("binary", 2, 112, 4_062, None)),
+        "ijcnn1": (ijcnn1, PublicFacts("binary", 2, 22, 49_990, None)),
     }
 )
 FACTS: Mapping[str, PublicFacts] = MappingProxyType(
@@ -66,13 +71,20 @@ def names() -> tuple[str, ...]:
     return tuple(_DATA_SETS)
 
 
-def load(name: str) -> Dataset:
+def load(name: str, *, interval: Interval | None = None) -> Dataset:
     """Return the data set called `name`, read afresh and verified.
+
+    Parameters
+    ----------
+    interval
+        What the public ranges of numbers are mapped to: "symmetric", [-1, 1], or "unit", [0, 1].
+        None for that of `FACTS`. Without effect where columns are taken as published.
 
     Raises
     ------
     InputError
-        If no data set has this name; the message lists those there are.
+        If no data set has this name, or there is no such interval; the message lists those there
+        are.
     DataError
         If its files are missing, cannot be downloaded, or are not the pinned ones.
 
@@ -85,15 +97,21 @@ def load(name: str) -> Dataset:
         close = get_close_matches(name, names(), n=1)
         hint = f"did you mean {close[0]!r}? " if close else ""
         raise InputError(f"no data set is called {name!r}; {hint}there are: {', '.join(names())}")
+    if interval not in {None, *get_args(Interval)}:
+        raise InputError(
+            f"interval is {interval!r}; choose from {', '.join(get_args(Interval))}, or None"
+        )
     loader, facts = _DATA_SETS[name]
-    dataset = loader()
+    interval = facts.interval and (interval or facts.interval)
+    dataset = centred(loader()) if interval == "symmetric" else loader()
     seen = PublicFacts(
         dataset.task,
         dataset.classes,
         dataset.features.shape[1],
         None if facts.train_rows is None else dataset.train_rows,
+        dataset.interval,
         dataset.record_norm,
     )
-    if seen != facts:
+    if seen != replace(facts, interval=interval):
         raise DataError(f"{name} was read as {seen}, and is stated as {facts}")
     return dataset

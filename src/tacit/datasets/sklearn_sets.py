@@ -56,6 +56,8 @@ def breast_cancer() -> Dataset:
             "published data set and taken as public",
             "the number of records is public",
         ),
+        numbers=tuple(range(x.shape[1])),
+        interval="unit",
     )
 
 
@@ -86,6 +88,8 @@ def digits() -> Dataset:
             "the pixel range 0 to 16 is that of the published description",
             "the number of images and the ten classes are public",
         ),
+        numbers=tuple(range(64)),
+        interval="unit",
     )
 
 

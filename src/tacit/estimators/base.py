@@ -33,7 +33,7 @@ from tacit.estimators.validation import (
 )
 from tacit.privacy import delta_warning
 from tacit.problems import Shards, pack
-from tacit.proposal import Named, Request, Structure, propose
+from tacit.proposal import WEIGHTS_ARE_PUBLIC, Named, Request, Structure, propose
 from tacit.typing import HostArray
 
 # not typing.Self: a checker at run time sees a function, and not the class around it
@@ -129,7 +129,8 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
     **Every fit spends its own budget.** Refitting, cross-validation and grid search on the same
     records compose: n fits of mu each cost sqrt(n) mu in all, and n fits of (epsilon, delta) at
     most n times both. `certificate_` speaks of one fit, and scores on private records are not
-    covered at all. Weights of records are not offered: they would change the sensitivity.
+    covered at all. Weights of records are not offered: they would change the sensitivity. Public
+    weights of classes are, see `PrivateClassifier`.
     """
 
     # a name for the public facts about the target, and the setting that states them
@@ -260,9 +261,15 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
             clip=self.clip,
             rounds=self.rounds,
             options={k: v for k, v in self._options().items() if v is not None},
+            class_weight=self._class_weight(targets),
             split_seed=self.split_seed,
             precision="float64",
         )
+
+    def _class_weight(self, targets: Targets) -> Mapping[str, float] | None:
+        """Return the weights of the classes by the labels of `Targets.facts`; here none."""
+        del targets
+        return None
 
     def _options(self) -> dict[str, Any]:
         """Return the options of the method; None where not given.
@@ -318,9 +325,10 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         missing[list(ranges.indicators)] = weights[columns:-1]
         intercepts = weights[-1] + targets.offset - ranges.middle @ slopes
         facts = self._facts(ranges, targets)
+        weighted = () if self._class_weight(targets) is None else (WEIGHTS_ARE_PUBLIC,)
         certificate = dataclasses.replace(
             finished.certificate,
-            conditions=(*(_condition(*fact) for fact in facts), _OWNERS, _AS_THEY_ARE),
+            conditions=(*(_condition(*fact) for fact in facts), *weighted, _OWNERS, _AS_THEY_ARE),
             conditional=not all(public for _, _, public in facts),
         )
         if targets.labels is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -18,7 +19,7 @@ from tacit.errors import InputError
 from tacit.estimators.base import PrivateLinearModel
 from tacit.estimators.records import Targets
 from tacit.estimators.validation import RowsLike, labels_in
-from tacit.proposal import Named
+from tacit.proposal import Named, labels_of, weights_by_label
 from tacit.typing import HostArray
 
 
@@ -31,6 +32,14 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
     classes
         The *public* list of labels; every label that occurs must be in it. None reads it off the
         records: a `PublicFactsWarning`, and a condition in the certificate.
+    class_weight
+        *Public* weights in (0, 1] by label, which multiply the loss of a record; a label that is
+        not named has weight 1. They stand inside the sensitivity (`tacit.problems.ClassWeighted`).
+        "balanced" is refused: it counts the records of each class.
+    prior
+        The *public* share of each label, in place of weights: label c then has the weight
+        min(p) / p_c, so that the classes count alike. With weights the probabilities are those of
+        classes that were weighted like this. `score` counts every row alike.
 
     Attributes
     ----------
@@ -42,6 +51,8 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
     _binary: ClassVar[bool] = False  # whether there may be no more than two classes
 
     classes: ArrayLike | None = None
+    class_weight: Mapping[Any, float] | None = None
+    prior: Mapping[Any, float] | None = None
 
     @abc.abstractmethod
     def _loss(self, classes: int) -> Named:
@@ -78,6 +89,16 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
             raise InputError("a label of y is not in classes; list every public label there")
         values = 2.0 * codes - 1 if len(labels) == 2 else codes
         return Targets(values, loss, 1.0, 0.0, labels, self.classes is not None)
+
+    @override
+    def _class_weight(self, targets: Targets) -> Mapping[str, float] | None:
+        assert targets.labels is not None
+        own = tuple(targets.labels.tolist())
+        weights = weights_by_label(own, self.class_weight, self.prior)
+        if weights is None:
+            return None
+        names = labels_of(targets.facts(columns=1, record_norm=1.0))
+        return dict(zip(names or (), weights, strict=True))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

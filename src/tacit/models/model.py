@@ -54,6 +54,9 @@ class Model:
         Name of the data set, or of the table's file.
     labels
         The labels in the order of the scores; None for a regression.
+    class_weights
+        The public weight of each label in the loss; None for none. Probabilities are those of
+        records that were weighted like this.
     bounds
         The preprocessing; None for a bundled data set, whose columns are prepared by its loader.
     terms
@@ -85,6 +88,7 @@ class Model:
     certificate: dict[str, Any]
     statement: tuple[str, ...]
     tacit_version: str
+    class_weights: tuple[float, ...] | None = None
     assessment: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
@@ -96,6 +100,8 @@ class Model:
             raise InputError(f"a term has another number of coefficients than {self.outputs}")
         if not np.isfinite([term.coefficient for term in self.terms]).all():
             raise InputError("a coefficient is not finite; train again with fewer rounds")
+        if self.class_weights is not None and len(self.class_weights) != len(self.labels or ()):
+            raise InputError("the class weights are not one for each label; train again")
         if self.bounds is not None:
             _check_fit(self)
 
@@ -218,6 +224,7 @@ def model_to_dict(model: Model) -> dict[str, Any]:
         "data": model.data,
         "task": model.task,
         "loss": model.loss,
+        "class_weights": None if model.class_weights is None else list(model.class_weights),
         "target": model.target,
         "labels": None if model.labels is None else list(model.labels),
         "terms": [
@@ -234,6 +241,7 @@ def _model(values: Any) -> Model:
     if values["format"] != FORMAT or values["task"] not in get_args(Task):
         raise InputError(f"it is not of format {FORMAT}; train again with this version of tacit")
     labels, bounds, certificate = values["labels"], values["preprocessing"], values["certificate"]
+    weights = values.get("class_weights")  # there were none before there was a name for them
     if not isinstance(certificate, dict):
         raise InputError("its certificate is missing; train again")
     assessment = values.get("assessment")  # earlier versions wrote none
@@ -245,6 +253,7 @@ def _model(values: Any) -> Model:
         data=str(values["data"]),
         task=values["task"],
         loss=str(values["loss"]),
+        class_weights=None if weights is None else tuple(map(float, weights)),
         target=str(values["target"]),
         labels=None if labels is None else tuple(map(str, labels)),
         bounds=bounds,

@@ -1,5 +1,6 @@
 """Problems: losses, regularisers, sets, private records and how they are shared among agents."""
 
+from tacit.problems.class_weights import ClassWeighted
 from tacit.problems.clipping import clip_coefficient, default_clip, row_norms, within_norm
 from tacit.problems.cones import Cone
 from tacit.problems.conic import AgentSets, ConicSet, polyhedron
@@ -67,6 +68,7 @@ __all__ = [
     "AgentSets",
     "Ball",
     "Box",
+    "ClassWeighted",
     "ComposedL1",
     "Cone",
     "ConicSet",

@@ -1,5 +1,12 @@
 """The proposal: everything public about a run, derived from a request and turned into a plan."""
 
+from tacit.proposal.class_weights import (
+    WEIGHTS_ARE_PUBLIC,
+    labels_of,
+    weight_conditions,
+    weights_by_label,
+    weights_text,
+)
 from tacit.proposal.document import Document, Extended, Part
 from tacit.proposal.parts import (
     NONE,
@@ -28,6 +35,7 @@ __all__ = [
     "DEFAULT_NETWORK",
     "DEFAULT_REGULARISER",
     "NONE",
+    "WEIGHTS_ARE_PUBLIC",
     "Budget",
     "Connection",
     "DataFacts",
@@ -46,5 +54,9 @@ __all__ = [
     "check_seed",
     "graph_conditions",
     "graph_warning",
+    "labels_of",
     "propose",
+    "weight_conditions",
+    "weights_by_label",
+    "weights_text",
 ]

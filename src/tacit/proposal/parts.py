@@ -35,8 +35,8 @@ from tacit.problems import (
     sparse_rows,
 )
 from tacit.proposal.document import Extended, Part
-from tacit.tables import Bounds, Categories, Form, Interval, Numeric, encoded_names, encoded_norm
-from tacit.typing import Task
+from tacit.tables import Bounds, Categories, Form, Numeric, encoded_names, encoded_norm
+from tacit.typing import Interval, Task
 
 # what single precision can compute with: a weight, and a number whose square is needed
 Weight = Annotated[float, Field(le=1e30)]

@@ -30,6 +30,7 @@ from tacit.network import (
     uniform_walk,
 )
 from tacit.problems import Loss, Problem, default_clip, facts_from
+from tacit.proposal.class_weights import labels_of, weighted, weights_by_label, weights_text
 from tacit.proposal.document import Document, Extended
 from tacit.proposal.parts import (
     NONE,
@@ -62,6 +63,8 @@ class Proposal(Document):
         Public seed of the split into training and test records and of their division among agents.
     loss, regulariser, constraint
         The problem. With a structure, regulariser and constraint are "none".
+    class_weights
+        The public weight of each class, which multiplies the loss of its records; None for none.
     clip
         Bound on the norm of a record's coefficient; may be infinite where nothing is noised.
     structure
@@ -93,6 +96,7 @@ class Proposal(Document):
     counts: tuple[int, ...]
     split_seed: int
     loss: Named
+    class_weights: tuple[float, ...] | None
     clip: Extended
     regulariser: Named
     constraint: Named
@@ -139,10 +143,17 @@ class Proposal(Document):
     @property
     def problem(self) -> Problem:
         """The problem: loss, regulariser or structure, constraint."""
-        loss = self.data.loss(self.loss)[1]
+        loss = weighted(self.data.loss(self.loss)[1], self.class_weights)
         return problem_of(
             loss, self.regulariser, self.constraint, self.structure, self.data.columns
         )
+
+    @property
+    def weights_text(self) -> str | None:
+        """The class weights by label, as people read them; None if there are none."""
+        if self.class_weights is None:
+            return None
+        return weights_text(labels_of(self.data) or (), self.class_weights)
 
     @property
     def facts(self) -> Spec:
@@ -234,7 +245,9 @@ def propose(
     rounds = request.rounds_among(agents)
     check_size(rounds, agents)
     regulariser = request.regulariser if structure is None else NONE
-    loss_name, loss = data.loss(request.loss)
+    loss_name, plain = data.loss(request.loss)
+    weights = weights_by_label(labels_of(data), request.class_weight, request.prior)
+    loss = weighted(plain, weights)
     problem = problem_of(loss, regulariser, request.constraint, structure, data.columns)
     clip = coefficient_clip(loss, request)
     facts = facts_from(
@@ -253,6 +266,7 @@ def propose(
         counts=tuple(int(count) for count in counts),
         split_seed=request.split_seed,
         loss=loss_name,
+        class_weights=weights,
         clip=clip,
         regulariser=regulariser,
         constraint=request.constraint,

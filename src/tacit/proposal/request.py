@@ -88,6 +88,9 @@ class Request:
         A name of `methods`.
     loss
         None for the first that suits the targets.
+    class_weight, prior
+        Public weights in (0, 1] by label, or public shares of the labels from which weights follow;
+        see `weights_by_label`. Labels of a data set are "-1" and "1", or "0" to "K-1".
     clip
         Public bound on the coefficient of a record; None for `coefficient_clip`.
     rounds
@@ -113,6 +116,8 @@ class Request:
     loss: Named | None = None
     regulariser: Named = DEFAULT_REGULARISER
     constraint: Named = NONE
+    class_weight: Mapping[str, float] | None = None
+    prior: Mapping[str, float] | None = None
     clip: float | None = None
     rounds: int | None = None
     options: Mapping[str, Value] = field(default_factory=dict)

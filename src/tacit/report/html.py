@@ -201,6 +201,7 @@ def settings(training: Training) -> list[tuple[str, str]]:
     rows = [
         ("algorithm", proposal.method.name),
         ("loss", str(proposal.loss)),
+        *([("class weights", proposal.weights_text)] if proposal.weights_text is not None else []),
         ("regulariser", _weights(proposal)),
         ("constraint", str(proposal.constraint)),
         ("agents", f"{len(counts)}, with {spread(counts)} records each"),

@@ -9,7 +9,7 @@ from tacit.tables.encode import (
     encoded_norm,
     encoded_width,
 )
-from tacit.tables.facts import Categories, Interval, Numeric
+from tacit.tables.facts import Categories, Numeric
 from tacit.tables.fill import Draft, bounds_from, draft_from, range_of
 from tacit.tables.form import FORM, Form
 from tacit.tables.read import (
@@ -30,7 +30,6 @@ __all__ = [
     "Draft",
     "Encoded",
     "Form",
-    "Interval",
     "Notes",
     "Numeric",
     "Source",

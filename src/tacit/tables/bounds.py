@@ -13,10 +13,10 @@ from typing import Any, Literal, TypeAlias, cast, get_args
 
 from tacit.errors import InputError
 from tacit.tables.dates import day_text, days_of
-from tacit.tables.facts import Categories, Interval, Numeric, repeated
+from tacit.tables.facts import Categories, Numeric, repeated
 from tacit.tables.form import Form
 from tacit.tables.missing import INDICATOR, missing_of, missing_to_dict, shortened, texts
-from tacit.typing import Task
+from tacit.typing import Interval, Task
 
 Origin: TypeAlias = Literal["public", "data"]
 

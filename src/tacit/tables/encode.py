@@ -12,9 +12,9 @@ from jaxtyping import Bool, Float, Num
 from tacit.errors import InputError
 from tacit.tables.bounds import Bounds
 from tacit.tables.cells import check_filled, empty, numbers, spelled
-from tacit.tables.facts import Categories, Interval, Numeric
+from tacit.tables.facts import Categories, Numeric
 from tacit.tables.form import Form
-from tacit.typing import HostArray
+from tacit.typing import HostArray, Interval
 
 INTERCEPT = "(intercept)"
 MISSING = "missing"

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
 
 from tacit.errors import InputError
 from tacit.tables.dates import check_pattern
+from tacit.typing import Interval
 
-# what a range of numbers is mapped to: [-1, 1], or [0, 1]
-Interval: TypeAlias = Literal["symmetric", "unit"]
 # spellings of an empty cell in any case of their letters, none of which is a number
 USUAL_MISSING = (
     "na", "n/a", "n.a.", "nan", "null", "none", "missing", "#n/a", "#null!", "-", "--", "?", ".",

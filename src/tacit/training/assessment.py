@@ -14,7 +14,8 @@ from scipy.special import softmax
 from scipy.stats import rankdata
 
 from tacit.problems import Loss
-from tacit.training.data import DividedData, labels_of, target_scale
+from tacit.proposal import labels_of
+from tacit.training.data import DividedData, data_facts, target_scale
 from tacit.typing import HostArray
 
 STANDARD_ERRORS = 2
@@ -183,7 +184,7 @@ def assess(
     wrong = np.asarray(loss.error(scores, rows.targets), np.float64)
     if data.dataset.task == "regression":
         return _of_numbers(data, targets, wrong, error)
-    labels, binary = labels_of(data.dataset), data.dataset.task == "binary"
+    labels, binary = labels_of(data_facts(data.dataset)), data.dataset.task == "binary"
     assert labels is not None
     guessed = np.asarray(loss.predict(scores))
     codes, found = ((x > 0).astype(int) if binary else x.astype(int) for x in (targets, guessed))

@@ -121,15 +121,6 @@ def proposal_for(data: DividedData, request: Request, structure: StructureReques
     return propose(data_facts(data.dataset), data.counts, request, content)
 
 
-def labels_of(dataset: Dataset | Table) -> tuple[str, ...] | None:
-    """Return the labels in the order of their numbers; None for a regression."""
-    if isinstance(dataset, Table):
-        return dataset.bounds.labels
-    if dataset.classes is None:
-        return None
-    return ("-1", "1") if dataset.task == "binary" else tuple(map(str, range(dataset.classes)))
-
-
 def target_scale(dataset: Dataset | Table) -> tuple[float, float]:
     """Return s and b with which an encoded number y stands for s y + b in the target's units."""
     if isinstance(dataset, Table) and isinstance(dataset.bounds.target, Numeric):

@@ -26,6 +26,8 @@ from tacit.proposal import (
     StructureRequest,
     graph_conditions,
     graph_warning,
+    labels_of,
+    weight_conditions,
 )
 from tacit.proposal.forecast import PREDICTED, Forecast, forecast_of, risk_warning
 from tacit.tables import Table
@@ -33,8 +35,8 @@ from tacit.training.assessment import Assessment, assess
 from tacit.training.data import (
     DividedData,
     check_data,
+    data_facts,
     divide,
-    labels_of,
     proposal_for,
     target_scale,
 )
@@ -54,7 +56,8 @@ class Metrics:
         The fraction of wrong labels; for numbers the root of the mean squared error, in the units
         of a table's target. The mean over the training records, whoever owns them.
     test_loss, train_loss
-        Mean loss on the test records; objective on the training records.
+        Mean loss on the test records; objective on the training records. Class weights, if there
+        are some, count in losses and not in errors.
 
     assessment
         The test error beside that of the baseline, and more; None without test records.
@@ -169,7 +172,11 @@ def train(  # noqa: PLR0913 - what is run, and who is told what
     nonprivate = optimum(problem, data) if reference else None
     certificate = dataclasses.replace(
         finished.certificate,
-        conditions=(*data.dataset.conditions, *graph_conditions(proposal.structure)),
+        conditions=(
+            *data.dataset.conditions,
+            *graph_conditions(proposal.structure),
+            *weight_conditions(proposal.class_weights),
+        ),
         conditional=proposal.conditional,
     )
     return Training(
@@ -317,8 +324,9 @@ def released(training: Training) -> Model:
         data=dataset.name,
         task=dataset.task,
         loss=str(training.proposal.loss),
+        class_weights=training.proposal.class_weights,
         target=target,
-        labels=labels_of(dataset),
+        labels=labels_of(data_facts(dataset)),
         bounds=bounds,
         terms=terms,
         certificate=training.certificate.to_dict(),

@@ -40,7 +40,7 @@ SHRINKAGE = 1 / math.sqrt(4 * STRENGTH + 1)
 
 def records(order: HostArray) -> Shards:
     """Return the first records of Adult with the columns in that order."""
-    data = load("adult")
+    data = load("adult", interval="unit")
     rows, targets = data.features[:RECORDS][:, order], data.targets[:RECORDS]
     parts = [np.arange(RECORDS)]
     return pack(rows, targets, parts, record_norm=1.0, precision="float32", enforce="clip")

@@ -58,7 +58,7 @@ def _made(data: str, *, quick: bool, seed: int, out: Path | None, force: bool) -
     one_of("DATA", data, _DATA)
     if out is not None:
         check_out(out, force=force)
-    made = images(load(data), seed=seed, quick=quick)
+    made = images(load(data, interval="unit"), seed=seed, quick=quick)
     if out is not None:
         write_gallery(made, out, force=force)
     return made

@@ -49,7 +49,7 @@ def build(scale: Scale, report: Report) -> Reproduction:
     report
         Called with one line before every part.
     """
-    dataset = load("adult")
+    dataset = load("adult", interval="unit")
     halves = tuple(half_of(kind, dataset, scale, report) for kind in scale.kinds)
     timed = timings(records(dataset, scale.records, scale.agents, seed=0), scale, report)
     return Reproduction(

@@ -149,7 +149,7 @@ class Task:
 
 def divided(data: Data, scale: Scale) -> Divided:
     """Return the parts of a data set and the graph of its columns."""
-    parts = split(load(data.name), seed=0)
+    parts = split(load(data.name, interval="unit"), seed=0)
     public = int(PUBLIC_SHARE * len(parts.train_targets))
     edges, weight = _graph(parts.train_features[:public])
     rest = slice(public, public + scale.records)

@@ -71,7 +71,7 @@ class Records:
 
 def records(run: Learning) -> Records:
     """Return the records of a run: MNIST dealt out at random, FEMNIST by writer."""
-    dataset = load(run.data)
+    dataset = load(run.data, interval="unit")
     if dataset.owners is None:
         owners = random_partition(run.records or dataset.train_rows, AGENTS, seed=0)
     else:

@@ -86,7 +86,7 @@ def build(scale: Scale, report: Report) -> Reproduction:
 def _attacked(name: str, report: Report) -> Picture:
     """Return the pictures of Figures 4, 7 and 8."""
     report(f"Figures 4, 7 and 8: {name}")
-    made = images(load(name), seed=0, quick=True)
+    made = images(load(name, interval="unit"), seed=0, quick=True)
     return Picture(made.id, made.title, made.question, gallery_html(made), made.to_dict())
 
 

@@ -111,7 +111,7 @@ def task(name: str, loss: str, scale: Scale) -> Task:
 @lru_cache(maxsize=1)
 def _two_classes(name: str) -> Dataset:
     """Return the data set with targets -1 and 1; of ten classes the first two."""
-    found = load(name)
+    found = load(name, interval="unit")
     pair = _PAIRS[name]
     if pair is None:
         return found
