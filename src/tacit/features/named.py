@@ -37,13 +37,20 @@ def feature_map_named(text: str, inputs: Inputs) -> FeatureMap:
     """
     name, colon, number = text.partition(":")
     if name not in FEATURES:
-        raise InputError(f"there is no feature map {name!r}; choose from {_choices()}")
+        raise InputError(f"there is no feature map {name!r}; choose from {usage()}")
     counted, build = FEATURES[name]
     if (counted is None) == bool(colon) or (colon and not number.isdecimal()):
-        raise InputError(f"the features {text!r} are not understood; write {_choices()}")
+        raise InputError(f"the features {text!r} are not understood; write {usage()}")
     return build(inputs, int(number)) if colon else build(inputs)
 
 
-def _choices() -> str:
+def usage() -> str:
+    """Return the maps as a person writes them.
+
+    Examples
+    --------
+    >>> usage()
+    'scattering, fourier:N, bins:N'
+    """
     shown = [name if counted is None else f"{name}:N" for name, (counted, _) in FEATURES.items()]
     return ", ".join(shown)
