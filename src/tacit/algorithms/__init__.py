@@ -10,6 +10,7 @@ from tacit.algorithms.algorithm import (
     StarAlgorithm,
     Turn,
 )
+from tacit.algorithms.centred import Centred, centre_multiplier, pays
 from tacit.algorithms.dp_admm import DPADMM
 from tacit.algorithms.general_consensus import (
     GeneralConsensus,
@@ -61,6 +62,7 @@ __all__ = [
     "VRADMM",
     "Algorithm",
     "AnswerMessages",
+    "Centred",
     "Composition",
     "ConsensusADMM",
     "DualMessage",
@@ -94,9 +96,11 @@ __all__ = [
     "Walkman",
     "at_agents",
     "averaging",
+    "centre_multiplier",
     "checked_options",
     "lifts",
     "method_named",
+    "pays",
     "rounds_by_default",
     "settled",
     "shared_coordinates",

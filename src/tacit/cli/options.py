@@ -33,6 +33,7 @@ from tacit.algorithms import (
 )
 from tacit.cli.console import path
 from tacit.errors import InputError
+from tacit.features import usage as feature_usage
 from tacit.oracles import Gradient
 from tacit.problems import CONSTRAINTS, LOSSES, REGULARISERS, Problem, usage
 from tacit.proposal import (
@@ -64,6 +65,7 @@ _RUN: Mapping[str, tuple[Any, str]] = {
     "epsilon": (float, "Total budget; inf for a run without noise."),
     "delta": (float, "Total budget; at most 1/(10 x records)."),
     "agents": (int, f"How many share the records; {DEFAULT_AGENTS}, or 1 with --structure."),
+    "features": (str, f"Public feature map: {feature_usage()}; the columns if not given."),
     "loss": (str, f"{usage(LOSSES)}; by the target if not given."),
     "class_weight": (
         list[str],

@@ -31,14 +31,13 @@ from tacit.network import (
 )
 from tacit.problems import Loss, Problem, default_clip, facts_from
 from tacit.proposal.class_weights import labels_of, weighted, weights_by_label, weights_text
+from tacit.proposal.data_facts import DataFacts
 from tacit.proposal.document import Document, Extended
+from tacit.proposal.named import NONE, Named
 from tacit.proposal.parts import (
-    NONE,
     Budget,
     Connection,
-    DataFacts,
     MethodChoice,
-    Named,
     Structure,
     check_seed,
     problem_of,
@@ -145,7 +144,7 @@ class Proposal(Document):
         """The problem: loss, regulariser or structure, constraint."""
         loss = weighted(self.data.loss(self.loss)[1], self.class_weights)
         return problem_of(
-            loss, self.regulariser, self.constraint, self.structure, self.data.columns
+            loss, self.regulariser, self.constraint, self.structure, self.data.coordinates
         )
 
     @property
@@ -161,8 +160,8 @@ class Proposal(Document):
         return facts_from(
             self.problem,
             self.counts,
-            features=self.data.columns,
-            record_norm=self.data.record_norm,
+            features=self.data.coordinates,
+            record_norm=self.data.row_norm,
             clip=self.clip,
         )
 
@@ -248,10 +247,10 @@ def propose(
     loss_name, plain = data.loss(request.loss)
     weights = weights_by_label(labels_of(data), request.class_weight, request.prior)
     loss = weighted(plain, weights)
-    problem = problem_of(loss, regulariser, request.constraint, structure, data.columns)
+    problem = problem_of(loss, regulariser, request.constraint, structure, data.coordinates)
     clip = coefficient_clip(loss, request)
     facts = facts_from(
-        problem, counts, features=data.columns, record_norm=data.record_norm, clip=clip
+        problem, counts, features=data.coordinates, record_norm=data.row_norm, clip=clip
     )
     setting = Setting(
         problem=problem,

@@ -23,10 +23,9 @@ from tacit.algorithms import (
 from tacit.errors import InputError
 from tacit.privacy import Observer, Sum, observer_named, relation_named
 from tacit.problems.graphs import DEFAULT_GRAPH_WEIGHT, learned_edges
+from tacit.proposal.named import NONE, Named
 from tacit.proposal.parts import (
-    NONE,
     Budget,
-    Named,
     Structure,
     StructureName,
     check_seed,

@@ -17,13 +17,15 @@ import tacit
 from tacit.algorithms import METHODS, Method
 from tacit.datasets import Dataset
 from tacit.engine import Plan, run
-from tacit.models import Model, Term, table_terms
+from tacit.features import FeatureMap
+from tacit.models import Model, Term, feature_terms, table_terms
 from tacit.privacy import Certificate, delta_warning
 from tacit.problems import Problem, Shards, minimise
 from tacit.proposal import (
     Proposal,
     Request,
     StructureRequest,
+    feature_conditions,
     graph_conditions,
     graph_warning,
     labels_of,
@@ -84,6 +86,8 @@ class Training:
         where there are no test records.
     nonprivate
         The optimum of the same records without privacy; None if it was not computed.
+    features
+        The feature map that the model is linear in, if any.
     plan
         With the certificate of the run.
     seconds
@@ -94,6 +98,7 @@ class Training:
 
     proposal: Proposal
     dataset: Dataset | Table
+    features: FeatureMap | None
     plan: Plan
     model: HostArray
     metrics: Metrics
@@ -176,12 +181,14 @@ def train(  # noqa: PLR0913 - what is run, and who is told what
             *data.dataset.conditions,
             *graph_conditions(proposal.structure),
             *weight_conditions(proposal.class_weights),
+            *feature_conditions(proposal.data.features),
         ),
         conditional=proposal.conditional,
     )
     return Training(
         proposal=proposal,
         dataset=data.dataset,
+        features=data.features,
         plan=dataclasses.replace(plan, certificate=certificate),
         model=finished.model,
         metrics=metrics,
@@ -208,6 +215,7 @@ def train_on(
     agents: int | None = None,
     reference: bool = False,
     seed: int | None = None,
+    features: str | None = None,
 ) -> Training:
     """Return the training that a request asks for, on a data set or a table.
 
@@ -217,8 +225,10 @@ def train_on(
         The number of agents; None for 10, and for records that have owners.
     reference, seed
         As for `train`.
+    features
+        As for `divide`.
     """
-    data = divide(dataset, agents, split_seed=request.split_seed)
+    data = divide(dataset, agents, split_seed=request.split_seed, features=features)
     proposal = proposal_for(data, request, StructureRequest())
     return train(data, proposal, reference=reference, seed=seed, methods=request.methods)
 
@@ -316,9 +326,12 @@ def released(training: Training) -> Model:
     if isinstance(dataset, Table):
         bounds, target = dataset.bounds, dataset.bounds.target_name
         terms = table_terms(bounds, training.model)
+        if training.features is not None:
+            terms = feature_terms(bounds, training.features, training.model)
     else:
         rows = training.model.reshape(len(training.model), -1).tolist()
-        columns = zip(dataset.feature_names, rows, strict=True)
+        names = dataset.feature_names if training.features is None else training.features.names
+        columns = zip(names, rows, strict=True)
         terms = tuple(Term(name, None, tuple(row)) for name, row in columns)
     return Model(
         data=dataset.name,
@@ -328,6 +341,7 @@ def released(training: Training) -> Model:
         target=target,
         labels=labels_of(data_facts(dataset)),
         bounds=bounds,
+        features=training.proposal.data.features,
         terms=terms,
         certificate=training.certificate.to_dict(),
         statement=tuple(training.certificate.lines()),
