@@ -139,3 +139,48 @@ def test_numbers_in_the_unit_interval_have_no_bins(folder):
     with pytest.raises(InputError, match="number"):
         divide(load("digits", interval="unit"), 2, split_seed=0, features="bins:3")
     assert bounds.interval == "symmetric"
+
+
+@pytest.mark.parametrize("features", [None, "bins:10"])
+def test_a_model_around_a_centre_predicts_as_it_was_tested(features, folder, tacit_, tmp_path):
+    named = () if features is None else ("--features", features)
+    code, _, err = tacit_(*train(folder, "--centre", *named, out=tmp_path / "run"))
+    assert (code, err) == (0, "")
+    model = load_model(tmp_path / "run" / "model.json")
+    rows = pd.read_csv(folder / "test.csv", dtype=str)
+    wrong = float((predict(model, rows)["prediction"] != rows["ill"]).mean())
+    assert wrong == pytest.approx(model.assessment["error"], abs=1e-9)
+    assert len(model.centre) == (4 if features is None else 14)
+    assert len(model.terms) == 1 + len(model.centre) + 1
+    assert "around the centre" in tacit_("show", tmp_path / "run" / "model.json")[1]
+
+
+def test_a_proposal_says_whether_there_is_a_centre(folder):
+    data = divide(load("digits"), 2, split_seed=0)
+    request = Request(epsilon=8.0, delta=1e-5, rounds=5, centre=True)
+    proposal = proposal_for(data, request, StructureRequest())
+    assert Proposal.from_json(proposal.to_json()) == proposal
+    assert proposal.plan().spec.shape == (65, 10)
+    assert np.asarray(proposal.plan().program.questions)[:, 0].tolist() == [1, 0, 0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        (("--algorithm", "dp-admm"), "around a centre"),
+        (("--algorithm", "dp-sgd"), "around a centre"),
+        (("--algorithm", "nids"), "aggregator"),
+        (("--structure", "lasso", "--algorithm", "noisy-gradient"), "structure"),
+        (("--rounds", "1"), "2 rounds"),
+    ],
+)
+def test_a_centre_is_refused_where_there_can_be_none(options, why, folder, tacit_, tmp_path):
+    code, _, err = tacit_(*train(folder, "--centre", *options, out=tmp_path / "run"))
+    assert code == 2
+    assert why in err
+    assert err.count("\n") == 1
+
+
+def test_a_centre_that_is_mostly_noise_is_warned_of(folder, tacit_, tmp_path):
+    _, _, err = tacit_(*train(folder, "--centre", "--epsilon", "0.01", out=tmp_path / "run"))
+    assert "leave --centre out" in err

@@ -10,7 +10,7 @@ from tacit.algorithms.algorithm import (
     StarAlgorithm,
     Turn,
 )
-from tacit.algorithms.centred import Centred, centre_multiplier, pays
+from tacit.algorithms.centred import Centred, around_centre, centre_multiplier, check_centre, pays
 from tacit.algorithms.dp_admm import DPADMM
 from tacit.algorithms.general_consensus import (
     GeneralConsensus,
@@ -94,9 +94,11 @@ __all__ = [
     "Turn",
     "Value",
     "Walkman",
+    "around_centre",
     "at_agents",
     "averaging",
     "centre_multiplier",
+    "check_centre",
     "checked_options",
     "lifts",
     "method_named",

@@ -27,7 +27,9 @@ from jaxtyping import Bool, Float
 from typing_extensions import override
 
 from tacit.algorithms.algorithm import Noise, StarAlgorithm, Turn
-from tacit.oracles import Around, usable_centre
+from tacit.algorithms.methods import Composition
+from tacit.errors import InputError
+from tacit.oracles import Around, CentredGradient, Gradient, RowMean, usable_centre
 from tacit.problems import Loss
 from tacit.spec import Spec
 from tacit.typing import Array, HostArray, Model, PyTree
@@ -155,6 +157,52 @@ class Centred(StarAlgorithm):
     def centre(self, public: Any) -> Float[Array, "D"]:
         """Return the centre that the model is about."""
         return usable_centre(public.centre, self.record_norm)
+
+
+def check_centre(on_star: bool, plain: bool, rounds: int) -> None:
+    """Raise `InputError` unless a centre can be learned.
+
+    Parameters
+    ----------
+    on_star
+        Whether there is an aggregator.
+    plain
+        Whether the weights have no structure.
+    """
+    if not on_star:
+        raise InputError(
+            "without an aggregator every agent would have a centre of its own, and models on rows "
+            "around different centres cannot be averaged; leave the centre out"
+        )
+    if not plain:
+        raise InputError("a structure is about the columns themselves; leave the centre out")
+    if rounds < 2:
+        raise InputError("the first round learns the centre; ask for 2 rounds or more")
+
+
+def around_centre(
+    composition: Composition, facts: Spec, clip: float, rounds: int, constant: float
+) -> Composition:
+    """Return a method on rows around a centre, with its questions.
+
+    Raises
+    ------
+    InputError
+        If the method asks for something else than the gradient on all records, or has a parameter
+        rho, which would follow from rows that are not centred.
+    """
+    algorithm, oracles = composition
+    gradient = oracles[0]
+    on_gradients = len(oracles) == 1 and isinstance(gradient, Gradient)
+    if not isinstance(algorithm, StarAlgorithm) or hasattr(algorithm, "rho") or not on_gradients:
+        raise InputError(
+            f"{type(algorithm).__name__} does not ask for gradients on all records alone, so there "
+            "is no version of its question around a centre; use noisy-gradient or linearised-admm"
+        )
+    assert isinstance(gradient, Gradient)
+    question = CentredGradient(gradient.loss, clip, facts.record_norm, constant)
+    method = Centred(algorithm, facts.record_norm, question.row_norm)
+    return Composition(method, (question, RowMean(centre_multiplier(rounds))))
 
 
 def centre_multiplier(rounds: int) -> float:

@@ -20,6 +20,7 @@ from tacit.proposal import NONE, Proposal, Request, propose
 from tacit.proposal.forecast import (
     PREDICTED,
     Forecast,
+    centre_warning,
     floor,
     forecast,
     recommended,
@@ -131,7 +132,7 @@ def _answer(
         columns = encoded_names(data.table.bounds)
     structure = run.structure.structure(columns, None)
     proposal = propose(data, counts, request, structure)
-    names = _names(proposal, options)
+    names = [proposal.method.name] if request.centre else _names(proposal, options)
     forecasts = []
     for name in names:
         method = request.methods[name]
@@ -146,7 +147,11 @@ def _answer(
         floor=floor(proposal.facts, request.epsilon),
         forecasts=tuple(forecasts),
         best=best,
-        warnings=(*warnings_of(proposal), *risk_warning(proposal, best or forecasts[0])),
+        warnings=(
+            *warnings_of(proposal),
+            *risk_warning(proposal, best or forecasts[0]),
+            *(centre_warning(proposal, proposal.plan(request.methods)) if proposal.centre else ()),
+        ),
     )
 
 

@@ -68,15 +68,20 @@ def _coefficients(model: Model, largest: int) -> list[str]:
     rows = [["column", *heads]]
     rows += [[_name(term), *(f"{value:.5g}" for value in term.coefficient)] for term in ranked]
     what = "per unit of the column, or for the category"
-    if model.features is not None:
-        what = f"per feature of {model.features}"
+    if model.features is not None or model.centre is not None:
+        what = f"per {_rows(model)}"
     what += "; the most influential first"
     return [f"Coefficients ({len(ranked)} of {len(model.terms)}, {what})", table(rows)]
 
 
+def _rows(model: Model) -> str:
+    what = "column" if model.features is None else f"feature of {model.features}"
+    return what if model.centre is None else f"{what}, on rows around the centre"
+
+
 def _reach(model: Model, term: Term) -> float:
     """Return how far the column can move: the width of its range, or 1."""
-    per_feature = model.bounds is None or model.features is not None
+    per_feature = model.bounds is None or model.feature_map is not None
     if per_feature or term.column is None or term.value is not None:
         return 1.0
     assert model.bounds is not None
@@ -99,7 +104,7 @@ def _preprocessing(model: Model) -> list[str]:
     form = bounds.form.different()
     lines += [f"  files: {', '.join(f'{k} {v!r}' for k, v in form.items())}"] if form else []
     facts = {bounds.target_name: bounds.target, **bounds.columns}
-    lines += [f"  then the features {model.features}"] if model.features else []
+    lines += [f"  then per {_rows(model)}"] if model.feature_map else []
     return [*lines, *(f"  {name}: {_fact(fact)}" for name, fact in facts.items())]
 
 

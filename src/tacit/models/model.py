@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float
 
 from tacit.errors import InputError
-from tacit.features import FeatureMap, feature_map_named
+from tacit.features import AroundCentre, FeatureMap, feature_map_named
 from tacit.tables import (
     INTERCEPT,
     Bounds,
@@ -71,6 +71,8 @@ class Model:
     features
         The public feature map that encoded rows go through (`tacit.features`), by name; the terms
         are then per feature, and None where they are per column.
+    centre
+        The centre that rows were moved to, as the run released it; None without.
     terms
         The addends: intercept first where there is one, then the columns in order.
     certificate
@@ -101,15 +103,18 @@ class Model:
     statement: tuple[str, ...]
     tacit_version: str
     features: str | None = None
+    centre: tuple[float, ...] | None = None
     class_weights: tuple[float, ...] | None = None
     assessment: dict[str, Any] | None = None
 
     @property
     def feature_map(self) -> FeatureMap | None:
         """The feature map of a table's rows; None if the model is of the columns themselves."""
-        if self.features is None or self.bounds is None:
+        if self.bounds is None:
             return None
-        return feature_map_named(self.features, inputs_of(self.bounds))
+        inputs = inputs_of(self.bounds)
+        named = None if self.features is None else feature_map_named(self.features, inputs)
+        return named if self.centre is None else AroundCentre(inputs, named, np.array(self.centre))
 
     def __post_init__(self) -> None:
         if (self.labels is None) != (self.task == "regression"):
@@ -278,6 +283,7 @@ def model_to_dict(model: Model) -> dict[str, Any]:
         ],
         "preprocessing": None if model.bounds is None else bounds_to_dict(model.bounds),
         "features": model.features,
+        "centre": None if model.centre is None else list(model.centre),
         "certificate": model.certificate,
         "statement": list(model.statement),
         "assessment": model.assessment,
@@ -290,6 +296,7 @@ def _model(values: Any) -> Model:
     labels, bounds, certificate = values["labels"], values["preprocessing"], values["certificate"]
     # there were none of these before there were names for them
     weights, features = values.get("class_weights"), values.get("features")
+    centre = values.get("centre")
     if not isinstance(certificate, dict):
         raise InputError("its certificate is missing; train again")
     assessment = values.get("assessment")  # earlier versions wrote none
@@ -306,6 +313,7 @@ def _model(values: Any) -> Model:
         labels=None if labels is None else tuple(map(str, labels)),
         bounds=bounds,
         features=None if features is None else str(features),
+        centre=None if centre is None else tuple(map(float, centre)),
         terms=tuple(
             Term(term["column"], term["value"], tuple(map(float, term["coefficient"])))
             for term in values["terms"]

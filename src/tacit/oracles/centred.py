@@ -21,6 +21,7 @@ from jaxtyping import Float
 from typing_extensions import override
 
 from tacit import checks
+from tacit.features import NEAREST
 from tacit.oracles.oracle import Assumptions, Oracle
 from tacit.oracles.placement import AddedNoise
 from tacit.oracles.sums import margins, record_sum, with_rounding
@@ -30,8 +31,6 @@ from tacit.problems.grid import cut
 from tacit.spec import Spec
 from tacit.typing import Array
 
-# records nearer to the centre than this share of the record norm are pulled towards it
-NEAREST = 2.0**-6
 # binary digits of a centre, so that its products with rows are exact
 _DIGITS = 18
 

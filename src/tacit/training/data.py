@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -11,7 +11,7 @@ from jaxtyping import Int
 
 from tacit.datasets import Dataset, Split, split
 from tacit.errors import InputError
-from tacit.features import FeatureMap, Inputs, feature_map_named
+from tacit.features import AroundCentre, FeatureMap, Inputs, feature_map_named
 from tacit.problems import Shards, pack, random_partition
 from tacit.proposal import (
     DataFacts,
@@ -70,11 +70,27 @@ class DividedData:
         x, y = self.parts.test_features, self.parts.test_targets
         return self._packed(x, y, [np.arange(len(y))], "float64")
 
-    def shards(self, precision: Precision) -> Shards:
-        """Return the agents' training rows, clipped to the record norm."""
-        return self._packed(
-            self.parts.train_features, self.parts.train_targets, self.owners, precision
+    def shards(self, precision: Precision, *, centre: bool = False) -> Shards:
+        """Return the agents' training rows, clipped to the record norm.
+
+        Parameters
+        ----------
+        centre
+            Whether a column of zeros stands beside them, the place of the constant around a centre.
+        """
+        rows = self.parts.train_features
+        if centre:
+            rows = np.concatenate([rows, np.zeros((len(rows), 1), rows.dtype)], axis=1)
+        return self._packed(rows, self.parts.train_targets, self.owners, precision)
+
+    def around(self, centre: HostArray) -> DividedData:
+        """Return the same records as rows around a centre."""
+        chained = AroundCentre(inputs_for(self.dataset), self.features, centre)
+        parts = self.parts._replace(
+            train_features=chained.around(self.parts.train_features),
+            test_features=chained.around(self.parts.test_features),
         )
+        return replace(self, parts=parts, features=chained)
 
     def _packed(
         self, x: HostArray, y: HostArray, owners: Sequence[HostArray], precision: Precision

@@ -14,10 +14,10 @@ import jax.numpy as jnp
 import numpy as np
 
 import tacit
-from tacit.algorithms import METHODS, Method
+from tacit.algorithms import METHODS, Centred, Method
 from tacit.datasets import Dataset
-from tacit.engine import Plan, run
-from tacit.features import FeatureMap
+from tacit.engine import Plan, Run, run
+from tacit.features import AroundCentre, FeatureMap
 from tacit.models import Model, Term, feature_terms, table_terms
 from tacit.privacy import Certificate, delta_warning
 from tacit.problems import Problem, Shards, minimise
@@ -31,7 +31,7 @@ from tacit.proposal import (
     labels_of,
     weight_conditions,
 )
-from tacit.proposal.forecast import PREDICTED, Forecast, forecast_of, risk_warning
+from tacit.proposal.forecast import PREDICTED, Forecast, centre_warning, forecast_of, risk_warning
 from tacit.tables import Table
 from tacit.training.assessment import Assessment, assess
 from tacit.training.data import (
@@ -163,14 +163,21 @@ def train(  # noqa: PLR0913 - what is run, and who is told what
     check_data(data, proposal)
     began = time.perf_counter()
     plan = proposal.plan(methods)
-    told = (*warnings_of(proposal), *risk_warning(proposal, _predicted(proposal, plan, methods)))
+    told = (
+        *warnings_of(proposal),
+        *risk_warning(proposal, _predicted(proposal, plan, methods)),
+        *centre_warning(proposal, plan),
+    )
     if warn is not None:
         for warning in told:
             warn(warning)
-    shards = data.shards(proposal.precision)
-    keep = frozenset({"models"})
+    shards = data.shards(proposal.precision, centre=proposal.centre)
+    keep = frozenset({"models", "publics"} if proposal.centre else {"models"})
     finished = run(plan, shards, runtime="simulate", seed=seed, keep=keep, report=report)
     problem = proposal.problem
+    if proposal.centre:
+        data = data.around(_centre_of(finished))
+        shards = data.shards(proposal.precision)
     metrics = measure(problem, data, shards, finished.model)
     curves = curves_on_test(problem, data, np.asarray(finished.trace.models))
     seconds = time.perf_counter() - began
@@ -197,6 +204,14 @@ def train(  # noqa: PLR0913 - what is run, and who is told what
         seconds=seconds,
         warnings=told,
     )
+
+
+def _centre_of(finished: Run) -> HostArray:
+    """Return the centre that a run released, without the place of the constant."""
+    algorithm, publics = finished.plan.program.algorithm, finished.trace.publics
+    assert isinstance(algorithm, Centred)
+    last = jax.tree.map(lambda leaf: leaf[-1], publics)
+    return np.asarray(algorithm.centre(last), np.float64)[:-1]
 
 
 def _predicted(proposal: Proposal, plan: Plan, methods: Mapping[str, Method]) -> Forecast | None:
@@ -313,6 +328,10 @@ def _in_units(data: DividedData, errors: Values) -> Values:
     return roots
 
 
+def _centre_in(features: FeatureMap | None) -> tuple[float, ...] | None:
+    return tuple(features.centre.tolist()) if isinstance(features, AroundCentre) else None
+
+
 def released(training: Training) -> Model:
     """Return the model of a training: of a table in its units, of a data set as it is loaded.
 
@@ -342,6 +361,7 @@ def released(training: Training) -> Model:
         labels=labels_of(data_facts(dataset)),
         bounds=bounds,
         features=training.proposal.data.features,
+        centre=_centre_in(training.features),
         terms=terms,
         certificate=training.certificate.to_dict(),
         statement=tuple(training.certificate.lines()),
