@@ -12,7 +12,9 @@ import jax.numpy as jnp
 from tacit.audit.computed import Subject
 from tacit.errors import InputError
 from tacit.oracles import (
+    Around,
     Centre,
+    CentredGradient,
     Gradient,
     MinibatchDifference,
     MinibatchGradient,
@@ -22,6 +24,7 @@ from tacit.oracles import (
     ProjectedStep,
     ProximalStep,
     Residual,
+    RowMean,
     Snapshot,
     Statistics,
     Step,
@@ -57,6 +60,8 @@ ORACLES: dict[str, Callable[[int], Oracle]] = {
     "mini-batch difference": lambda _: MinibatchDifference(_LOSS, CLIP, 2 * CLIP, RATE),
     "snapshot": lambda _: Snapshot(_LOSS, CLIP),
     "statistics": lambda _: Statistics(1.0),
+    "row mean": lambda _: RowMean(),
+    "centred gradient": lambda _: CentredGradient(_LOSS, CLIP, 1.0, 0.3),
     "projected step": lambda _: ProjectedStep(_PROBLEM, CLIP),
     "proximal step": lambda _: _STEP,
     "projected step, simplex": lambda _: ProjectedStep(_ON_SIMPLEX, CLIP),
@@ -125,6 +130,8 @@ def asks(oracle: Oracle) -> Callable[[HostArray, HostArray], PyTree]:
     """Return the function from two arrays to a question of the kind that the oracle takes."""
     if isinstance(oracle, MinibatchDifference):
         return lambda x, anchor: Pair(jnp.asarray(x), jnp.asarray(anchor))
+    if isinstance(oracle, CentredGradient | RowMean):
+        return lambda x, anchor: Around(jnp.asarray(x), jnp.asarray(anchor))
     if isinstance(oracle, ProximalStep):
         return lambda x, _: Centre(jnp.asarray(x))
     if isinstance(oracle, ProjectedStep):
