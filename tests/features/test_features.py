@@ -75,6 +75,7 @@ def test_features_are_the_same_for_everybody():
 def test_features_have_a_name_each(name):
     features = feature_map_named(name, TABLE)
     assert features.apply(rows_of(3)).shape == (3, len(set(features.names)))
+    assert features.columns == len(features.names)
 
 
 NONSENSE = (

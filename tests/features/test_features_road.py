@@ -10,7 +10,7 @@ from tacit.cli.main import main
 from tacit.datasets import FACTS, load
 from tacit.errors import InputError
 from tacit.models import load_model, predict
-from tacit.proposal import Proposal, Request, StructureRequest
+from tacit.proposal import DataFacts, Proposal, Request, StructureRequest
 from tacit.tables import read_bounds
 from tacit.training import check_data, divide, proposal_for, train_on
 from tacit.training.data import inputs_for
@@ -184,3 +184,10 @@ def test_a_centre_is_refused_where_there_can_be_none(options, why, folder, tacit
 def test_a_centre_that_is_mostly_noise_is_warned_of(folder, tacit_, tmp_path):
     _, _, err = tacit_(*train(folder, "--centre", "--epsilon", "0.01", out=tmp_path / "run"))
     assert "leave --centre out" in err
+
+
+@pytest.mark.parametrize("features", ["bins:1000000000", "fourier:1000000000", "bins:9" * 200])
+def test_more_features_than_a_model_holds_are_refused_before_they_are_made(features, folder):
+    data = read_bounds(folder / "bounds.toml")
+    with pytest.raises(InputError):
+        DataFacts.of(data, features)

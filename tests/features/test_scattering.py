@@ -125,6 +125,7 @@ def test_features_have_their_names_and_norm_one(side, channels, columns):
     found = scattering.apply(rows)
     assert found.dtype == np.float32
     assert found.shape == (300, columns) == (300, len(set(scattering.names)))
+    assert scattering.columns == columns
     norms = np.linalg.norm(found.astype(float), axis=1)
     np.testing.assert_allclose(np.delete(norms, 7), scattering.record_norm, rtol=1e-5)
     assert norms[7] == 0

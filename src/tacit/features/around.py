@@ -52,15 +52,21 @@ class AroundCentre(FeatureMap):
     centre: Float[HostArray, "K"]
 
     def __post_init__(self) -> None:
-        if self.centre.shape != (len(self._before),) or not np.isfinite(self.centre).all():
+        before = len(self.inputs.names) if self.first is None else self.first.columns
+        if self.centre.shape != (before,) or not np.isfinite(self.centre).all():
             raise InputError(
                 f"a centre of shape {self.centre.shape} is given for rows of "
-                f"{len(self._before)} numbers; it must be one finite number for each"
+                f"{before} numbers; it must be one finite number for each"
             )
 
     @property
     def _before(self) -> tuple[str, ...]:
         return self.inputs.names if self.first is None else self.first.names
+
+    @property
+    @override
+    def columns(self) -> int:
+        return len(self.centre) + 1
 
     @property
     @override

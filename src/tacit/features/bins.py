@@ -50,6 +50,11 @@ class Bins(FeatureMap):
 
     @property
     @override
+    def columns(self) -> int:
+        return len(self.inputs.names) + self.bins * len(self.inputs.numbers)
+
+    @property
+    @override
     def names(self) -> tuple[str, ...]:
         names = self.inputs.names
         binned = [f"{names[n]} bin {k}" for n in self.inputs.numbers for k in range(self.bins)]
@@ -63,7 +68,7 @@ class Bins(FeatureMap):
     @override
     def apply(self, rows: Float[HostArray, "N D"]) -> Float[HostArray, "N K"]:
         columns, numbers = len(self.inputs.names), self.inputs.numbers
-        found = np.zeros((len(rows), len(self.names)))
+        found = np.zeros((len(rows), self.columns))
         found[:, :columns] = rows
         parts = np.floor(self.bins * (rows[:, list(numbers)] + 1) / 2).astype(np.int64)
         parts = np.clip(parts, 0, self.bins - 1)

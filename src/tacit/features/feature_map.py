@@ -73,6 +73,11 @@ class FeatureMap(ABC):
 
     @property
     @abstractmethod
+    def columns(self) -> int:
+        """K, computed without making so many names."""
+
+    @property
+    @abstractmethod
     def names(self) -> tuple[str, ...]:
         """The names of the K features."""
 

@@ -73,6 +73,11 @@ class Fourier(FeatureMap):
 
     @property
     @override
+    def columns(self) -> int:
+        return self.features + (self.inputs.constant is not None)
+
+    @property
+    @override
     def names(self) -> tuple[str, ...]:
         pairs = [f"{f}_{k}" for k in range(self.features // 2) for f in ("cos", "sin")]
         constant = self.inputs.constant
@@ -85,7 +90,7 @@ class Fourier(FeatureMap):
 
     @override
     def apply(self, rows: Float[HostArray, "N D"]) -> Float[HostArray, "N K"]:
-        found = np.empty((len(rows), len(self.names)))
+        found = np.empty((len(rows), self.columns))
         size = np.sqrt(2 / self.features)
         for start in range(0, len(rows), _BATCH):
             phases = rows[start : start + _BATCH] @ self._frequencies.T

@@ -107,6 +107,12 @@ class Scattering(FeatureMap):
 
     @property
     @override
+    def columns(self) -> int:
+        _, channels, small = self._shape
+        return channels * len(self._paths) * small**2
+
+    @property
+    @override
     def names(self) -> tuple[str, ...]:
         _, channels, small = self._shape
         return tuple(
@@ -125,9 +131,8 @@ class Scattering(FeatureMap):
     @override
     def apply(self, rows: Float[HostArray, "N D"]) -> Float[HostArray, "N K"]:
         """Return the features in single precision, some hundred pictures at a time."""
-        side, channels, small = self._shape
-        transform = coefficients_of(side)
-        width = channels * len(self._paths) * small**2
+        side, channels, _ = self._shape
+        transform, width = coefficients_of(side), self.columns
         features = np.empty((len(rows), width), np.float32)
         for start in range(0, len(rows), _BATCH):
             some = np.asarray(rows[start : start + _BATCH], np.float32)

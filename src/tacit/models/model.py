@@ -194,7 +194,7 @@ def feature_terms(
 def _blank_terms(bounds: Bounds, features: FeatureMap | None, outputs: int) -> tuple[Term, ...]:
     if features is None:
         return table_terms(bounds, np.zeros((len(encoded_names(bounds)), outputs)))
-    return feature_terms(bounds, features, np.zeros((len(features.names), outputs)))
+    return feature_terms(bounds, features, np.zeros((features.columns, outputs)))
 
 
 def _check_fit(model: Model) -> None:

@@ -155,7 +155,7 @@ class DataFacts(Part):
     def coordinates(self) -> int:
         """D: how many numbers a row has that an agent computes with."""
         features = self.feature_map
-        return self.columns if features is None else len(features.names)
+        return self.columns if features is None else features.columns
 
     @property
     def row_norm(self) -> float:
