@@ -29,7 +29,7 @@ from tacit.proposal import (
     labels_of,
     weight_conditions,
 )
-from tacit.proposal.forecast import PREDICTED, Forecast, forecast_of, risk_warning
+from tacit.proposal.forecast import known_forecast, risk_warning
 from tacit.tables import Table
 from tacit.training.assessment import Assessment, assess
 from tacit.training.data import (
@@ -158,7 +158,8 @@ def train(  # noqa: PLR0913 - what is run, and who is told what
     check_data(data, proposal)
     began = time.perf_counter()
     plan = proposal.plan(methods)
-    told = (*warnings_of(proposal), *risk_warning(proposal, _predicted(proposal, plan, methods)))
+    predicted = known_forecast(proposal, plan, methods)
+    told = (*warnings_of(proposal), *risk_warning(proposal, predicted))
     if warn is not None:
         for warning in told:
             warn(warning)
@@ -190,15 +191,6 @@ def train(  # noqa: PLR0913 - what is run, and who is told what
         seconds=seconds,
         warnings=told,
     )
-
-
-def _predicted(proposal: Proposal, plan: Plan, methods: Mapping[str, Method]) -> Forecast | None:
-    """Return the forecast of a plan; None without noise, and for a method without a rule."""
-    name = proposal.method.name
-    ruled = name in PREDICTED and methods.get(name) is METHODS[name]
-    if math.isinf(proposal.budget.epsilon) or not ruled:
-        return None
-    return forecast_of(proposal, plan)
 
 
 def train_on(
