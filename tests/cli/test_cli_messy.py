@@ -77,7 +77,7 @@ def test_a_messy_table_is_told_how_to_be_read_from_its_header_alone(tacit_, refu
     ask = ["bounds", table, "--target", "ill", "--encoding", "cp1252", "--delimiter", ";"]
     code, out, err = tacit_(*ask)
     assert code == 0
-    assert "'größe', since it looks like numbers in another form" in err
+    assert "'größe': it looks like numbers in another form" in err
     assert err.count("\n") == 1
     assert "--decimal ','" in out
     code, out, err = tacit_(*ask, "--decimal", ",", "--thousands", ".", "--json")

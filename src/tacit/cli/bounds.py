@@ -63,7 +63,7 @@ def _left_out(draft: Draft) -> str:
     alike: dict[str, list[str]] = {}
     for name, why in reasons.items():
         alike.setdefault(why, []).append(name)
-    said = [f"{_names(names)}, since {why}" for why, names in alike.items()]
+    said = [f"{_names(names)}: {why}" for why, names in alike.items()]
     return f"; left out: {'; '.join(said)}"
 
 
