@@ -15,7 +15,7 @@ ROOT = Path(tacit.__file__).parent
 LAYERS = [
     ("typing", "checks", "errors", "spec"),
     ("noise",),
-    ("problems", "network", "privacy"),
+    ("problems", "network", "privacy", "features"),
     ("oracles", "datasets"),
     ("algorithms", "tables"),
     ("engine",),

@@ -67,7 +67,7 @@ def test_dates_ids_and_spellings_are_proposed_and_pointed_out():
     assert "height" not in remarks  # a measurement, though all values differ
     assert columns["town"] == Categories(("New Ulm", "Ulm"), fold_case=True, strip=True)
     assert "differ only by case and white space" in remarks["town"][0]
-    assert draft.bounds.target == Categories(("Yes", "no"), fold_case=True)
+    assert draft.bounds.target == Categories(("no", "Yes"), fold_case=True)
     assert "only by case" in remarks["ill"][0]
 
 

@@ -10,6 +10,7 @@ from tacit.algorithms.algorithm import (
     StarAlgorithm,
     Turn,
 )
+from tacit.algorithms.centred import Centred, around_centre, centre_multiplier, check_centre, pays
 from tacit.algorithms.dp_admm import DPADMM
 from tacit.algorithms.general_consensus import (
     GeneralConsensus,
@@ -61,6 +62,7 @@ __all__ = [
     "VRADMM",
     "Algorithm",
     "AnswerMessages",
+    "Centred",
     "Composition",
     "ConsensusADMM",
     "DualMessage",
@@ -92,11 +94,15 @@ __all__ = [
     "Turn",
     "Value",
     "Walkman",
+    "around_centre",
     "at_agents",
     "averaging",
+    "centre_multiplier",
+    "check_centre",
     "checked_options",
     "lifts",
     "method_named",
+    "pays",
     "rounds_by_default",
     "settled",
     "shared_coordinates",

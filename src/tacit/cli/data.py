@@ -25,6 +25,7 @@ class PublicOptions:
     columns: int | None
     classes: int | None
     record_norm: float | None
+    features: str | None
 
     def refuse(self, names: tuple[str, ...], why: str) -> None:
         """Raise `InputError` if an option of these names was given."""
@@ -40,7 +41,7 @@ def data_facts(options: PublicOptions, loss: Named | None) -> DataFacts:
         return _of_data_set(options, options.data)
     if options.bounds is not None:
         options.refuse(("columns", "classes", "record_norm"), "follows from the bounds file")
-        return DataFacts.of(read_bounds(options.bounds))
+        return DataFacts.of(read_bounds(options.bounds), options.features)
     return _of_numbers(options, loss)
 
 
@@ -68,10 +69,14 @@ def _of_data_set(options: PublicOptions, name: str) -> DataFacts:
         columns=facts.columns,
         record_norm=facts.record_norm,
         table=None,
+        numbers=facts.numbers,
+        picture=facts.picture,
+        features=options.features,
     )
 
 
 def _of_numbers(options: PublicOptions, loss: Named | None) -> DataFacts:
+    options.refuse(("features",), "is for a data set by name, or a bounds file")
     for name, value in (("columns", options.columns), ("loss", loss)):
         if value is None:
             raise InputError(

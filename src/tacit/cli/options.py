@@ -33,6 +33,7 @@ from tacit.algorithms import (
 )
 from tacit.cli.console import path
 from tacit.errors import InputError
+from tacit.features import usage as feature_usage
 from tacit.oracles import Gradient
 from tacit.problems import CONSTRAINTS, LOSSES, REGULARISERS, Problem, usage
 from tacit.proposal import (
@@ -64,6 +65,8 @@ _RUN: Mapping[str, tuple[Any, str]] = {
     "epsilon": (float, "Total budget; inf for a run without noise."),
     "delta": (float, "Total budget; at most 1/(10 x records)."),
     "agents": (int, f"How many share the records; {DEFAULT_AGENTS}, or 1 with --structure."),
+    "features": (str, f"Public feature map: {feature_usage()}; the columns if not given."),
+    "centre": (bool, "The first round learns a private centre of the rows."),
     "loss": (str, f"{usage(LOSSES)}; by the target if not given."),
     "class_weight": (
         list[str],
@@ -216,6 +219,7 @@ def run_options(given: Mapping[str, Any], *, rounds: int | None) -> RunOptions:
         prior=_by_label("prior", given["prior"]),
         clip=given["clip"],
         rounds=rounds,
+        centre=bool(given["centre"]),
         options={k: given[k] for k in method_options() if given[k] is not None},
         network=NetworkRequest(network=given["network"], walk=given["walk"], cap=given["cap"]),
         methods=methods,

@@ -20,6 +20,7 @@ from tacit.proposal import NONE, Proposal, Request, propose
 from tacit.proposal.forecast import (
     PREDICTED,
     Forecast,
+    centre_warning,
     floor,
     forecast,
     recommended,
@@ -51,7 +52,6 @@ def plan(  # noqa: PLR0913 - one parameter per option
         typer.Option(parser=path, help="A bounds file: it gives columns, record norm and target."),
     ] = None,
     columns: Annotated[int | None, typer.Option(help="Of a record, as encoded.")] = None,
-    features: Annotated[int | None, typer.Option(hidden=True)] = None,
     classes: Annotated[int | None, typer.Option(help="For multinomial.")] = None,
     record_norm: Annotated[
         float | None, typer.Option(help="Public bound on a record's norm; 1 if not given.")
@@ -68,9 +68,10 @@ def plan(  # noqa: PLR0913 - one parameter per option
     **given: Any,
 ) -> None:
     """Predict noise and accuracy before spending anything: no data is read."""
-    if features is not None:
+    features = given.pop("features")
+    if features is not None and features.isdecimal():
         raise InputError("--features is called --columns now: the encoded columns of a record")
-    facts = PublicOptions(data, records, counts, bounds, columns, classes, record_norm)
+    facts = PublicOptions(data, records, counts, bounds, columns, classes, record_norm, features)
     if out is not None and out.exists() and not (force and out.is_file()):
         raise InputError(f"{out} exists; name a new file, or pass --force to replace a file")
     answer = interruptible(lambda: _answer(facts, given, _numbers(rounds)))
@@ -125,11 +126,13 @@ def _answer(
     data = data_facts(facts, request.loss)
     counts = counts_of(facts, run.agents, default=run.default_agents)
     columns = tuple(map(str, range(data.columns)))
-    if data.table is not None:
+    if data.feature_map is not None:
+        columns = data.feature_map.names
+    elif data.table is not None:
         columns = encoded_names(data.table.bounds)
     structure = run.structure.structure(columns, None)
     proposal = propose(data, counts, request, structure)
-    names = _names(proposal, options)
+    names = [proposal.method.name] if request.centre else _names(proposal, options)
     forecasts = []
     for name in names:
         method = request.methods[name]
@@ -144,7 +147,11 @@ def _answer(
         floor=floor(proposal.facts, request.epsilon),
         forecasts=tuple(forecasts),
         best=best,
-        warnings=(*warnings_of(proposal), *risk_warning(proposal, best or forecasts[0])),
+        warnings=(
+            *warnings_of(proposal),
+            *risk_warning(proposal, best or forecasts[0]),
+            *(centre_warning(proposal, proposal.plan(request.methods)) if proposal.centre else ()),
+        ),
     )
 
 

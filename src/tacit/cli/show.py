@@ -67,14 +67,24 @@ def _coefficients(model: Model, largest: int) -> list[str]:
     heads = model.labels if model.outputs > 1 and model.labels else ("coefficient",)
     rows = [["column", *heads]]
     rows += [[_name(term), *(f"{value:.5g}" for value in term.coefficient)] for term in ranked]
-    what = "per unit of the column, or for the category; the most influential first"
+    what = "per unit of the column, or for the category"
+    if model.features is not None or model.centre is not None:
+        what = f"per {_rows(model)}"
+    what += "; the most influential first"
     return [f"Coefficients ({len(ranked)} of {len(model.terms)}, {what})", table(rows)]
+
+
+def _rows(model: Model) -> str:
+    what = "column" if model.features is None else f"feature of {model.features}"
+    return what if model.centre is None else f"{what}, on rows around the centre"
 
 
 def _reach(model: Model, term: Term) -> float:
     """Return how far the column can move: the width of its range, or 1."""
-    if model.bounds is None or term.column is None or term.value is not None:
+    per_feature = model.bounds is None or model.feature_map is not None
+    if per_feature or term.column is None or term.value is not None:
         return 1.0
+    assert model.bounds is not None
     fact = model.bounds.columns[term.column]
     return fact.width if isinstance(fact, Numeric) else 1.0
 
@@ -94,6 +104,7 @@ def _preprocessing(model: Model) -> list[str]:
     form = bounds.form.different()
     lines += [f"  files: {', '.join(f'{k} {v!r}' for k, v in form.items())}"] if form else []
     facts = {bounds.target_name: bounds.target, **bounds.columns}
+    lines += [f"  then per {_rows(model)}"] if model.feature_map else []
     return [*lines, *(f"  {name}: {_fact(fact)}" for name, fact in facts.items())]
 
 

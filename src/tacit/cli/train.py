@@ -161,6 +161,7 @@ def _prepared(
         options.agents,
         split_seed=options.request.split_seed,
         default=options.default_agents,
+        features=given["features"],
     )
     proposed = proposal_for(records, options.request, options.structure)
     return Prepared(records, proposed, options.request.methods)
@@ -179,7 +180,8 @@ def _from_file(
     known = None if proposal.data.table is None else proposal.data.table.bounds
     dataset = _loaded(data, tables, output, known)
     agents = None if dataset.owners is not None else len(proposal.counts)
-    records = divide(dataset, agents, split_seed=proposal.split_seed)
+    features = proposal.data.features
+    records = divide(dataset, agents, split_seed=proposal.split_seed, features=features)
     check_data(records, proposal)
     return Prepared(records, proposal, methods)
 
@@ -260,7 +262,7 @@ def _read(data: str, options: dict[str, Any], known: Bounds | None) -> Dataset |
 
 def _trained(prepared: Prepared, output: Output, *, seed: int | None, shown: bool) -> Training:
     dataset = prepared.records.dataset
-    cells = dataset.train_rows * len(dataset.feature_names)
+    cells = dataset.train_rows * len(prepared.records.names)
     reference = output.reference or (dataset.public and cells <= _REFERENCE_CELLS)
     # the bar stays on this thread: when Ctrl-C ends it, it gives the terminal's cursor back
     with bar(prepared.proposal.rounds, shown=shown) as report:

@@ -78,6 +78,7 @@ def cifar10() -> Dataset:
         ),
         numbers=tuple(range(PIXELS)),
         interval="unit",
+        picture=(32, 32, 3),
     )
 
 

@@ -48,6 +48,8 @@ class Dataset:
     numbers
         The columns whose public range is mapped to an interval; the others are as published, or
         zeros and ones.
+    picture
+        Height, width and channels of a record that is a picture; None for other records.
     interval
         The interval of these columns: "unit", [0, 1], as loaders return them, or "symmetric",
         [-1, 1]. None if there are no such columns.
@@ -75,6 +77,7 @@ class Dataset:
     owners: tuple[Int[HostArray, "_m"], ...] | None = None
     numbers: tuple[int, ...] = ()
     interval: Interval | None = None
+    picture: tuple[int, int, int] | None = None
 
     def __post_init__(self) -> None:
         checks.positive("record_norm", self.record_norm)

@@ -70,6 +70,7 @@ def femnist() -> Dataset:
         owners=tuple(np.split(np.arange(total), borders)),
         numbers=tuple(range(PIXELS)),
         interval="unit",
+        picture=(28, 28, 1),
     )
 
 

@@ -118,4 +118,5 @@ def _images(files: Images, *, title: str, licence: str, source: str) -> Dataset:
         ),
         numbers=tuple(range(pixels.shape[1])),
         interval="unit",
+        picture=(28, 28, 1),
     )

@@ -30,6 +30,10 @@ class PublicFacts:
     interval
         What the ranges of numbers are mapped to where the caller does not say: by measurement, see
         docs/reference/data-sets.md. None for columns that are taken as published.
+    numbers
+        How many columns are numbers in [-1, 1].
+    picture
+        Height, width and channels of a record that is a picture.
     """
 
     task: Task
@@ -38,18 +42,30 @@ class PublicFacts:
     train_rows: int | None
     interval: Interval | None = "symmetric"
     record_norm: float = 1.0
+    numbers: int = 0
+    picture: tuple[int, int, int] | None = None
 
 
+_GREY = (28, 28, 1)
 # the loader of each data set, and its public facts
 _DATA_SETS: Mapping[str, tuple[Callable[[], Dataset], PublicFacts]] = MappingProxyType(
     {
-        "adult": (adult, PublicFacts("binary", 2, 104, 40_000)),
-        "breast_cancer": (breast_cancer, PublicFacts("binary", 2, 30, 455)),
-        "digits": (digits, PublicFacts("multiclass", 10, 64, 1_437)),
-        "mnist": (mnist, PublicFacts("multiclass", 10, 784, 60_000, "unit")),
-        "fashion_mnist": (fashion_mnist, PublicFacts("multiclass", 10, 784, 60_000)),
-        "cifar10": (cifar10, PublicFacts("binary", 2, 3_072, 8_000)),
-        "femnist": (femnist, PublicFacts("multiclass", 62, 784, None, "unit")),
+        "adult": (adult, PublicFacts("binary", 2, 104, 40_000, numbers=6)),
+        "breast_cancer": (breast_cancer, PublicFacts("binary", 2, 30, 455, numbers=30)),
+        "digits": (
+            digits,
+            PublicFacts("multiclass", 10, 64, 1_437, numbers=64, picture=(8, 8, 1)),
+        ),
+        "mnist": (mnist, PublicFacts("multiclass", 10, 784, 60_000, "unit", picture=_GREY)),
+        "fashion_mnist": (
+            fashion_mnist,
+            PublicFacts("multiclass", 10, 784, 60_000, numbers=784, picture=_GREY),
+        ),
+        "cifar10": (
+            cifar10,
+            PublicFacts("binary", 2, 3_072, 8_000, numbers=3_072, picture=(32, 32, 3)),
+        ),
+        "femnist": (femnist, PublicFacts("multiclass", 62, 784, None, "unit", picture=_GREY)),
         "w8a": (w8a, PublicFacts("binary", 2, 300, 24_875, None)),
         "mushrooms": (mushrooms, PublicFacts("binary", 2, 112, 4_062, None)),
         "ijcnn1": (ijcnn1, PublicFacts("binary", 2, 22, 49_990, None)),
@@ -111,7 +127,12 @@ def load(name: str, *, interval: Interval | None = None) -> Dataset:
         None if facts.train_rows is None else dataset.train_rows,
         dataset.interval,
         dataset.record_norm,
+        len(dataset.numbers) if dataset.interval == "symmetric" else 0,
+        dataset.picture,
     )
-    if seen != replace(facts, interval=interval):
-        raise DataError(f"{name} was read as {seen}, and is stated as {facts}")
+    stated = replace(facts, interval=interval)
+    if interval != facts.interval:  # what the caller asked for decides which numbers these are
+        stated = replace(stated, numbers=seen.numbers)
+    if seen != stated:
+        raise DataError(f"{name} was read as {seen}, and is stated as {stated}")
     return dataset

@@ -90,6 +90,7 @@ def digits() -> Dataset:
         ),
         numbers=tuple(range(64)),
         interval="unit",
+        picture=(8, 8, 1),
     )
 
 

@@ -150,6 +150,8 @@ def _keeps_affine(equation: Any, name: str, marks: list[Mark]) -> bool:
         return marks.count(AFFINE) == 1
     if name == "div":
         return marks == [AFFINE, CLEAN]
+    if name == "select_n":  # what is public chooses between affine values
+        return marks[0] == CLEAN
     if name == "convert_element_type":
         return _widens(equation.invars[0].aval.dtype, equation.params["new_dtype"])
     return False

@@ -3,6 +3,7 @@
 from tacit.models.model import (
     Model,
     Term,
+    feature_terms,
     load_model,
     model_text,
     model_to_dict,
@@ -15,6 +16,7 @@ from tacit.models.predict import predict
 __all__ = [
     "Model",
     "Term",
+    "feature_terms",
     "load_model",
     "model_text",
     "model_to_dict",

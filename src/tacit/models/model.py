@@ -13,7 +13,16 @@ import numpy as np
 from jaxtyping import Float
 
 from tacit.errors import InputError
-from tacit.tables import Bounds, Categories, Numeric, encoded_names, encoded_width
+from tacit.features import AroundCentre, FeatureMap, feature_map_named
+from tacit.tables import (
+    INTERCEPT,
+    Bounds,
+    Categories,
+    Numeric,
+    encoded_names,
+    encoded_width,
+    inputs_of,
+)
 from tacit.tables.bounds import bounds_from_dict, bounds_to_dict
 from tacit.typing import HostArray, Task
 
@@ -59,6 +68,11 @@ class Model:
         records that were weighted like this.
     bounds
         The preprocessing; None for a bundled data set, whose columns are prepared by its loader.
+    features
+        The public feature map that encoded rows go through (`tacit.features`), by name; the terms
+        are then per feature, and None where they are per column.
+    centre
+        The centre that rows were moved to, as the run released it; None without.
     terms
         The addends: intercept first where there is one, then the columns in order.
     certificate
@@ -88,8 +102,19 @@ class Model:
     certificate: dict[str, Any]
     statement: tuple[str, ...]
     tacit_version: str
+    features: str | None = None
+    centre: tuple[float, ...] | None = None
     class_weights: tuple[float, ...] | None = None
     assessment: dict[str, Any] | None = None
+
+    @property
+    def feature_map(self) -> FeatureMap | None:
+        """The feature map of a table's rows; None if the model is of the columns themselves."""
+        if self.bounds is None:
+            return None
+        inputs = inputs_of(self.bounds)
+        named = None if self.features is None else feature_map_named(self.features, inputs)
+        return named if self.centre is None else AroundCentre(inputs, named, np.array(self.centre))
 
     def __post_init__(self) -> None:
         if (self.labels is None) != (self.task == "regression"):
@@ -146,9 +171,35 @@ def table_terms(bounds: Bounds, weights: Float[HostArray, "D *K"]) -> tuple[Term
     return (Term(None, None, tuple(intercept.tolist())), *terms)
 
 
+def feature_terms(
+    bounds: Bounds, features: FeatureMap, weights: Float[HostArray, "D *K"]
+) -> tuple[Term, ...]:
+    """Return the terms of a table's model whose weights are per feature, the intercept first.
+
+    Scaled to the units of a numeric target, whose middle is added to the intercept.
+    """
+    scaled = bounds.half_range * weights.reshape(len(weights), -1).astype(np.float64)
+    target = bounds.target
+    middle = target.minimum + target.width / 2 if isinstance(target, Numeric) else 0.0
+    intercept = np.full(scaled.shape[1], middle)
+    terms = []
+    for name, row in zip(features.names, scaled, strict=True):
+        if name == INTERCEPT:
+            intercept = intercept + row
+        else:
+            terms.append(Term(name, None, tuple(row.tolist())))
+    return (Term(None, None, tuple(intercept.tolist())), *terms)
+
+
+def _blank_terms(bounds: Bounds, features: FeatureMap | None, outputs: int) -> tuple[Term, ...]:
+    if features is None:
+        return table_terms(bounds, np.zeros((len(encoded_names(bounds)), outputs)))
+    return feature_terms(bounds, features, np.zeros((len(features.names), outputs)))
+
+
 def _check_fit(model: Model) -> None:
     assert model.bounds is not None
-    blank = table_terms(model.bounds, np.zeros((len(encoded_names(model.bounds)), model.outputs)))
+    blank = _blank_terms(model.bounds, model.feature_map, model.outputs)
     if [term[:2] for term in blank] != [term[:2] for term in model.terms]:
         raise InputError("the coefficients do not belong to the columns of the preprocessing")
     target = model.bounds.target
@@ -231,6 +282,8 @@ def model_to_dict(model: Model) -> dict[str, Any]:
             {**term._asdict(), "coefficient": list(term.coefficient)} for term in model.terms
         ],
         "preprocessing": None if model.bounds is None else bounds_to_dict(model.bounds),
+        "features": model.features,
+        "centre": None if model.centre is None else list(model.centre),
         "certificate": model.certificate,
         "statement": list(model.statement),
         "assessment": model.assessment,
@@ -241,7 +294,9 @@ def _model(values: Any) -> Model:
     if values["format"] != FORMAT or values["task"] not in get_args(Task):
         raise InputError(f"it is not of format {FORMAT}; train again with this version of tacit")
     labels, bounds, certificate = values["labels"], values["preprocessing"], values["certificate"]
-    weights = values.get("class_weights")  # there were none before there was a name for them
+    # there were none of these before there were names for them
+    weights, features = values.get("class_weights"), values.get("features")
+    centre = values.get("centre")
     if not isinstance(certificate, dict):
         raise InputError("its certificate is missing; train again")
     assessment = values.get("assessment")  # earlier versions wrote none
@@ -257,6 +312,8 @@ def _model(values: Any) -> Model:
         target=str(values["target"]),
         labels=None if labels is None else tuple(map(str, labels)),
         bounds=bounds,
+        features=None if features is None else str(features),
+        centre=None if centre is None else tuple(map(float, centre)),
         terms=tuple(
             Term(term["column"], term["value"], tuple(map(float, term["coefficient"])))
             for term in values["terms"]

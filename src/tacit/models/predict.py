@@ -11,7 +11,7 @@ from scipy.special import expit, softmax
 
 from tacit.errors import InputError
 from tacit.models.model import Model
-from tacit.tables import Bounds, Numeric, encode, encoded_width
+from tacit.tables import INTERCEPT, Bounds, Numeric, encode, encoded_width
 from tacit.typing import HostArray
 
 
@@ -112,12 +112,22 @@ def _scores(model: Model, frame: pd.DataFrame) -> Float[HostArray, "N K"]:
     rows = encode(frame, model.bounds, with_target=False).features
     coefficients = np.array([term.coefficient for term in (*model.terms[1:], model.terms[0])])
     with np.errstate(over="ignore", invalid="ignore"):
-        scores: HostArray = _in_units(rows, model.bounds) @ coefficients
+        scores: HostArray = _addends(rows, model) @ coefficients
     if not np.isfinite(scores).all():
         raise InputError(
             "a prediction is not a finite number; this model is of no use, train again"
         )
     return scores
+
+
+def _addends(rows: HostArray, model: Model) -> HostArray:
+    """Return what the coefficients multiply: columns in their units or features, and a 1."""
+    assert model.bounds is not None
+    features = model.feature_map
+    if features is None:
+        return _in_units(rows, model.bounds)
+    kept = [place for place, name in enumerate(features.names) if name != INTERCEPT]
+    return np.concatenate([features.apply(rows)[:, kept], np.ones((len(rows), 1))], axis=1)
 
 
 def _in_units(rows: HostArray, bounds: Bounds) -> HostArray:

@@ -1,5 +1,6 @@
 """Questions: an exact value on a shard, and the bound on how far it can move."""
 
+from tacit.oracles.centred import Around, CentredGradient, RowMean, usable_centre
 from tacit.oracles.difference import MinibatchDifference, Pair, Snapshot
 from tacit.oracles.draws import Drawn, Words
 from tacit.oracles.gradient import Gradient, MinibatchGradient
@@ -21,8 +22,10 @@ from tacit.oracles.targets import Residual, TargetGradient, TargetQuestion, Targ
 __all__ = [
     "AddedNoise",
     "AllRecords",
+    "Around",
     "Assumptions",
     "Centre",
+    "CentredGradient",
     "Drawn",
     "FixedSizeBatches",
     "Gradient",
@@ -39,6 +42,7 @@ __all__ = [
     "ProjectedStep",
     "ProximalStep",
     "Residual",
+    "RowMean",
     "Sampling",
     "Snapshot",
     "Statistics",
@@ -52,4 +56,5 @@ __all__ = [
     "record_sum",
     "statistics_size",
     "unpacked",
+    "usable_centre",
 ]

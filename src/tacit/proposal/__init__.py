@@ -7,16 +7,14 @@ from tacit.proposal.class_weights import (
     weights_by_label,
     weights_text,
 )
+from tacit.proposal.data_facts import DataFacts, TableFacts, feature_conditions
 from tacit.proposal.document import Document, Extended, Part
+from tacit.proposal.named import NONE, Named
 from tacit.proposal.parts import (
-    NONE,
     Budget,
     Connection,
-    DataFacts,
     MethodChoice,
-    Named,
     Structure,
-    TableFacts,
     check_seed,
     graph_conditions,
     graph_warning,
@@ -52,6 +50,7 @@ __all__ = [
     "TableFacts",
     "chain_of",
     "check_seed",
+    "feature_conditions",
     "graph_conditions",
     "graph_warning",
     "labels_of",

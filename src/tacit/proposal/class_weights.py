@@ -9,7 +9,7 @@ from typing import Any
 from tacit import checks
 from tacit.errors import InputError
 from tacit.problems import ClassWeighted, Loss
-from tacit.proposal.parts import DataFacts
+from tacit.proposal.data_facts import DataFacts
 
 # sums of shares such as 1/3 that are written with a few digits
 _ROUNDING = 0.01

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from tacit.algorithms import DPADMM, METHODS, Method, NoisyGradient
+from tacit.algorithms import DPADMM, METHODS, Method, NoisyGradient, pays
 from tacit.engine import Plan
 from tacit.errors import InputError
 from tacit.problems import Problem
@@ -105,9 +105,12 @@ def forecast(proposal: Proposal, methods: Mapping[str, Method] = METHODS) -> For
 
 def forecast_of(proposal: Proposal, plan: Plan) -> Forecast:
     """Return the prediction for a proposal with a finite budget, whose plan is made already."""
-    noise, name = noise_of_mean(plan), proposal.method.name
+    # the first round of a run with a centre asks for the centre
+    noise, name = noise_of_mean(plan, int(proposal.centre)), proposal.method.name
     known = _Prediction("no prediction for this algorithm")
-    if name in _PREDICTIONS:
+    if proposal.centre:
+        known = _Prediction("no prediction on rows around a centre")
+    elif name in _PREDICTIONS:
         known = _PREDICTIONS[name](plan, proposal.problem, noise)
     return Forecast(
         algorithm=name,
@@ -190,9 +193,21 @@ def risk_warning(
     )
 
 
-def noise_of_mean(plan: Plan) -> float:
-    """Return nu, the noise per coordinate of the mean of the answers in the first round."""
-    scale = plan.ledger.scale[:, 0, 0][plan.ledger.asked[:, 0, 0]]
+def centre_warning(proposal: Proposal, plan: Plan) -> tuple[str, ...]:
+    """Return a warning if a centre is asked for and does not pay (`tacit.algorithms.pays`)."""
+    columns, norm = proposal.data.coordinates, proposal.data.row_norm
+    if not proposal.centre or pays(plan.ledger.scale[:, 0, 0], columns=columns, record_norm=norm):
+        return ()
+    share = math.sqrt(columns) * noise_of_mean(plan) / norm
+    return (
+        f"the noise of the centre is {share:.2g} of a row's norm, which moves rows at random; "
+        "leave --centre out, or use more records, a larger epsilon, or the observer sum",
+    )
+
+
+def noise_of_mean(plan: Plan, first: int = 0) -> float:
+    """Return nu, the noise per coordinate of the mean of the answers in round `first`."""
+    scale = plan.ledger.scale[:, first, 0][plan.ledger.asked[:, first, 0]]
     return float(np.sqrt(np.sum(scale**2)) / len(scale))
 
 

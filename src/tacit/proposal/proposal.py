@@ -15,12 +15,15 @@ from tacit.algorithms import (
     Composition,
     Method,
     Setting,
+    around_centre,
+    check_centre,
     checked_options,
     method_named,
     settled,
 )
 from tacit.engine.planning import Plan, check_size, plan
 from tacit.errors import InputError
+from tacit.features import CONSTANT
 from tacit.network import (
     SUFFIXES,
     Graph,
@@ -31,14 +34,13 @@ from tacit.network import (
 )
 from tacit.problems import Loss, Problem, default_clip, facts_from
 from tacit.proposal.class_weights import labels_of, weighted, weights_by_label, weights_text
+from tacit.proposal.data_facts import DataFacts
 from tacit.proposal.document import Document, Extended
+from tacit.proposal.named import NONE, Named
 from tacit.proposal.parts import (
-    NONE,
     Budget,
     Connection,
-    DataFacts,
     MethodChoice,
-    Named,
     Structure,
     check_seed,
     problem_of,
@@ -73,6 +75,8 @@ class Proposal(Document):
         The method with a value for each of its options.
     budget
         Epsilon, delta, relation, unit, observer.
+    centre
+        Whether the first round learns a private centre of the rows (`tacit.algorithms.Centred`).
     network
         None for a star with an aggregator.
 
@@ -104,6 +108,7 @@ class Proposal(Document):
     method: MethodChoice
     budget: Budget
     rounds: int
+    centre: bool
     precision: Literal["float32", "float64"]
     network: Connection | None
 
@@ -116,6 +121,8 @@ class Proposal(Document):
         self.facts  # noqa: B018 - checked
         if self.network is not None:
             self.network.network(len(self.counts))
+        if self.centre:
+            check_centre(self.network is None, self.structure is None, self.rounds)
         if ":" not in self.method.name:  # no table here knows a method of the user
             self.composition().algorithm.questions(self.rounds)
         return self
@@ -144,9 +151,7 @@ class Proposal(Document):
     def problem(self) -> Problem:
         """The problem: loss, regulariser or structure, constraint."""
         loss = weighted(self.data.loss(self.loss)[1], self.class_weights)
-        return problem_of(
-            loss, self.regulariser, self.constraint, self.structure, self.data.columns
-        )
+        return problem_of(loss, self.regulariser, self.constraint, self.structure, self.coordinates)
 
     @property
     def weights_text(self) -> str | None:
@@ -156,13 +161,18 @@ class Proposal(Document):
         return weights_text(labels_of(self.data) or (), self.class_weights)
 
     @property
+    def coordinates(self) -> int:
+        """How many numbers a row has: those of the data, and a constant beside a centre."""
+        return self.data.coordinates + self.centre
+
+    @property
     def facts(self) -> Spec:
         """The public facts that planning starts from."""
         return facts_from(
             self.problem,
             self.counts,
-            features=self.data.columns,
-            record_norm=self.data.record_norm,
+            features=self.coordinates,
+            record_norm=self.data.row_norm,
             clip=self.clip,
         )
 
@@ -182,7 +192,7 @@ class Proposal(Document):
         """
         method = method_named(self.method.name, methods)
         self._check_method(method)
-        return method.build(
+        composition = method.build(
             Setting(
                 problem=self.problem,
                 facts=self.facts,
@@ -192,6 +202,9 @@ class Proposal(Document):
                 options=dict(self.method.options),
             )
         )
+        if not self.centre:
+            return composition
+        return around_centre(composition, self.facts, self.clip, self.rounds, CONSTANT)
 
     def plan(self, methods: Mapping[str, Method] = METHODS) -> Plan:
         """Return the plan: schedules, noise scales, ledger and certificate.
@@ -248,11 +261,11 @@ def propose(
     loss_name, plain = data.loss(request.loss)
     weights = weights_by_label(labels_of(data), request.class_weight, request.prior)
     loss = weighted(plain, weights)
-    problem = problem_of(loss, regulariser, request.constraint, structure, data.columns)
+    columns = data.coordinates + request.centre
+    problem = problem_of(loss, regulariser, request.constraint, structure, columns)
     clip = coefficient_clip(loss, request)
-    facts = facts_from(
-        problem, counts, features=data.columns, record_norm=data.record_norm, clip=clip
-    )
+    norm = data.row_norm
+    facts = facts_from(problem, counts, features=columns, record_norm=norm, clip=clip)
     setting = Setting(
         problem=problem,
         facts=facts,
@@ -276,6 +289,7 @@ def propose(
         ),
         budget=request.budget,
         rounds=rounds,
+        centre=request.centre,
         precision=request.precision,
         network=connection_for(request.network, method, agents, rounds, seed=request.split_seed),
     )

@@ -23,10 +23,9 @@ from tacit.algorithms import (
 from tacit.errors import InputError
 from tacit.privacy import Observer, Sum, observer_named, relation_named
 from tacit.problems.graphs import DEFAULT_GRAPH_WEIGHT, learned_edges
+from tacit.proposal.named import NONE, Named
 from tacit.proposal.parts import (
-    NONE,
     Budget,
-    Named,
     Structure,
     StructureName,
     check_seed,
@@ -95,6 +94,8 @@ class Request:
         Public bound on the coefficient of a record; None for `coefficient_clip`.
     rounds
         None for the method's default.
+    centre
+        Whether the first round learns a private centre of the rows (`tacit.algorithms.Centred`).
     options
         Values of options of the method; defaults stand for the rest.
     network
@@ -120,6 +121,7 @@ class Request:
     prior: Mapping[str, float] | None = None
     clip: float | None = None
     rounds: int | None = None
+    centre: bool = False
     options: Mapping[str, Value] = field(default_factory=dict)
     network: NetworkRequest = field(default_factory=NetworkRequest)
     split_seed: int = 0

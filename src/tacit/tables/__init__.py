@@ -2,12 +2,14 @@
 
 from tacit.tables.bounds import Bounds, Notes, bounds_text, read_bounds
 from tacit.tables.encode import (
+    INTERCEPT,
     Encoded,
     encode,
     encoded_name,
     encoded_names,
     encoded_norm,
     encoded_width,
+    inputs_of,
 )
 from tacit.tables.facts import Categories, Numeric
 from tacit.tables.fill import Draft, bounds_from, draft_from, range_of
@@ -24,6 +26,7 @@ from tacit.tables.table import Source, Table, load_table
 
 __all__ = [
     "FORM",
+    "INTERCEPT",
     "SUFFIXES",
     "Bounds",
     "Categories",
@@ -42,6 +45,7 @@ __all__ = [
     "encoded_names",
     "encoded_norm",
     "encoded_width",
+    "inputs_of",
     "is_spreadsheet",
     "load_table",
     "range_of",

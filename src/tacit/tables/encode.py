@@ -10,6 +10,7 @@ import pandas as pd
 from jaxtyping import Bool, Float, Num
 
 from tacit.errors import InputError
+from tacit.features import Inputs
 from tacit.tables.bounds import Bounds
 from tacit.tables.cells import check_filled, empty, numbers, spelled
 from tacit.tables.facts import Categories, Numeric
@@ -239,3 +240,13 @@ def _targets(cells: pd.Series, bounds: Bounds) -> tuple[HostArray, int]:
         return _scaled(_numbers(cells, name, target, bounds.form), target, "symmetric")
     codes = _codes(cells, name, target).astype(np.int64)
     return (2.0 * codes - 1 if len(target.values) == 2 else codes), 0
+
+
+def inputs_of(bounds: Bounds) -> Inputs:
+    """Return what a feature map must know of an encoded table."""
+    names, place, numbers = encoded_names(bounds), 0, []
+    for fact in bounds.columns.values():
+        if isinstance(fact, Numeric) and bounds.interval == "symmetric":
+            numbers.append(place)
+        place += encoded_width(fact)
+    return Inputs(names, encoded_norm(bounds), tuple(numbers), constant=place)

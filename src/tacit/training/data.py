@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -11,6 +11,7 @@ from jaxtyping import Int
 
 from tacit.datasets import Dataset, Split, split
 from tacit.errors import InputError
+from tacit.features import AroundCentre, FeatureMap, Inputs, feature_map_named
 from tacit.problems import Shards, pack, random_partition
 from tacit.proposal import (
     DataFacts,
@@ -19,7 +20,7 @@ from tacit.proposal import (
     StructureRequest,
     propose,
 )
-from tacit.tables import Numeric, Table
+from tacit.tables import Numeric, Table, inputs_of
 from tacit.typing import HostArray, Precision
 
 DEFAULT_AGENTS = 10
@@ -37,12 +38,26 @@ class DividedData:
         The training rows of each agent.
     split_seed
         The public seed of both divisions.
+    features
+        The feature map that the rows of the parts went through, if any.
     """
 
     dataset: Dataset | Table
     parts: Split
     owners: tuple[Int[HostArray, "_m"], ...]
     split_seed: int
+    features: FeatureMap | None = None
+    features_name: str | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the columns of the parts."""
+        return self.dataset.feature_names if self.features is None else self.features.names
+
+    @property
+    def facts(self) -> DataFacts:
+        """The public facts about the records, except their counts."""
+        return data_facts(self.dataset, self.features_name)
 
     @property
     def counts(self) -> tuple[int, ...]:
@@ -55,21 +70,42 @@ class DividedData:
         x, y = self.parts.test_features, self.parts.test_targets
         return self._packed(x, y, [np.arange(len(y))], "float64")
 
-    def shards(self, precision: Precision) -> Shards:
-        """Return the agents' training rows, clipped to the record norm."""
-        return self._packed(
-            self.parts.train_features, self.parts.train_targets, self.owners, precision
+    def shards(self, precision: Precision, *, centre: bool = False) -> Shards:
+        """Return the agents' training rows, clipped to the record norm.
+
+        Parameters
+        ----------
+        centre
+            Whether a column of zeros stands beside them, the place of the constant around a centre.
+        """
+        rows = self.parts.train_features
+        if centre:
+            rows = np.concatenate([rows, np.zeros((len(rows), 1), rows.dtype)], axis=1)
+        return self._packed(rows, self.parts.train_targets, self.owners, precision)
+
+    def around(self, centre: HostArray) -> DividedData:
+        """Return the same records as rows around a centre."""
+        chained = AroundCentre(inputs_for(self.dataset), self.features, centre)
+        parts = self.parts._replace(
+            train_features=chained.around(self.parts.train_features),
+            test_features=chained.around(self.parts.test_features),
         )
+        return replace(self, parts=parts, features=chained)
 
     def _packed(
         self, x: HostArray, y: HostArray, owners: Sequence[HostArray], precision: Precision
     ) -> Shards:
-        norm = self.dataset.record_norm
+        norm = self.dataset.record_norm if self.features is None else self.features.record_norm
         return pack(x, y, owners, record_norm=norm, precision=precision, enforce="clip")
 
 
 def divide(
-    dataset: Dataset | Table, agents: int | None, *, split_seed: int, default: int = DEFAULT_AGENTS
+    dataset: Dataset | Table,
+    agents: int | None,
+    *,
+    split_seed: int,
+    default: int = DEFAULT_AGENTS,
+    features: str | None = None,
 ) -> DividedData:
     """Return the records, divided into training and test parts and among agents.
 
@@ -80,31 +116,59 @@ def divide(
     ----------
     agents
         The number of agents; None for `default`, and for records that have owners.
+    features
+        The name of a public feature map, computed of every row; None for the columns themselves.
 
     Raises
     ------
     InputError
-        If a number of agents is given for records that have owners, or there are more agents than
-        records.
+        If a number of agents is given for records that have owners, there are more agents than
+        records, or the feature map does not suit them.
     """
+    parts = _parts(dataset, split_seed)
+    owners = _owners(dataset, len(parts.train_targets), agents, default, split_seed)
+    if features is None:
+        return DividedData(dataset, parts, owners, split_seed)
+    feature_map = feature_map_named(features, inputs_for(dataset))
+    mapped = parts._replace(
+        train_features=feature_map.apply(parts.train_features),
+        test_features=feature_map.apply(parts.test_features),
+    )
+    return DividedData(dataset, mapped, owners, split_seed, feature_map, features)
+
+
+def _parts(dataset: Dataset | Table, split_seed: int) -> Split:
     if isinstance(dataset, Dataset) and dataset.owners is None:
-        parts = split(dataset, seed=split_seed)
-    else:
-        x, y, cut = dataset.features, dataset.targets, dataset.train_rows
-        parts = Split(x[:cut], y[:cut], x[cut:], y[cut:])
+        return split(dataset, seed=split_seed)
+    x, y, cut = dataset.features, dataset.targets, dataset.train_rows
+    return Split(x[:cut], y[:cut], x[cut:], y[cut:])
+
+
+def _owners(
+    dataset: Dataset | Table, rows: int, agents: int | None, default: int, split_seed: int
+) -> tuple[Int[HostArray, "_m"], ...]:
     if dataset.owners is not None:
         if agents is not None:
             raise InputError(
                 f"the records belong to {len(dataset.owners)} agents already; leave --agents out"
             )
-        return DividedData(dataset, parts, dataset.owners, split_seed)
-    count, rows = default if agents is None else agents, len(parts.train_targets)
+        return dataset.owners
+    count = default if agents is None else agents
     if count > rows:
         raise InputError(
             f"{count} agents cannot share {rows} training records; ask for at most {rows}"
         )
-    owners = tuple(random_partition(rows, count, seed=split_seed))
-    return DividedData(dataset, parts, owners, split_seed)
+    return tuple(random_partition(rows, count, seed=split_seed))
+
+
+def inputs_for(dataset: Dataset | Table) -> Inputs:
+    """Return what a feature map must know of the columns."""
+    if isinstance(dataset, Table):
+        return inputs_of(dataset.bounds)
+    numbers = dataset.numbers if dataset.interval == "symmetric" else ()
+    return Inputs(
+        dataset.feature_names, dataset.record_norm, numbers, constant=None, picture=dataset.picture
+    )
 
 
 def proposal_for(data: DividedData, request: Request, structure: StructureRequest) -> Proposal:
@@ -117,8 +181,8 @@ def proposal_for(data: DividedData, request: Request, structure: StructureReques
     """
     sources = {"test": data.parts.test_features, "private": data.parts.train_features}
     rows = sources.get(structure.graph_from or "")
-    content = structure.structure(data.dataset.feature_names, rows)
-    return propose(data_facts(data.dataset), data.counts, request, content)
+    content = structure.structure(data.names, rows)
+    return propose(data.facts, data.counts, request, content)
 
 
 def target_scale(dataset: Dataset | Table) -> tuple[float, float]:
@@ -129,10 +193,10 @@ def target_scale(dataset: Dataset | Table) -> tuple[float, float]:
     return 1.0, 0.0
 
 
-def data_facts(dataset: Dataset | Table) -> DataFacts:
-    """Return the public facts about a data set or a table, except its counts."""
+def data_facts(dataset: Dataset | Table, features: str | None = None) -> DataFacts:
+    """Return the public facts about a data set or a table with its features, but no counts."""
     if isinstance(dataset, Table):
-        return DataFacts.of(dataset.bounds)
+        return DataFacts.of(dataset.bounds, features)
     return DataFacts(
         name=dataset.name,
         task=dataset.task,
@@ -140,12 +204,15 @@ def data_facts(dataset: Dataset | Table) -> DataFacts:
         columns=len(dataset.feature_names),
         record_norm=dataset.record_norm,
         table=None,
+        numbers=len(inputs_for(dataset).numbers),
+        picture=dataset.picture,
+        features=features,
     )
 
 
 def check_data(data: DividedData, proposal: Proposal) -> None:
     """Raise `InputError` unless a proposal is for records with these facts and counts."""
-    facts = data_facts(data.dataset)
+    facts = data.facts
     if _apart_from_form(facts) != _apart_from_form(proposal.data):
         raise InputError(
             f"the proposal is for {proposal.data.name!r} with {proposal.data.columns} encoded "

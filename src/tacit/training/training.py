@@ -14,22 +14,24 @@ import jax.numpy as jnp
 import numpy as np
 
 import tacit
-from tacit.algorithms import METHODS, Method
+from tacit.algorithms import METHODS, Centred, Method
 from tacit.datasets import Dataset
-from tacit.engine import Plan, run
-from tacit.models import Model, Term, table_terms
+from tacit.engine import Plan, Run, run
+from tacit.features import AroundCentre, FeatureMap
+from tacit.models import Model, Term, feature_terms, table_terms
 from tacit.privacy import Certificate, delta_warning
 from tacit.problems import Problem, Shards, minimise
 from tacit.proposal import (
     Proposal,
     Request,
     StructureRequest,
+    feature_conditions,
     graph_conditions,
     graph_warning,
     labels_of,
     weight_conditions,
 )
-from tacit.proposal.forecast import known_forecast, risk_warning
+from tacit.proposal.forecast import centre_warning, known_forecast, risk_warning
 from tacit.tables import Table
 from tacit.training.assessment import Assessment, assess
 from tacit.training.data import (
@@ -84,6 +86,8 @@ class Training:
         where there are no test records.
     nonprivate
         The optimum of the same records without privacy; None if it was not computed.
+    features
+        The feature map that the model is linear in, if any.
     plan
         With the certificate of the run.
     seconds
@@ -94,6 +98,7 @@ class Training:
 
     proposal: Proposal
     dataset: Dataset | Table
+    features: FeatureMap | None
     plan: Plan
     model: HostArray
     metrics: Metrics
@@ -158,15 +163,21 @@ def train(  # noqa: PLR0913 - what is run, and who is told what
     check_data(data, proposal)
     began = time.perf_counter()
     plan = proposal.plan(methods)
-    predicted = known_forecast(proposal, plan, methods)
-    told = (*warnings_of(proposal), *risk_warning(proposal, predicted))
+    told = (
+        *warnings_of(proposal),
+        *risk_warning(proposal, known_forecast(proposal, plan, methods)),
+        *centre_warning(proposal, plan),
+    )
     if warn is not None:
         for warning in told:
             warn(warning)
-    shards = data.shards(proposal.precision)
-    keep = frozenset({"models"})
+    shards = data.shards(proposal.precision, centre=proposal.centre)
+    keep = frozenset({"models", "publics"} if proposal.centre else {"models"})
     finished = run(plan, shards, runtime="simulate", seed=seed, keep=keep, report=report)
     problem = proposal.problem
+    if proposal.centre:
+        data = data.around(_centre_of(finished))
+        shards = data.shards(proposal.precision)
     metrics = measure(problem, data, shards, finished.model)
     curves = curves_on_test(problem, data, np.asarray(finished.trace.models))
     seconds = time.perf_counter() - began
@@ -177,12 +188,14 @@ def train(  # noqa: PLR0913 - what is run, and who is told what
             *data.dataset.conditions,
             *graph_conditions(proposal.structure),
             *weight_conditions(proposal.class_weights),
+            *feature_conditions(proposal.data.features),
         ),
         conditional=proposal.conditional,
     )
     return Training(
         proposal=proposal,
         dataset=data.dataset,
+        features=data.features,
         plan=dataclasses.replace(plan, certificate=certificate),
         model=finished.model,
         metrics=metrics,
@@ -193,6 +206,14 @@ def train(  # noqa: PLR0913 - what is run, and who is told what
     )
 
 
+def _centre_of(finished: Run) -> HostArray:
+    """Return the centre that a run released, without the place of the constant."""
+    algorithm, publics = finished.plan.program.algorithm, finished.trace.publics
+    assert isinstance(algorithm, Centred)
+    last = jax.tree.map(lambda leaf: leaf[-1], publics)
+    return np.asarray(algorithm.centre(last), np.float64)[:-1]
+
+
 def train_on(
     dataset: Dataset | Table,
     request: Request,
@@ -200,6 +221,7 @@ def train_on(
     agents: int | None = None,
     reference: bool = False,
     seed: int | None = None,
+    features: str | None = None,
 ) -> Training:
     """Return the training that a request asks for, on a data set or a table.
 
@@ -209,8 +231,10 @@ def train_on(
         The number of agents; None for 10, and for records that have owners.
     reference, seed
         As for `train`.
+    features
+        As for `divide`.
     """
-    data = divide(dataset, agents, split_seed=request.split_seed)
+    data = divide(dataset, agents, split_seed=request.split_seed, features=features)
     proposal = proposal_for(data, request, StructureRequest())
     return train(data, proposal, reference=reference, seed=seed, methods=request.methods)
 
@@ -295,6 +319,10 @@ def _in_units(data: DividedData, errors: Values) -> Values:
     return roots
 
 
+def _centre_in(features: FeatureMap | None) -> tuple[float, ...] | None:
+    return tuple(features.centre.tolist()) if isinstance(features, AroundCentre) else None
+
+
 def released(training: Training) -> Model:
     """Return the model of a training: of a table in its units, of a data set as it is loaded.
 
@@ -308,9 +336,12 @@ def released(training: Training) -> Model:
     if isinstance(dataset, Table):
         bounds, target = dataset.bounds, dataset.bounds.target_name
         terms = table_terms(bounds, training.model)
+        if training.features is not None:
+            terms = feature_terms(bounds, training.features, training.model)
     else:
         rows = training.model.reshape(len(training.model), -1).tolist()
-        columns = zip(dataset.feature_names, rows, strict=True)
+        names = dataset.feature_names if training.features is None else training.features.names
+        columns = zip(names, rows, strict=True)
         terms = tuple(Term(name, None, tuple(row)) for name, row in columns)
     return Model(
         data=dataset.name,
@@ -320,6 +351,8 @@ def released(training: Training) -> Model:
         target=target,
         labels=labels_of(data_facts(dataset)),
         bounds=bounds,
+        features=training.proposal.data.features,
+        centre=_centre_in(training.features),
         terms=terms,
         certificate=training.certificate.to_dict(),
         statement=tuple(training.certificate.lines()),

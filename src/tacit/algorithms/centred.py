@@ -1,0 +1,230 @@
+r"""A method on rows around a private centre: the first round learns it, the others run the method.
+
+Round 0 asks for the mean of the rows (`RowMean`, question 1); c is the mean over agents. From then
+on the method's queries w are asked of the rows around c (`CentredGradient`, question 0).
+
+**The share of the centre.** With T questions of multiplier z and one of multiplier r z for the
+centre, mu^2 = T / z^2 + 1 / (r z)^2, so that r = sqrt((1 - s) / (s T)) spends the share s on the
+centre. Between 5 % and 20 % the share makes no difference to speak of.
+
+**Whether it pays.** A noised centre misses the mean by sqrt(D) nu, nu the standard deviation of its
+noise in one coordinate, where the rows themselves have norm R. Where that is no small part of R the
+noise moves rows apart at random, and the method is better off without. The rule sees public
+numbers only (`pays`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Bool, Float
+from typing_extensions import override
+
+from tacit.algorithms.algorithm import Noise, StarAlgorithm, Turn
+from tacit.algorithms.methods import Composition
+from tacit.errors import InputError
+from tacit.oracles import Around, CentredGradient, Gradient, RowMean, usable_centre
+from tacit.problems import Loss
+from tacit.spec import Spec
+from tacit.typing import Array, HostArray, Model, PyTree
+
+# of mu^2, for the centre
+SHARE = 0.05
+# the largest error of a centre that pays, of the norm of rows
+_MOST_NOISE = 0.25
+
+
+class _Public(NamedTuple):
+    """The method's public value, and the centre."""
+
+    method: PyTree
+    centre: Float[Array, "D"]
+
+
+class _State(NamedTuple):
+    """The method's state, and the last answer, which is the message of the first round."""
+
+    method: PyTree
+    answer: Array
+
+
+class Centred(StarAlgorithm):
+    """A star method that asks for gradients, asked on rows around a centre from round 1 on.
+
+    **Guarantee.** The centre is a function of noised answers, and the queries are those of the
+    method beside it, so every query is public. Agents send the method's message, or in round 0
+    the answer itself, so that summation is credited where it is for the method.
+
+    Attributes
+    ----------
+    method
+        The method; its question must be about the gradient.
+    record_norm
+        R of the packed rows.
+    row_norm
+        sqrt(1 + kappa^2) of the rows around the centre.
+    """
+
+    method: StarAlgorithm
+    record_norm: float = eqx.field(static=True)
+    row_norm: float = eqx.field(static=True)
+
+    @property
+    @override
+    def loss(self) -> Loss | None:
+        return self.method.loss
+
+    @override
+    def questions(self, rounds: int) -> HostArray:
+        """Return 1, once, in the first round, and then the method's questions."""
+        later = np.asarray(self.method.questions(max(rounds - 1, 1)))
+        first = np.full((1, later.shape[1]), -1)
+        first[0, 0] = 1
+        return np.concatenate([first, later])[:rounds]
+
+    @override
+    def schedule(self, spec: Spec, rounds: int, noise: Noise) -> dict[str, HostArray]:
+        """Return the method's schedules for one round less, on rows of the centred norm."""
+        larger = self.row_norm / self.record_norm
+        facts = dataclasses.replace(
+            spec,
+            record_norm=self.row_norm,
+            gradient_bound=spec.gradient_bound * larger,
+            smoothness=spec.smoothness * larger**2,
+        )
+        schedules = self.method.schedule(facts, max(rounds - 1, 1), noise)
+        return {
+            name: np.concatenate([values[..., :1], values], axis=-1)[..., :rounds]
+            for name, values in schedules.items()
+        }
+
+    @override
+    def first_public(self, template: Model) -> _Public:
+        centre = jnp.zeros(template.shape[:1], template.dtype)
+        return _Public(self.method.first_public(template), centre)
+
+    @override
+    def start(self, template: Model) -> _State:
+        return _State(self.method.start(template), template)
+
+    @override
+    def receive(self, state: _State, inbox: _Public, turn: Turn) -> _State:
+        # what the method made of the answer of round 0, which is none of its own, is forgotten
+        blank = self.method.start(jnp.zeros_like(state.answer))
+        own = _chosen(turn.round <= 1, blank, state.method)
+        return state._replace(method=self.method.receive(own, inbox.method, _later(turn)))
+
+    @override
+    def ask(self, state: _State, inbox: _Public, turn: Turn) -> Around:
+        point = self.method.ask(state.method, inbox.method, _later(turn))
+        return Around(point.x, inbox.centre)
+
+    @override
+    def tell(self, state: _State, inbox: _Public, turn: Turn, answer: Array) -> _State:
+        told = self.method.tell(state.method, inbox.method, _later(turn), answer)
+        if np.shape(self.method.questions(1))[1] > 1:
+            # later questions of the first round are not asked, and answered with 0
+            answer = jnp.where(turn.local == 0, answer, state.answer)
+        return _State(told, answer)
+
+    @override
+    def send(self, state: _State, inbox: _Public, turn: Turn) -> tuple[_State, PyTree]:
+        sent, message = self.method.send(state.method, inbox.method, _later(turn))
+        answer = jnp.where(_first(turn), state.answer, 0)
+        return state._replace(method=sent), (message, answer)
+
+    @override
+    def combine(self, public: _Public, mean_message: PyTree, turn: Turn) -> _Public:
+        message, answer = mean_message
+        first = _first(turn)
+        method = self.method.combine(public.method, message, _later(turn))
+        mean = answer if answer.ndim == 1 else answer[:, 0]
+        centre = usable_centre(mean, self.record_norm).astype(public.centre.dtype)
+        return _Public(
+            _chosen(first, public.method, method), jnp.where(first, centre, public.centre)
+        )
+
+    @override
+    def model(self, public: _Public) -> Model:
+        return self.method.model(public.method)
+
+    def centre(self, public: Any) -> Float[Array, "D"]:
+        """Return the centre that the model is about."""
+        return usable_centre(public.centre, self.record_norm)
+
+
+def check_centre(on_star: bool, plain: bool, rounds: int) -> None:
+    """Raise `InputError` unless a centre can be learned.
+
+    Parameters
+    ----------
+    on_star
+        Whether there is an aggregator.
+    plain
+        Whether the weights have no structure.
+    """
+    if not on_star:
+        raise InputError(
+            "without an aggregator every agent would have a centre of its own, and models on rows "
+            "around different centres cannot be averaged; leave the centre out"
+        )
+    if not plain:
+        raise InputError("a structure is about the columns themselves; leave the centre out")
+    if rounds < 2:
+        raise InputError("the first round learns the centre; ask for 2 rounds or more")
+
+
+def around_centre(
+    composition: Composition, facts: Spec, clip: float, rounds: int, constant: float
+) -> Composition:
+    """Return a method on rows around a centre, with its questions.
+
+    Raises
+    ------
+    InputError
+        If the method asks for something else than the gradient on all records, or has a parameter
+        rho, which would follow from rows that are not centred.
+    """
+    algorithm, oracles = composition
+    gradient = oracles[0]
+    on_gradients = len(oracles) == 1 and isinstance(gradient, Gradient)
+    if not isinstance(algorithm, StarAlgorithm) or hasattr(algorithm, "rho") or not on_gradients:
+        raise InputError(
+            f"{type(algorithm).__name__} does not ask for gradients on all records alone, so there "
+            "is no version of its question around a centre; use noisy-gradient or linearised-admm"
+        )
+    assert isinstance(gradient, Gradient)
+    question = CentredGradient(gradient.loss, clip, facts.record_norm, constant)
+    method = Centred(algorithm, facts.record_norm, question.row_norm)
+    return Composition(method, (question, RowMean(centre_multiplier(rounds))))
+
+
+def centre_multiplier(rounds: int) -> float:
+    """Return r, the centre's multiplier over that of the other questions."""
+    return math.sqrt((1 - SHARE) / (SHARE * max(rounds - 1, 1)))
+
+
+def pays(scales: Float[HostArray, "A"], *, columns: int, record_norm: float) -> bool:
+    """Return whether a centre pays under noise of these scales on the agents' means."""
+    of_mean = float(np.sqrt(np.sum(scales**2))) / len(scales)
+    return math.sqrt(columns) * of_mean <= _MOST_NOISE * record_norm
+
+
+def _first(turn: Turn) -> Bool[Array, ""]:
+    return turn.round == 0
+
+
+def _later(turn: Turn) -> Turn:
+    """Return the turn as the method counts rounds."""
+    back = jnp.maximum(turn.round - 1, 0)
+    return turn._replace(round=back, participation=jnp.maximum(turn.participation - 1, 0))
+
+
+def _chosen(which: Bool[Array, ""], one: PyTree, other: PyTree) -> PyTree:
+    return jax.tree.map(lambda a, b: jnp.where(which, a, b), one, other)

@@ -1,0 +1,16 @@
+"""Public feature maps: what lies between encoded records and the rows that agents hold."""
+
+from tacit.features.around import CONSTANT, NEAREST, AroundCentre
+from tacit.features.feature_map import FeatureMap, Inputs
+from tacit.features.named import FEATURES, feature_map_named, usage
+
+__all__ = [
+    "CONSTANT",
+    "FEATURES",
+    "NEAREST",
+    "AroundCentre",
+    "FeatureMap",
+    "Inputs",
+    "feature_map_named",
+    "usage",
+]

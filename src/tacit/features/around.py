@@ -1,0 +1,92 @@
+r"""Rows around a centre that a run released: what a model of such a run is linear in.
+
+With c and n = max(|x - c|, R / 64), R the bound on rows x,
+
+    x~ = ((x - c) / n, kappa),        of norm sqrt(1 + kappa^2) at most.
+
+The centre follows from a noised answer (`tacit.algorithms.Centred`), so it is public after the run,
+and stands in the model file. During the run the same rows are used behind the door
+(`tacit.oracles.CentredGradient`), where they are never formed.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+from typing_extensions import override
+
+from tacit.errors import InputError
+from tacit.features.feature_map import FeatureMap, Inputs
+from tacit.typing import HostArray
+
+# kappa: of the rows, small enough to cost little noise; an intercept
+CONSTANT = 0.3
+# records nearer to the centre than this share of the record norm are pulled towards it
+NEAREST = 2.0**-6
+
+
+@dataclass(frozen=True, eq=False)
+class AroundCentre(FeatureMap):
+    """The rows around a centre, after another feature map if there is one.
+
+    Attributes
+    ----------
+    inputs
+        What is public about the encoded records.
+    first
+        The feature map that comes before; None for the encoded records themselves.
+    centre
+        c, (K,); finite.
+
+    Raises
+    ------
+    InputError
+        If the centre has another length than the rows, or is not finite.
+    """
+
+    inputs: Inputs
+    first: FeatureMap | None
+    centre: Float[HostArray, "K"]
+
+    def __post_init__(self) -> None:
+        if self.centre.shape != (len(self._before),) or not np.isfinite(self.centre).all():
+            raise InputError(
+                f"a centre of shape {self.centre.shape} is given for rows of "
+                f"{len(self._before)} numbers; it must be one finite number for each"
+            )
+
+    @property
+    def _before(self) -> tuple[str, ...]:
+        return self.inputs.names if self.first is None else self.first.names
+
+    @property
+    @override
+    def names(self) -> tuple[str, ...]:
+        """Those of the rows before, but for their constant, and that of kappa."""
+        known = self.inputs.constant
+        constant = None if known is None else self.inputs.names[known]
+        kept = ("1 of the row" if name == constant else name for name in self._before)
+        return (*kept, "constant")
+
+    @property
+    @override
+    def record_norm(self) -> float:
+        return math.hypot(1.0, CONSTANT)
+
+    @override
+    def apply(self, rows: Float[HostArray, "N D"]) -> Float[HostArray, "N K"]:
+        before = rows if self.first is None else self.first.apply(rows)
+        return self.around(before)
+
+    def around(self, before: Float[HostArray, "N K"]) -> Float[HostArray, "N L"]:
+        """Return rows that went through the first map, around the centre."""
+        most = self.inputs.record_norm if self.first is None else self.first.record_norm
+        norms = np.linalg.norm(before, axis=1, keepdims=True)
+        clipped = before * np.minimum(1.0, most / np.maximum(norms, 1e-300))
+        away = clipped - self.centre.astype(before.dtype)
+        distance = np.linalg.norm(away, axis=1, keepdims=True)
+        away /= np.maximum(distance, NEAREST * most).astype(before.dtype)
+        return np.concatenate([away, np.full((len(away), 1), CONSTANT, before.dtype)], axis=1)

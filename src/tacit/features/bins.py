@@ -1,0 +1,72 @@
+r"""Public bins: beside every number, which of B equal parts of its range it lies in.
+
+A number x in [-1, 1] lies in part k = min(floor(B (x + 1) / 2), B - 1), which is set to 1 while the
+other parts are 0. A linear model is then a step function of every number, beside its slope. The
+ranges are public, so the edges are: they are never read off the records.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+from typing_extensions import override
+
+from tacit import checks
+from tacit.errors import InputError
+from tacit.features.feature_map import FeatureMap, Inputs
+from tacit.typing import HostArray
+
+
+@dataclass(frozen=True)
+class Bins(FeatureMap):
+    """All columns as they are, and B columns of zeros and a one for every number.
+
+    **Guarantee.** As for `FeatureMap`. Exactly one bin of a number is set, so n numbers add n to
+    the square of a row's norm: it is at most sqrt(R^2 + n).
+
+    Attributes
+    ----------
+    inputs
+        What is public about the records.
+    bins
+        B, at least 2.
+
+    Raises
+    ------
+    InputError
+        If no column is a number, or B is below 2.
+    """
+
+    inputs: Inputs
+    bins: int
+
+    def __post_init__(self) -> None:
+        checks.at_least("bins", self.bins, 2)
+        if not self.inputs.numbers:
+            raise InputError("no column of these records is a number to be put into bins")
+
+    @property
+    @override
+    def names(self) -> tuple[str, ...]:
+        names = self.inputs.names
+        binned = [f"{names[n]} bin {k}" for n in self.inputs.numbers for k in range(self.bins)]
+        return (*names, *binned)
+
+    @property
+    @override
+    def record_norm(self) -> float:
+        return math.sqrt(self.inputs.record_norm**2 + len(self.inputs.numbers))
+
+    @override
+    def apply(self, rows: Float[HostArray, "N D"]) -> Float[HostArray, "N K"]:
+        columns, numbers = len(self.inputs.names), self.inputs.numbers
+        found = np.zeros((len(rows), len(self.names)))
+        found[:, :columns] = rows
+        parts = np.floor(self.bins * (rows[:, list(numbers)] + 1) / 2).astype(np.int64)
+        parts = np.clip(parts, 0, self.bins - 1)
+        places = columns + self.bins * np.arange(len(numbers)) + parts
+        found[np.arange(len(rows))[:, None], places] = 1
+        return found

@@ -1,0 +1,206 @@
+r"""The gradient on rows around a centre, and the mean of the rows that a centre is learned from.
+
+A linear model learns slowly where all rows point the same way. With a centre c and n = |x - c|,
+the rows
+
+    x~ = ((x - c) / n, kappa)                                 kappa in the last column
+
+spread over the sphere, and have norm sqrt(1 + kappa^2) for *every* c. So c may follow from noised
+answers, here from one noised mean of the rows, and the bound on a record's gradient stays.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import NamedTuple
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Float
+from typing_extensions import override
+
+from tacit import checks
+from tacit.features import NEAREST
+from tacit.oracles.oracle import Assumptions, Oracle
+from tacit.oracles.placement import AddedNoise
+from tacit.oracles.sums import margins, record_sum, with_rounding
+from tacit.privacy import Adjacency, Norm, SensitivityBound, mean_gradient_bound
+from tacit.problems import Loss, Shard, clip_coefficient
+from tacit.problems.grid import cut
+from tacit.spec import Spec
+from tacit.typing import Array
+
+# binary digits of a centre, so that its products with rows are exact
+_DIGITS = 18
+
+
+class Around(NamedTuple):
+    """A question about f_i at `x`, of the model's shape, on rows around `centre`, of shape (D,)."""
+
+    x: Float[Array, "D *K"]
+    centre: Float[Array, "D"]
+
+
+class RowMean(Oracle):
+    r"""The mean of an agent's rows, in the first column of an answer of the model's shape.
+
+    The query is ignored. The other columns are 0, and get noise as the first does.
+
+    **Guarantee.** |x_j| <= R is enforced when shards are packed, so one record's term has norm at
+    most R / m_i; `mean_gradient_bound` derives the sensitivity from that. The sum is exact
+    (`tacit.oracles.sums`).
+
+    Attributes
+    ----------
+    relative_multiplier
+        Its noise multiplier over that of the plan's other questions.
+    """
+
+    relative_multiplier: float = eqx.field(static=True, default=1.0)
+
+    def __check_init__(self) -> None:
+        checks.positive("relative_multiplier", self.relative_multiplier)
+
+    @property
+    @override
+    def noise(self) -> AddedNoise:
+        return AddedNoise(self.relative_multiplier)
+
+    @override
+    def exact(self, shard: Shard, count: Float[Array, ""], query: Around) -> Float[Array, "D *K"]:
+        ones = jnp.ones_like(shard.mask)
+        mean = record_sum(shard, ones, 1.0) / count
+        if query.x.ndim == 1:
+            return mean
+        return jnp.zeros(query.x.shape, mean.dtype).at[:, 0].set(mean)
+
+    @override
+    def bound(self, spec: Spec, adjacency: Adjacency, *, norm: Norm) -> SensitivityBound:
+        facts = dataclasses.replace(spec, gradient_bound=spec.record_norm)
+        return mean_gradient_bound(facts, adjacency, norm=norm, rounds=1, questions=1)
+
+
+class CentredGradient(Oracle):
+    r"""The mean of the clipped record gradients on rows around a centre.
+
+    With the query (w, c), x without its last column, c limited to |c| <= R,
+    n_j = max(|x_j - c|, R / 64), a last column of kappa, margins
+
+        z_j = (x_j - c)' w / n_j + kappa w_last
+
+    and the coefficient b_j = loss'(z_j, y_j), limited to |b_j| <= C = min(lipschitz, clip),
+
+        g_i(w, c) = (1/m_i) sum_j ((x_j - c) / n_j, kappa) b_j'                    shape of w.
+
+    The rows are never formed. With a_j = b_j / n_j their sum is sum_j x_j a_j' - c sum_j a_j', so
+    that an answer costs one more product with the rows than that of `Gradient`.
+
+    **Guarantee.** One record's term has norm at most |x_j - c| |a_j| and kappa |b_j| in its last
+    entry, at most C sqrt(1 + kappa^2) in all: for every w and c, every record and target, since n_j
+    is not below |x_j - c|. `mean_gradient_bound` derives the sensitivity from that. A centre that
+    is not finite counts as 0 in that entry, one beyond R is scaled down: rules that see the query.
+
+    **Rounding.** Rows have p <= 26 digits below the power of two above R, and c is cut to 18 below
+    1: then |x_j|^2, x_j'c and |c|^2 are exact but for 2^-50 in their sum (R = 1), which n_j has
+    on top; the sums of a_j, cut to q digits of 64 C / R, of b_j, and of their products with rows
+    are exact. What remains, the quotients by n_j and one difference of two sums of m terms, moves
+    an answer by less than m 2^-44 of one record's term: 2^-9 of the bound covers it
+    (`with_rounding`) up to 2^34 records.
+
+    Attributes
+    ----------
+    loss, clip
+        As for `Gradient`.
+    record_norm
+        R, the norm of packed rows.
+    constant
+        kappa.
+    """
+
+    loss: Loss
+    clip: float = eqx.field(static=True)
+    record_norm: float = eqx.field(static=True)
+    constant: float = eqx.field(static=True)
+
+    def __check_init__(self) -> None:
+        checks.positive("clip", self.clip, allow_infinity=True)
+        checks.positive("record_norm", self.record_norm)
+        checks.not_negative("constant", self.constant)
+
+    @property
+    def coefficient_bound(self) -> float:
+        """C."""
+        return min(self.clip, self.loss.lipschitz)
+
+    @property
+    def row_norm(self) -> float:
+        """sqrt(1 + kappa^2), the norm of a row around any centre."""
+        return math.hypot(1.0, self.constant)
+
+    @property
+    @override
+    def assumptions(self) -> Assumptions:
+        return Assumptions(self.loss, record_norm=self.record_norm)
+
+    @override
+    def exact(self, shard: Shard, count: Float[Array, ""], query: Around) -> Float[Array, "D *K"]:
+        centre = usable_centre(query.centre, self.record_norm)
+        weights, last = query.x.at[-1].set(0), query.x[-1]
+        distance = self._distances(shard, centre)
+        if weights.ndim == 2:
+            distance = distance[:, None]
+        along = margins(shard, weights) - centre @ weights.astype(centre.dtype)
+        z = along / distance + self.constant * last
+        coefficient = clip_coefficient(
+            self.loss.coefficient(z, shard.targets), self.coefficient_bound
+        )
+        return self._sum(shard, centre, coefficient, distance) / count
+
+    def _distances(self, shard: Shard, centre: Float[Array, "D"]) -> Float[Array, "M"]:
+        """Return n_j, rounded up."""
+        squares = jnp.sum(shard.features**2, axis=1)
+        across = margins(shard, centre)
+        square = squares - 2 * across + jnp.sum(centre**2)
+        slack = 2.0**-49 * self.record_norm**2
+        distance: Array = jnp.sqrt(jnp.maximum(square, 0.0) + slack)
+        return jnp.maximum(distance, NEAREST * self.record_norm)
+
+    def _sum(
+        self,
+        shard: Shard,
+        centre: Float[Array, "D"],
+        coefficient: Float[Array, "M *K"],
+        distance: Float[Array, "M *_"],
+    ) -> Float[Array, "D *K"]:
+        steepest = self.coefficient_bound / (NEAREST * self.record_norm)
+        scaled = coefficient / distance
+        mask = shard.mask if coefficient.ndim == 1 else shard.mask[:, None]
+        if shard.grid is not None:
+            digits = shard.grid.weight_digits
+            scaled = cut(scaled, steepest, digits)
+            coefficient = cut(coefficient, self.coefficient_bound, digits)
+        of_rows = record_sum(shard, scaled, steepest)
+        of_centre = jnp.tensordot(centre, jnp.sum(scaled * mask, axis=0), axes=0)
+        last = self.constant * jnp.sum(coefficient * mask, axis=0)
+        return (of_rows - of_centre).at[-1].set(last)
+
+    @override
+    def bound(self, spec: Spec, adjacency: Adjacency, *, norm: Norm) -> SensitivityBound:
+        facts = dataclasses.replace(spec, gradient_bound=self.row_norm * self.coefficient_bound)
+        return with_rounding(
+            mean_gradient_bound(facts, adjacency, norm=norm, rounds=1, questions=1)
+        )
+
+
+def usable_centre(centre: Float[Array, "D"], record_norm: float) -> Float[Array, "D"]:
+    """Return a centre of norm at most R with few digits, 0 in its last entry, in double precision.
+
+    A mean of rows is within R, so that limiting a noised one brings it nearer.
+    """
+    wide = jnp.nan_to_num(centre.astype(jnp.float64), nan=0.0, posinf=0.0, neginf=0.0)
+    largest = jnp.maximum(jnp.max(jnp.abs(wide)), 1e-300)
+    direction = wide / largest  # whose norm cannot overflow
+    size = jnp.linalg.norm(direction)
+    inside = jnp.where(size * largest > record_norm, direction * (record_norm / size), wide)
+    return cut(inside, record_norm, _DIGITS).at[-1].set(0)
