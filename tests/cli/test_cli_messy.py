@@ -128,7 +128,7 @@ def test_columns_are_kept_and_others_passed_over_when_asked(trained, tacit_, ref
     code, out, _ = tacit_("predict", model, table, "--keep", "ward", "--keep", "number")
     assert code == 0
     lines = out.splitlines()
-    assert lines[0] == "ward,number,prediction,probability of Yes,probability of no"
+    assert lines[0] == "ward,number,prediction,probability of no,probability of Yes"
     assert lines[3].startswith("W2,A2,")
     assert "no column 'clinic' to keep" in refused("predict", model, table, "--keep", "clinic")
 
