@@ -36,6 +36,10 @@ class PublicFactsWarning(PrivacyWarning):
     """A certificate is conditional: what it takes for public was read off the private records."""
 
 
+class UtilityWarning(UserWarning):
+    """A model is expected to be of no use at its budget; the message says what helps."""
+
+
 class SolverError(TacitError):
     """A numerical method did not reach the accuracy that it promises; no result is given."""
 

@@ -77,7 +77,7 @@ def test_a_messy_table_is_told_how_to_be_read_from_its_header_alone(tacit_, refu
     ask = ["bounds", table, "--target", "ill", "--encoding", "cp1252", "--delimiter", ";"]
     code, out, err = tacit_(*ask)
     assert code == 0
-    assert "'größe', since it looks like numbers in another form" in err
+    assert "'größe': it looks like numbers in another form" in err
     assert err.count("\n") == 1
     assert "--decimal ','" in out
     code, out, err = tacit_(*ask, "--decimal", ",", "--thousands", ".", "--json")
@@ -128,7 +128,7 @@ def test_columns_are_kept_and_others_passed_over_when_asked(trained, tacit_, ref
     code, out, _ = tacit_("predict", model, table, "--keep", "ward", "--keep", "number")
     assert code == 0
     lines = out.splitlines()
-    assert lines[0] == "ward,number,prediction,probability of Yes,probability of no"
+    assert lines[0] == "ward,number,prediction,probability of no,probability of Yes"
     assert lines[3].startswith("W2,A2,")
     assert "no column 'clinic' to keep" in refused("predict", model, table, "--keep", "clinic")
 

@@ -5,6 +5,7 @@ import csv
 import os
 import random
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -32,8 +33,11 @@ def with_blocks(*wanted):
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """A folder of its own with the table that README.md speaks of."""
+    """A folder of its own with the table of README.md, and those of docs/examples."""
     monkeypatch.chdir(tmp_path)
+    for file in (ROOT / "docs" / "examples").iterdir():
+        if file.is_file():
+            shutil.copy(file, tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     before = set(sys.modules)
     draw = random.Random(0)

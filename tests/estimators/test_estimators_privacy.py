@@ -4,6 +4,7 @@ import dataclasses
 import inspect
 import math
 import pickle
+import warnings
 from collections.abc import Mapping
 
 import jax.numpy as jnp
@@ -13,7 +14,7 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 from sklearn.base import clone
 
-from tacit.errors import PrivacyError, PrivacyWarning, PublicFactsWarning
+from tacit.errors import PrivacyError, PrivacyWarning, PublicFactsWarning, UtilityWarning
 from tacit.estimators import PrivateLinearRegression, PrivateLogisticRegression, PrivateSVC, base
 from tacit.estimators.ranges import Ranges
 from tacit.oracles import Point
@@ -84,8 +85,9 @@ def test_a_fact_read_off_the_records_warns_and_makes_the_certificate_conditional
     with pytest.warns(PublicFactsWarning, match=f"pass {setting}=") as seen:
         # the checker of annotations would stand between this line and the warning
         inspect.unwrap(kind.fit)(model, *records())
-    assert len(seen) == 1
-    assert seen[0].filename == __file__
+    told = [warning for warning in seen if issubclass(warning.category, PrivacyWarning)]
+    assert len(told) == 1
+    assert {warning.filename for warning in seen} == {__file__}
     assert model.certificate_.conditional
     assert model.certificate_.lines()[0].startswith("Conditional")
     said = [line for line in model.certificate_.conditions if "read off the records" in line]
@@ -162,6 +164,24 @@ def test_a_large_delta_warns():
     with pytest.warns(PrivacyWarning, match="may publish whole records") as seen:
         model.fit(*records())
     assert not issubclass(seen[0].category, PublicFactsWarning)
+
+
+@pytest.mark.parametrize(
+    ("kind", "facts"),
+    [
+        (PrivateLogisticRegression, LABELS),
+        (PrivateLinearRegression, {"target_bounds": (0, 1)}),
+    ],
+)
+def test_a_fit_that_the_model_0_is_expected_to_beat_warns_and_others_do_not(kind, facts):
+    x, y = records()
+    poor = {**BUDGET, "epsilon": 0.01, "bounds": (0, 1), "rounds": 5}
+    with pytest.warns(UtilityWarning, match="the model 0, which knows no record"):
+        kind(**poor, **facts).fit(x, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UtilityWarning)
+        kind(**{**poor, "epsilon": 1000.0}, **facts).fit(x, y)
+        kind(**{**poor, "epsilon": math.inf}, **facts).fit(x, y)
 
 
 def shards_of(monkeypatch, model, x, y, agents=None):

@@ -14,6 +14,7 @@ from tacit.tables import (
     encode,
     read_bounds,
 )
+from tacit.tables.facts import USUAL_MISSING
 
 ROWS = 300
 
@@ -66,7 +67,7 @@ def test_dates_ids_and_spellings_are_proposed_and_pointed_out():
     assert "height" not in remarks  # a measurement, though all values differ
     assert columns["town"] == Categories(("New Ulm", "Ulm"), fold_case=True, strip=True)
     assert "differ only by case and white space" in remarks["town"][0]
-    assert draft.bounds.target == Categories(("Yes", "no"), fold_case=True)
+    assert draft.bounds.target == Categories(("no", "Yes"), fold_case=True)
     assert "only by case" in remarks["ill"][0]
 
 
@@ -106,6 +107,63 @@ def test_the_reason_names_the_options_that_would_read_the_numbers(cells, options
     frame = pd.DataFrame({"x": cells, "z": ["1", "2"], "y": ["a", "b"]}, dtype=object)
     why = draft_from(frame, "y").notes.left_out["x"]
     assert sorted(why.partition(": add ")[2].split(" or ")) == sorted(options.split(" or "))
+
+
+def test_one_form_that_reads_all_numbers_in_another_form_is_the_reason_of_each():
+    # each alone could be read otherwise too; missing cells and a few words do not hide the numbers
+    frame = pd.DataFrame(
+        {
+            "pay": ["1.500,5"] * 20,
+            "height": ["1,500", "NA", "?", "k.A.", *["1,7"] * 16],
+            "town": ["1,5 km"] * 20,
+            "y": ["a", "b"] * 10,
+        },
+        dtype=object,
+    )
+    left_out = draft_from(frame, "y").notes.left_out
+    assert left_out == dict.fromkeys(
+        ("pay", "height"),
+        "it looks like numbers in another form: add --decimal ',' --thousands '.'",
+    )
+
+
+def column(*cells):
+    """Return the draft of a table whose column `x` begins with these cells."""
+    cells = [*cells, *map(str, range(ROWS - len(cells)))]
+    frame = pd.DataFrame({"x": cells, "y": ["a", "b"] * (ROWS // 2)})
+    return draft_from(frame.assign(z=[*map(str, range(ROWS))]).astype(object), "y")
+
+
+def test_a_word_that_recurs_among_numbers_is_proposed_as_a_missing_cell():
+    draft = column("k.A.", "K.A.", "NA", "unknown", "unknown")
+    fact = draft.bounds.columns["x"]
+    assert fact == Numeric(0, ROWS - 6, missing=(*USUAL_MISSING, "k.a.", "unknown"), indicator=True)
+    assert "texts among the numbers count as missing" in draft.notes.remarks["x"][0]
+    assert bounds_text(draft.bounds, draft.notes).count('"unknown"') == 1
+
+
+@pytest.mark.parametrize("cells", [["oops"], ["90+", "90+"], ["a", "a", "b", "b", "c", "c", "d"]])
+def test_a_slip_a_number_with_a_mark_and_many_words_are_no_missing_cells(cells):
+    assert "x" in column(*cells, "NA").notes.left_out
+
+
+def test_constant_and_skewed_columns_are_pointed_out():
+    frame = pd.DataFrame(
+        {
+            "same": ["7"] * 100,
+            "cost": [*map(str, range(96)), *["5000"] * 4],
+            "even": [*map(str, range(100))],
+            "rare": [*["0"] * 96, *["1"] * 4],
+            "y": ["a", "b"] * 50,
+        },
+        dtype=object,
+    )
+    remarks = draft_from(frame, "y").notes.remarks
+    assert "every cell says the same" in remarks["same"][0]
+    assert "19 of 20 values lie in a tenth of this range" in remarks["cost"][0]
+    assert "cost" in draft_from(frame, "cost").notes.remarks
+    assert not any("every cell" in text or "19 of" in text for text in remarks.get("even", ()))
+    assert "rare" not in remarks
 
 
 def test_columns_with_missing_cells_get_an_indicator_and_a_remark(tmp_path):

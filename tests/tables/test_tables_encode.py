@@ -168,6 +168,20 @@ def test_agents_come_by_name_with_the_columns_of_the_first(tmp_path):
         read_agents(tmp_path)
 
 
+def test_suffixes_count_in_any_case_of_their_letters(tmp_path, monkeypatch):
+    (tmp_path / "b.CSV").write_text("y,x\n1,2\n")
+    (tmp_path / "a.csv").write_text("x,y\n3,4\n")
+    (tmp_path / "c.Parquet").write_bytes(b"PAR1")
+    monkeypatch.setattr("tacit.tables.read.find_spec", lambda name: True)
+    table = pd.DataFrame({"x": [5], "y": [6]})
+    monkeypatch.setattr(pd, "read_parquet", lambda path: table)
+    found = read_agents(tmp_path)
+    assert [(file.name, len(frame)) for file, frame in found.items()] == [
+        ("a.csv", 1), ("b.CSV", 1), ("c.Parquet", 1),
+    ]  # fmt: skip
+    assert read_table(tmp_path / "c.Parquet").to_dict(orient="list") == {"x": ["5"], "y": ["6"]}
+
+
 def test_parquet_without_pyarrow_names_the_fix(tmp_path, monkeypatch):
     monkeypatch.setattr("tacit.tables.read.find_spec", lambda name: None)
     with pytest.raises(InputError, match=r'pip install "tacit\[tables-parquet\]"'):

@@ -123,8 +123,93 @@ def test_without_an_indicator_the_error_names_it(bounds):
 
 
 def test_a_target_may_not_be_missing(bounds):
-    with pytest.raises(InputError, match=r"target 'cost' is \"indicator\""):
-        replace(bounds, target_name="cost", target=Numeric(0, 1, indicator=True))
+    for target in (Numeric(0, 1, indicator=True), Numeric(0, 1, fill=0.5)):
+        with pytest.raises(InputError, match=r"target 'cost' is \"indicator\" or \"fill\""):
+            replace(bounds, target_name="cost", target=target)
+
+
+FILLED = """
+source = "public"
+ignore = ["town"]
+
+[target]
+name = "ill"
+values = ["no", "yes"]
+
+[columns.age]
+min = 20
+max = 70
+missing = "fill"
+
+[columns.pay]
+min = 0
+max = 400
+missing = { as = "fill", spellings = ["k.A."], fill = 0 }
+
+[columns.seen]
+date = "%d.%m.%Y"
+min = 2020-01-01
+max = 2020-12-31
+missing = { as = "fill", fill = 2020-12-31 }
+"""
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory):
+    path = tmp_path_factory.mktemp("bounds") / "b.toml"
+    path.write_text(FILLED)
+    return read_bounds(path)
+
+
+def test_a_missing_cell_may_be_filled_in_without_an_indicator(filled, tmp_path):
+    assert encoded_names(filled) == ("age", "pay", "seen", "(intercept)")
+    whole = coded(filled)
+    assert whole["age"] == 0  # 45 is the middle of 20 to 70
+    for cell in ("", None, "NA", "?"):
+        assert coded(filled, age=cell) == whole
+    for cell in ("", "K.a."):
+        assert coded(filled, pay=cell)["pay"] == -1
+    assert coded(filled, seen="")["seen"] == 1
+    text = bounds_text(filled)
+    assert "missing" not in bounds_text(replace(filled, columns={"age": Numeric(0, 1)}))
+    (tmp_path / "b.toml").write_text(text)
+    assert read_bounds(tmp_path / "b.toml") == filled
+    assert DataFacts.of(filled).table.bounds == filled
+
+
+@pytest.mark.parametrize("share", [0, 0.3, 0.5, 1])
+def test_filling_in_takes_no_norm_and_an_indicator_that_slips_in_is_caught(share):
+    plain = {"x": Numeric(20.0, 70.0), "town": Categories(("a", "b"))}
+    filled = plain | {"x": replace(plain["x"], fill=20 + 50 * share)}
+    marked = plain | {"x": replace(filled["x"], indicator=True)}
+    labels = Categories(("no", "yes"))
+    one, two, three = (Bounds("public", "ill", labels, c) for c in (plain, filled, marked))
+    assert encoded_norm(one) == encoded_norm(two) == math.sqrt(3)
+    assert longest(two) == encoded_norm(two)
+    assert (longest(three) > encoded_norm(two)) == (share != 0.5)  # the planted fault
+
+
+@pytest.mark.parametrize(
+    ("missing", "words"),
+    [
+        ("{ fill = 3 }", 'without as; add as = "fill"'),
+        ('{ as = "fill", fill = 71 }', "fill is 71 and the range is from 20 to 70"),
+        ('{ as = "fill", fill = "3" }', "fill must be a number"),
+        ('"mean"', 'missing is \'mean\'; write "indicator", "fill"'),
+    ],
+)
+def test_a_bad_fill_is_one_clear_error(tmp_path, missing, words):
+    path = tmp_path / "b.toml"
+    path.write_text(FILLED.replace('missing = "fill"', f"missing = {missing}"))
+    with pytest.raises(InputError, match=words):
+        read_bounds(path)
+
+
+def test_a_category_cannot_be_filled_in(tmp_path):
+    path = tmp_path / "b.toml"
+    path.write_text(FILE.replace('["a", "b"]\nmissing = "indicator"', '["a"]\nmissing = "fill"'))
+    with pytest.raises(InputError, match="column 'town': fill is for numbers"):
+        read_bounds(path)
 
 
 NUMBERS = ["", "20", "45", "70", "-1e300", "1e300", "33.3"]
@@ -177,12 +262,13 @@ def test_a_forgotten_indicator_in_the_bound_is_caught(monkeypatch):
     low=st.floats(-1e9, 1e9),
     width=st.floats(10.0, 1e9),
     share=st.one_of(st.none(), st.floats(0, 1)),
+    marked=st.booleans(),
     cells=st.lists(st.one_of(st.just(""), st.floats(-1e308, 1e308).map(repr)), min_size=1),
 )
-def test_no_cell_with_an_indicator_exceeds_its_share_of_the_norm(low, width, share, cells):
+def test_no_cell_that_may_be_missing_exceeds_its_share(low, width, share, marked, cells):
     high = low + width
     fill = None if share is None else min(low + share * width, high)
-    fact = Numeric(low, high, indicator=True, fill=fill)
+    fact = Numeric(low, high, indicator=marked or fill is None, fill=fill)
     bounds = Bounds("public", "ill", Categories(("no", "yes")), {"x": fact})
     rows = encode(pd.DataFrame({"x": cells}, dtype=object), bounds, with_target=False).features
     assert (np.linalg.norm(rows, axis=1) <= encoded_norm(bounds) * (1 + 1e-15)).all()

@@ -65,7 +65,7 @@ def test_the_file_says_how_cells_are_spelled_and_is_written_as_it_is_read(tmp_pa
         ("strip = true", 'date = "%Y"', "'town': it has 'date'"),
         ("min = 0\n", "min = 0\nfold_case = true\n", "'age': it has 'fold_case'"),
         ('["Aa", "New York"]', '["Aa", "AA"]', "'town': the value 'aa' is listed twice, with fold"),
-        ('["NA", -9]', '"NA"', "'age': missing is 'NA'; write \"indicator\", or a list"),
+        ('["NA", -9]', '"NA"', "'age': missing is 'NA'; write \"indicator\", \"fill\", or"),
         ('["NA", -9]', "7", "'age': missing must be a list"),
         ('["NA", -9]', '{as = "indicator", fil = 7}', "'age': missing must be a list"),
         ('["NA", -9]', '{as = "mean"}', "'age': missing is 'mean'; write"),

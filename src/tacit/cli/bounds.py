@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -52,8 +53,20 @@ _WARNING = (
 )
 
 
+_SHOWN = 3  # the draft has a line for each
+
+
 def _left_out(draft: Draft) -> str:
     reasons = draft.notes.left_out
     if not reasons:
         return ""
-    return f"; left out: {'; '.join(f'{name!r}, since {why}' for name, why in reasons.items())}"
+    alike: dict[str, list[str]] = {}
+    for name, why in reasons.items():
+        alike.setdefault(why, []).append(name)
+    said = [f"{_names(names)}: {why}" for why, names in alike.items()]
+    return f"; left out: {'; '.join(said)}"
+
+
+def _names(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(map(repr, names[:_SHOWN])) + more

@@ -112,8 +112,9 @@ def _fact(fact: Numeric | Categories) -> str:
     missing = f"; missing: empty, {', '.join(fact.missing)}" if fact.missing else ""
     if isinstance(fact, Numeric):
         dates = f" days since 1970-01-01, written as {fact.date}" if fact.date else ""
-        if fact.indicator:
-            missing = f"; a missing cell counts as {fact.filled:g}, with an indicator{missing}"
+        if fact.accepts_missing:
+            marked = "with an indicator" if fact.indicator else "without an indicator"
+            missing = f"; a missing cell counts as {fact.filled:g}, {marked}{missing}"
         return f"clipped to {fact.minimum:g} .. {fact.maximum:g}{dates}{missing}"
     flags = "".join(f"; {name}" for name in ("fold_case", "strip") if getattr(fact, name))
     return f"one of {', '.join(fact.values)}{flags}{missing}"

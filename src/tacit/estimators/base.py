@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from tacit import checks
 from tacit.algorithms import METHODS
 from tacit.engine import Run, run
-from tacit.errors import InputError, PrivacyWarning, PublicFactsWarning
+from tacit.errors import InputError, PrivacyWarning, PublicFactsWarning, UtilityWarning
 from tacit.estimators.ranges import BoundsLike, Ranges, indicators_for, ranges_for, ranges_seen
 from tacit.estimators.records import Targets, owned_rows
 from tacit.estimators.validation import (
@@ -34,6 +34,7 @@ from tacit.estimators.validation import (
 from tacit.privacy import delta_warning
 from tacit.problems import Shards, pack
 from tacit.proposal import WEIGHTS_ARE_PUBLIC, Named, Request, Structure, propose
+from tacit.proposal.forecast import known_forecast, risk_warning
 from tacit.typing import HostArray
 
 # not typing.Self: a checker at run time sees a function, and not the class around it
@@ -184,6 +185,9 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
             If delta is above 1 / (10 N), or a column has mean 0 and variance 1 to nine digits, as a
             `StandardScaler` leaves it. The latter is computed from the records, without noise, for
             whoever holds them: it is shown and never stored.
+        UtilityWarning
+            If the excess risk to expect is above the risk of the model 0, see `tacit plan`. That is
+            computed from public facts alone.
         """
         if self.epsilon is None or self.delta is None:
             raise InputError(
@@ -209,7 +213,11 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         )
         data = targets.facts(columns=shards.dimension, record_norm=shards.record_norm)
         structure = self._structure(shards)
-        plan = propose(data, shards.counts, self._request(targets), structure).plan()
+        proposal = propose(data, shards.counts, self._request(targets), structure)
+        plan = proposal.plan()
+        # targets are encoded in [-1, 1], whichever range they have
+        for text in risk_warning(proposal, known_forecast(proposal, plan), scaled=True):
+            warnings.warn(text, UtilityWarning, stacklevel=2)
         seed = self.random_state
         if seed is not None:
             seed = checks.at_least("random_state", seed, 0)

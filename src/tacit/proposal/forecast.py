@@ -122,17 +122,33 @@ def forecast_of(proposal: Proposal, plan: Plan) -> Forecast:
     )
 
 
-def risk_of_zero(proposal: Proposal) -> float | None:
+def known_forecast(
+    proposal: Proposal, plan: Plan, methods: Mapping[str, Method] = METHODS
+) -> Forecast | None:
+    """Return the prediction for a plan; None without noise, and for a method without a rule."""
+    name = proposal.method.name
+    ruled = name in PREDICTED and methods.get(name) is METHODS[name]
+    if math.isinf(proposal.budget.epsilon) or not ruled:
+        return None
+    return forecast_of(proposal, plan)
+
+
+def risk_of_zero(proposal: Proposal, *, scaled: bool = False) -> float | None:
     """Return the most that the mean loss of the model 0 can be: max over targets y of l(0, y).
 
     It is log 2 for the logistic loss, log K for K classes; 1/2 for the squared loss on a table,
     whose targets are mapped to [-1, 1]. None for numbers whose range nobody states. The excess risk
     of the model 0 is no larger, since losses are not negative.
+
+    Parameters
+    ----------
+    scaled
+        Whether numeric targets are known to be in [-1, 1], as those of tables are.
     """
     data, loss = proposal.data, proposal.problem.loss
     if data.task == "multiclass":
         targets = jnp.arange(data.classes)
-    elif data.task == "binary" or data.table is not None:
+    elif data.task == "binary" or data.table is not None or scaled:
         targets = jnp.asarray([-1.0, 0.0, 1.0] if data.task == "regression" else [-1.0, 1.0])
     else:
         return None
@@ -140,26 +156,34 @@ def risk_of_zero(proposal: Proposal) -> float | None:
     return float(jnp.max(loss.value(margins, targets)))
 
 
-def worse_than_zero(proposal: Proposal, predicted: Forecast | None) -> bool | None:
+def worse_than_zero(
+    proposal: Proposal, predicted: Forecast | None, *, scaled: bool = False
+) -> bool | None:
     """Return whether the predicted excess risk is above the risk of the model 0; None: not known.
 
-    It is known only for a rule that is an estimate (`Forecast.estimate`).
+    It is known only for a rule that is an estimate (`Forecast.estimate`); for `scaled` see
+    `risk_of_zero`.
     """
-    zero = risk_of_zero(proposal)
+    zero = risk_of_zero(proposal, scaled=scaled)
     if predicted is None or not predicted.estimate or zero is None:
         return None
     return predicted.rule is None or predicted.rule > zero
 
 
-def risk_warning(proposal: Proposal, predicted: Forecast | None) -> tuple[str, ...]:
-    """Return a warning if the model 0 is expected to do better, else nothing."""
-    if not worse_than_zero(proposal, predicted):
+def risk_warning(
+    proposal: Proposal, predicted: Forecast | None, *, scaled: bool = False
+) -> tuple[str, ...]:
+    """Return a warning if the model 0 is expected to do better, else nothing.
+
+    For `scaled` see `risk_of_zero`.
+    """
+    if not worse_than_zero(proposal, predicted, scaled=scaled):
         return ()
     assert predicted is not None
     helps = "fewer columns, more records or a larger epsilon help"
     if predicted.rule is None:
         return (f"the noise is expected to hide all that the records say; {helps}",)
-    zero = risk_of_zero(proposal)
+    zero = risk_of_zero(proposal, scaled=scaled)
     assert zero is not None
     if predicted.least is not None and predicted.least <= zero:
         helps = f"more rounds help (in many the estimate is {predicted.least:.3g})"

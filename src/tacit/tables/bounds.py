@@ -6,7 +6,7 @@ import json
 import tomllib
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, cast, get_args
@@ -15,7 +15,7 @@ from tacit.errors import InputError
 from tacit.tables.dates import day_text, days_of
 from tacit.tables.facts import Categories, Numeric, repeated
 from tacit.tables.form import Form
-from tacit.tables.missing import INDICATOR, missing_of, missing_to_dict, shortened, texts
+from tacit.tables.missing import FILL, INDICATOR, missing_of, missing_to_dict, shortened, texts
 from tacit.typing import Interval, Task
 
 Origin: TypeAlias = Literal["public", "data"]
@@ -59,7 +59,7 @@ class Bounds:
     ------
     InputError
         If a column appears twice, there is no column, there are fewer than two labels, or the
-        target has an indicator of missing cells.
+        target may have missing cells.
     """
 
     origin: Origin
@@ -77,8 +77,8 @@ class Bounds:
             raise InputError(f"the column {min(twice)!r} appears twice; give it one place")
         if not self.columns:
             raise InputError("there is no column to predict from; list at least one")
-        if isinstance(self.target, Numeric) and self.target.indicator:
-            raise _no_indicator(self.target_name)
+        if isinstance(self.target, Numeric) and self.target.accepts_missing:
+            raise _never_missing(self.target_name)
         if isinstance(self.target, Categories) and len(self.target.values) < 2:
             raise InputError(
                 f"the target {self.target_name!r} has one class; there must be at least two"
@@ -263,15 +263,15 @@ def _fact(name: str, values: Any) -> Numeric | Categories:
 
 def _aim(name: str, values: Mapping[str, Any]) -> Numeric | Categories:
     fact = _fact(name, values)
-    if missing_of(values.get("missing", [])).indicator:
-        raise _no_indicator(name)
+    if missing_of(values.get("missing", [])).treated:
+        raise _never_missing(name)
     return fact
 
 
-def _no_indicator(name: str) -> InputError:
+def _never_missing(name: str) -> InputError:
     return InputError(
-        f'missing of the target {name!r} is "{INDICATOR}"; a record without a target teaches '
-        "nothing, so drop such rows, and list spellings alone"
+        f'missing of the target {name!r} is "{INDICATOR}" or "{FILL}"; a record without a target '
+        "teaches nothing, so drop such rows, and list spellings alone"
     )
 
 
@@ -283,12 +283,13 @@ def _range(values: Mapping[str, Any]) -> Numeric:
     dated = pattern is not None
     ends = "min and max must be numbers"
     least, most = (_number(values[name], ends, dated=dated) for name in ("min", "max"))
-    fill = (
-        None
-        if missing.fill is None
-        else _number(missing.fill, "fill must be a number", dated=dated)
-    )
-    return Numeric(least, most, pattern, missing.of_numbers, missing.indicator, fill)
+    plain = Numeric(least, most, pattern, missing.of_numbers)
+    if missing.treated is None:
+        return plain
+    fill = plain.middle if missing.treated == FILL else None
+    if missing.fill is not None:
+        fill = _number(missing.fill, "fill must be a number", dated=dated)
+    return replace(plain, indicator=missing.treated == INDICATOR, fill=fill)
 
 
 def _list(values: Mapping[str, Any]) -> Categories:
@@ -297,9 +298,12 @@ def _list(values: Mapping[str, Any]) -> Categories:
         if not isinstance(flag, bool):
             raise InputError(f"{name} must be true or false, without quotes")
     listed, missing = texts("values", values["values"]), missing_of(values.get("missing", []))
-    if missing.fill is not None:
-        raise InputError("fill is for numbers; a missing cell of a list is a category of its own")
-    if missing.indicator and "" not in listed:
+    if missing.fill is not None or missing.treated == FILL:
+        raise InputError(
+            "fill is for numbers; a missing cell of a list is a category of its own: write "
+            f'missing = "{INDICATOR}"'
+        )
+    if missing.treated and "" not in listed:
         listed = ("", *listed)
     return Categories(listed, **flags, missing=missing.spellings or ())
 

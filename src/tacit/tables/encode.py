@@ -47,9 +47,10 @@ def encode(frame: pd.DataFrame, bounds: Bounds, *, with_target: bool) -> Encoded
     column with public range [a, b] becomes 2 u - 1 in [-1, 1], where
     u = (min(max(x, a), b) - a) / (b - a), or u itself where the bounds ask for the interval "unit";
     a category becomes as many zeros and ones as the public list has values; the last column is the
-    constant 1. A number whose column has an indicator is followed by a 1 if the cell is missing,
-    when x is `Numeric.filled`, and by a 0 otherwise. Numeric targets become 2 u - 1 always; two
-    labels become -1 and 1 in the order of their list; K labels their numbers 0..K-1.
+    constant 1. Where the bounds accept missing cells, x is `Numeric.filled` for such a cell; a
+    number whose column has an indicator is followed by a 1 if it is missing and by a 0 otherwise.
+    Numeric targets become 2 u - 1 always; two labels become -1 and 1 in the order of their list; K
+    labels their numbers 0..K-1.
 
     Raises
     ------
@@ -62,8 +63,9 @@ def encode(frame: pd.DataFrame, bounds: Bounds, *, with_target: bool) -> Encoded
     -----
     **Guarantee.** Every row depends on one record and public facts only. With k used columns
     every row has norm at most sqrt(k + 1): each numeric column adds at most 1 to the squared norm,
-    each category exactly 1, the constant 1; a number with an indicator adds at most 1 too where a
-    missing cell counts as the middle, and more where another `fill` is given. See `encoded_norm`.
+    each category exactly 1, the constant 1. A missing cell without an indicator is a number like
+    any other; with an indicator a number adds at most 1 too where a missing cell counts as the
+    middle, and more where another `fill` is given. See `encoded_norm`.
     Rounding does not take a number out of [-1, 1]: subtraction and division are monotone, so u lies
     in [0, 1]; 2 u is exact.
     """
@@ -129,10 +131,12 @@ def encoded_norm(bounds: Bounds) -> float:
     .. math:: 1 + \sum_{\text{columns}} s, \qquad s = 1 \text{ or, with an indicator, } 1 + f^2,
 
     and some row reaches it. A category has a single 1. A number e without an indicator has
-    e^2 <= 1. With an indicator the two encoded columns of a cell are (e, 0) if it is filled and
-    (f, 1) if it is missing, f being `encoded_fill`: e and the indicator are never free together, so
-    they add at most max(1, f^2 + 1) = 1 + f^2. With the middle of [-1, 1] as fill f is 0, and the
-    indicator costs nothing: k columns have sqrt(k + 1) with indicators as without.
+    e^2 <= 1, and so has a missing cell that is filled in without one: it is encoded as f, a public
+    number in [-1, 1] as that of any other cell. With an indicator the two encoded columns of a cell
+    are (e, 0) if it is filled and (f, 1) if it is missing, f being `encoded_fill`: e and the
+    indicator are never free together, so they add at most max(1, f^2 + 1) = 1 + f^2. With the
+    middle of [-1, 1] as fill f is 0, and the indicator costs nothing: k columns have sqrt(k + 1)
+    with indicators as without.
     """
     return math.sqrt(
         1 + math.fsum(_most(fact, bounds.interval) for fact in bounds.columns.values())
@@ -169,7 +173,7 @@ def _check_filled(frame: pd.DataFrame, bounds: Bounds, *, with_target: bool) -> 
     needed = {
         name: fact
         for name, fact in facts.items()
-        if not (fact.indicator if isinstance(fact, Numeric) else "" in fact.values)
+        if not (fact.accepts_missing if isinstance(fact, Numeric) else "" in fact.values)
     }
     check_filled({name: empty(frame[name], fact) for name, fact in needed.items()}, _CURE)
 
@@ -178,12 +182,14 @@ def _of_numbers(
     cells: pd.Series, name: str, fact: Numeric, bounds: Bounds
 ) -> tuple[Float[HostArray, "N _"], int]:
     """Return the scaled column, its indicator if it has one, and how many cells lay outside."""
-    holes = empty(cells, fact) if fact.indicator else None
+    holes = empty(cells, fact) if fact.accepts_missing else None
     values = _numbers(cells, name, fact, bounds.form, holes)
     column, outside = _scaled(values, fact, bounds.interval)
     if holes is None:
         return column[:, None], outside
     column = np.where(holes, encoded_fill(fact, bounds.interval), column)
+    if not fact.indicator:
+        return column[:, None], outside
     return np.stack([column, holes.astype(np.float64)], axis=1), outside
 
 

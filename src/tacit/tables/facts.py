@@ -30,18 +30,17 @@ class Numeric:
     missing
         Spellings that count as an empty cell, in any case of their letters.
     indicator
-        Whether cells may be empty: an empty one counts as `filled`, and a further encoded column
-        says that it was.
+        Whether cells may be empty and a further encoded column says which of them are.
     fill
-        What an empty cell counts as, where `indicator` is set; None for the middle of the range.
+        What an empty cell counts as; cells may then be empty, with an indicator or without. None
+        for the middle of the range where `indicator` is set, and for no empty cells otherwise.
 
     Raises
     ------
     InputError
         Unless `minimum` < `maximum`, both are at most 1e100 in size, and they differ by more than
         a billionth of it: coefficients per unit would lose their digits otherwise. If `date` says
-        no date, `missing` has an empty spelling or one twice, or `fill` lies outside the range or
-        is given without `indicator`.
+        no date, `missing` has an empty spelling or one twice, or `fill` lies outside the range.
     """
 
     minimum: float
@@ -66,20 +65,26 @@ class Numeric:
         if self.date is not None:
             check_pattern(self.date)
         _check_missing(self.missing)
-        if self.fill is None:
-            return
-        if not self.indicator:
-            raise InputError('fill is given without as = "indicator"; add that, or leave fill out')
-        if not self.minimum <= self.fill <= self.maximum:
+        if self.fill is not None and not self.minimum <= self.fill <= self.maximum:
             raise InputError(
                 f"fill is {self.fill:g} and the range is from {self.minimum:g} to "
                 f"{self.maximum:g}; give a number inside it, or leave fill out for the middle"
             )
 
     @property
+    def accepts_missing(self) -> bool:
+        """Whether cells may be empty."""
+        return self.indicator or self.fill is not None
+
+    @property
+    def middle(self) -> float:
+        """The middle of the range."""
+        return self.minimum + self.width / 2
+
+    @property
     def filled(self) -> float:
-        """What an empty cell counts as: `fill`, or the middle of the range."""
-        return self.minimum + self.width / 2 if self.fill is None else self.fill
+        """What an empty cell counts as, if cells may be empty: `fill`, or the middle."""
+        return self.middle if self.fill is None else self.fill
 
     @property
     def width(self) -> float:
@@ -98,7 +103,7 @@ class Numeric:
         """
         if interval == "unit":
             return self.minimum, self.width
-        return self.minimum + self.width / 2, self.width / 2
+        return self.middle, self.width / 2
 
 
 @dataclass(frozen=True)

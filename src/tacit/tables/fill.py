@@ -13,7 +13,7 @@ from tacit.tables.bounds import Bounds, Notes
 from tacit.tables.cells import check_filled
 from tacit.tables.facts import USUAL_MISSING, Categories, Numeric
 from tacit.tables.form import Form
-from tacit.tables.look import MOST_VALUES, Look, look
+from tacit.tables.look import Look, another_form, look
 
 MOST_LABELS = 20
 _USUAL = Form()
@@ -21,6 +21,11 @@ _OF_NUMBERS = (
     "cells are missing: each counts as the middle of the range, and one more column says that it is"
 )
 _OF_CATEGORIES = "cells are missing: they are a category of their own"
+_CONSTANT = "every cell says the same, so nothing can be learned from it; list it under ignore"
+_SKEWED = (
+    "19 of 20 values lie in a tenth of this range; a public range that a few exceed leaves more to "
+    "learn, since values outside count as its ends"
+)
 
 
 @dataclass(frozen=True)
@@ -74,7 +79,7 @@ def draft_from(
                 f"the table has no column {name!r}; it has {', '.join(map(repr, frame.columns))}"
             )
     names = [target, *(name for name in frame.columns if name not in (target, *ignored))]
-    seen = {name: look(frame[name], name, form) for name in names}
+    seen = _read_alike({name: look(frame[name], name, form) for name in names})
     left_out = {name: one.left_out for name, one in seen.items() if one.left_out}
     used = [name for name in names if name not in left_out or name == target]
     check_filled({target: seen[target].holes}, ": a record without a target teaches nothing")
@@ -88,10 +93,24 @@ def draft_from(
     )
 
 
+def _read_alike(seen: Mapping[str, Look]) -> dict[str, Look]:
+    """Return the columns; of numbers in another form the reason names one that reads them all."""
+    forms = [one.forms for one in seen.values() if one.forms]
+    shared = [changes for changes in forms[0] if all(changes in f for f in forms)] if forms else []
+    return {
+        name: replace(one, left_out=another_form(shared)) if shared and one.forms else one
+        for name, one in seen.items()
+    }
+
+
 def _remarks(one: Look, *, is_target: bool) -> tuple[str, ...]:
     said = list(one.remarks)
     if one.like_id and not is_target:
         said.append("all values are different; if this is an id, list it under ignore")
+    if one.constant and not is_target:
+        said.append(_CONSTANT)
+    if one.skewed and not one.constant:
+        said.append(_SKEWED)
     if one.holes.any():
         said.append(_OF_CATEGORIES if one.numbers is None else _OF_NUMBERS)
     return tuple(said)
@@ -115,15 +134,12 @@ def _fact(one: Look, what: str) -> Numeric | Categories:
     span = range_of(one.numbers, what)
     if not one.holes.any():
         return Numeric(span.minimum, span.maximum, one.date)
-    return Numeric(span.minimum, span.maximum, one.date, USUAL_MISSING, indicator=True)
+    return Numeric(span.minimum, span.maximum, one.date, (*USUAL_MISSING, *one.spellings), True)
 
 
 def _target(one: Look, name: str) -> Numeric | Categories:
     if one.left_out:
-        raise InputError(
-            f"the target {name!r} cannot be used: {one.left_out}; there may be at most "
-            f"{MOST_VALUES} labels"
-        )
+        raise InputError(f"the target {name!r} cannot be used: {one.left_out}")
     if one.numbers is None or one.date is not None or one.texts.nunique() > MOST_LABELS:
         return _fact(one, f"the target {name!r}")
     size = dict(zip(one.texts, one.numbers.tolist(), strict=True))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from math import isnan
+from typing import TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -19,6 +20,11 @@ from tacit.typing import HostArray
 
 MOST_VALUES = 100
 FEW_ROWS = 10  # among fewer, different values say nothing
+FEW_NUMBERS = 20  # as many may be labels, or counts that are what they are
+_FEW_SPELLINGS, _FEW_TEXTS = 3, 0.2  # of missing cells, among numbers
+
+# what has to be changed in a form, as pairs of name and value
+Changes: TypeAlias = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -35,10 +41,14 @@ class Look:
         The filled cells as numbers, dates as days since 1970-01-01; None if they are neither.
     date
         How dates are written.
+    spellings
+        Texts among numbers that seem to spell a missing cell, beside the usual ones.
     categories
         The list of values, where there are no numbers and it is not too long.
     left_out
         Why the column cannot be used; empty if it can.
+    forms
+        In which other forms the cells would be numbers, where they are none in this one.
     remarks
         What is to be looked at.
     """
@@ -47,8 +57,10 @@ class Look:
     holes: Bool[HostArray, "N"]
     numbers: Float[HostArray, "M"] | None = None
     date: str | None = None
+    spellings: tuple[str, ...] = ()
     categories: Categories | None = None
     left_out: str = ""
+    forms: tuple[Changes, ...] = ()
     remarks: tuple[str, ...] = ()
 
     @property
@@ -56,6 +68,19 @@ class Look:
         """Whether all values differ and none has decimals, as those of an id."""
         whole = self.numbers is None or (self.date is None and not np.any(self.numbers % 1))
         return whole and len(self.texts) >= FEW_ROWS and bool(self.texts.is_unique)
+
+    @property
+    def constant(self) -> bool:
+        """Whether every cell says the same, of a table of ten rows or more."""
+        return len(self.holes) >= FEW_ROWS and not self.holes.any() and self.texts.nunique() == 1
+
+    @property
+    def skewed(self) -> bool:
+        """Whether 19 of 20 numbers lie in the lowest, or in the highest, tenth of their range."""
+        if self.numbers is None or self.date is not None or self.texts.nunique() <= FEW_NUMBERS:
+            return False
+        least, low, high, most = np.quantile(self.numbers, [0, 0.05, 0.95, 1])
+        return bool(10 * (high - least) < most - least or 10 * (most - low) < most - least)
 
 
 def look(cells: pd.Series, name: str, form: Form) -> Look:
@@ -69,8 +94,11 @@ def look(cells: pd.Series, name: str, form: Form) -> Look:
     if np.isinf(values).any() and bad.mean() <= 0.5:
         return Look(texts=texts, holes=holes, numbers=values)  # refused where it is used
     spelled = _like_missing(texts).to_numpy(np.bool_)
-    if not bad.all() and spelled[bad].all():
-        return Look(texts=texts[~bad], holes=_also(holes, bad), numbers=values[~bad])
+    further = _further_spellings(texts[bad & ~spelled], len(texts))
+    if not bad.all() and further is not None:
+        said = ("texts among the numbers count as missing; check their spellings",)
+        found = Look(texts=texts[~bad], holes=_also(holes, bad), numbers=values[~bad])
+        return replace(found, spellings=further, remarks=said) if further else found
     dated = texts[~spelled]
     dates = _dates(dated) if len(dated) else []
     if dates:
@@ -79,7 +107,25 @@ def look(cells: pd.Series, name: str, form: Form) -> Look:
         remarks += [f"they could also be read as {other}; check" for other in dates[1:]]
         found = Look(texts=dated, holes=_also(holes, spelled), numbers=parsed, date=dates[0])
         return replace(found, remarks=tuple(remarks))
-    return _text(texts, holes, bad, form)
+    return _text(texts, holes, bad & ~spelled, form)
+
+
+def _further_spellings(texts: pd.Series, rows: int) -> tuple[str, ...] | None:
+    """Return texts among numbers that seem to spell a missing cell; None if they do not.
+
+    Such a spelling has no digit, unlike 90+, and occurs twice at least, unlike a slip.
+    """
+    counts = texts.str.casefold().value_counts()
+    if counts.empty:
+        return ()
+    few = len(counts) <= _FEW_SPELLINGS and counts.min() >= 2 and len(texts) <= _FEW_TEXTS * rows
+    if not few or any(_digits(text) for text in counts.index):
+        return None
+    return tuple(sorted(counts.index))
+
+
+def _digits(text: str) -> bool:
+    return any(map(str.isdigit, text))
 
 
 def _also(holes: Bool[HostArray, "N"], rest: Bool[HostArray, "M"]) -> Bool[HostArray, "N"]:
@@ -92,7 +138,8 @@ def _also(holes: Bool[HostArray, "N"], rest: Bool[HostArray, "M"]) -> Bool[HostA
 def _text(
     texts: pd.Series, holes: Bool[HostArray, "N"], bad: Bool[HostArray, "M"], form: Form
 ) -> Look:
-    why = _numbers_in_disguise(texts, bad, form)
+    forms = _other_forms(texts, form)
+    why = another_form(forms) or _slips(bad)
     listed = _categories(texts)
     if not why and len(listed.values) > MOST_VALUES:
         count = len(listed.values)
@@ -100,7 +147,7 @@ def _text(
         if texts.is_unique:
             why = f"all its {count:,} texts are different, as in an id or in free text"
     if why:
-        return Look(texts=texts, holes=holes, left_out=why)
+        return Look(texts=texts, holes=holes, left_out=why, forms=forms)
     remarks = []
     if listed.fold_case or listed.strip:
         flags = [name for name in ("fold_case", "strip") if getattr(listed, name)]
@@ -127,29 +174,53 @@ def _dates(texts: pd.Series) -> list[str]:
     return [p for p in USUAL if all(not isnan(days(text, p)) for text in distinct)]
 
 
-def _numbers_in_disguise(texts: pd.Series, bad: Bool[HostArray, "M"], form: Form) -> str:
-    """Return why texts that hold numbers are not read as such; empty if they hold none."""
-    options = _other_forms(texts.unique(), form)
-    if options:
-        return f"it looks like numbers in another form: add {' or '.join(options)}"
-    if bad.mean() <= 0.05:
-        return f"it has numbers but for {int(bad.sum()):,} cells; mend them, or drop these rows"
-    return ""
+def another_form(forms: Sequence[Changes]) -> str:
+    """Return what to say of numbers that other forms would read; nothing if none would."""
+    if not forms:
+        return ""
+    fewest = min(map(len, forms))
+    best = [changes for changes in forms if len(changes) == fewest]
+    # of two changes the usual ones: there is no short list of all
+    shown = [_options(changes) for changes in (best if fewest == 1 else best[:1])]
+    return f"it looks like numbers in another form: add {' or '.join(shown)}"
 
 
-def _other_forms(texts: Iterable[str], form: Form) -> list[str]:
-    """Return the options with which all texts are numbers, those with the fewest changes."""
-    found: dict[int, list[str]] = {}
+def _options(changes: Changes) -> str:
+    said = " ".join(f"--{name} '{mark}'" for name, mark in changes)
+    return said.replace("'''", '"\'"')
+
+
+def _slips(bad: Bool[HostArray, "M"]) -> str:
+    """Return why numbers with a few texts among them are not read as such; empty if they are not.
+
+    Parameters
+    ----------
+    bad
+        Which cells are no number, and not spelled as missing ones usually are.
+    """
+    if bad.mean() > 0.05:
+        return ""
+    return (
+        f"it has numbers but for {int(bad.sum()):,} cells; mend them, drop these rows, or give min "
+        "and max and name what they say under missing"
+    )
+
+
+def _other_forms(texts: pd.Series, form: Form) -> tuple[Changes, ...]:
+    """Return the changes of the form with which the texts are numbers, missing cells apart."""
+    distinct = texts[~_like_missing(texts)].unique()
+    written = [text for text in distinct if _digits(text)]
+    words = int(texts.isin(distinct).sum() - texts.isin(written).sum())
+    if words > _FEW_TEXTS * len(texts) or all(map(form.reader(), written)):
+        return ()
+    found = []
     for decimal, thousands in product(DECIMALS, THOUSANDS):
-        changes = {"decimal": decimal, "thousands": thousands}
-        changes = {k: v for k, v in changes.items() if v != getattr(form, k)}
-        if decimal == thousands or not changes or (len(changes) in found and len(changes) > 1):
-            continue
-        read = form.changed(changes).reader()
-        if all(map(read, texts)):
-            said = " ".join(f"--{name} '{mark}'" for name, mark in changes.items())
-            found.setdefault(len(changes), []).append(said.replace("'''", '"\'"'))
-    return found[min(found)] if found else []
+        wanted = {"decimal": decimal, "thousands": thousands}
+        changes = tuple((k, v) for k, v in wanted.items() if v != getattr(form, k))
+        if decimal != thousands and changes:
+            read = form.changed(dict(changes)).reader()
+            found += [changes] if all(map(read, written)) else []
+    return tuple(found)
 
 
 def _categories(texts: pd.Series) -> Categories:
@@ -165,5 +236,6 @@ def _categories(texts: pd.Series) -> Categories:
         if best is None or (-count, text) < best:
             chosen[key] = (-count, text)
     tidy = Categories(("",), strip=way.strip).compared
-    values = tuple(sorted(tidy(text) for _, text in chosen.values()))
+    found = (tidy(text) for _, text in chosen.values())
+    values = tuple(sorted(found, key=lambda text: (text.casefold(), text)))  # no before Yes
     return Categories(values, way.fold_case, way.strip)

@@ -36,7 +36,7 @@ def read_table(path: Path, form: Form = _USUAL) -> pd.DataFrame:
         the header looks as if it were separated otherwise, the message says how.
     """
     refuse_spreadsheet(path)
-    frame = _parquet(path, form) if path.suffix == ".parquet" else _csv(path, form)
+    frame = _parquet(path, form) if path.suffix.lower() == ".parquet" else _csv(path, form)
     twice = repeated(frame.columns)
     if twice:
         raise InputError(f"{path} has two columns called {twice[0]!r}; rename one")
@@ -53,6 +53,8 @@ def read_tables(path: Path, form: Form = _USUAL) -> dict[Path, pd.DataFrame]:
 
 def read_agents(folder: Path, form: Form = _USUAL) -> dict[Path, pd.DataFrame]:
     """Return one table per agent: the CSV and Parquet files of `folder`, by name of the file.
+
+    Suffixes count in any case of their letters: exports may end in .CSV.
 
     Raises
     ------
@@ -79,7 +81,7 @@ def _files(folder: Path) -> list[Path]:
     except OSError as error:
         reason = error.strerror or type(error).__name__
         raise InputError(f"{folder} cannot be read ({reason})") from error
-    files = [file for file in inside if file.suffix in SUFFIXES]
+    files = [file for file in inside if file.suffix.lower() in SUFFIXES]
     saved = {file.stem for file in files}
     for file in inside:
         if is_spreadsheet(file) and file.stem not in saved and file.name[0] != "~":

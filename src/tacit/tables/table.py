@@ -224,7 +224,7 @@ def _conditions(source: Source, bounds: Bounds) -> tuple[str, ...]:
             "whatever one record says"
         )
     conditions: tuple[str, ...] = (ranges, "the number of records of each agent is public")
-    if any(isinstance(fact, Numeric) and fact.indicator for fact in bounds.columns.values()):
+    if any(isinstance(fact, Numeric) and fact.accepts_missing for fact in bounds.columns.values()):
         known = "is public" if bounds.origin == "public" else "was filled in from the records too"
         conditions += (
             f"which columns may have missing cells, and what such a cell counts as, {known}",

@@ -31,7 +31,7 @@ from tacit.proposal import (
     labels_of,
     weight_conditions,
 )
-from tacit.proposal.forecast import PREDICTED, Forecast, centre_warning, forecast_of, risk_warning
+from tacit.proposal.forecast import centre_warning, known_forecast, risk_warning
 from tacit.tables import Table
 from tacit.training.assessment import Assessment, assess
 from tacit.training.data import (
@@ -165,7 +165,7 @@ def train(  # noqa: PLR0913 - what is run, and who is told what
     plan = proposal.plan(methods)
     told = (
         *warnings_of(proposal),
-        *risk_warning(proposal, _predicted(proposal, plan, methods)),
+        *risk_warning(proposal, known_forecast(proposal, plan, methods)),
         *centre_warning(proposal, plan),
     )
     if warn is not None:
@@ -212,15 +212,6 @@ def _centre_of(finished: Run) -> HostArray:
     assert isinstance(algorithm, Centred)
     last = jax.tree.map(lambda leaf: leaf[-1], publics)
     return np.asarray(algorithm.centre(last), np.float64)[:-1]
-
-
-def _predicted(proposal: Proposal, plan: Plan, methods: Mapping[str, Method]) -> Forecast | None:
-    """Return the forecast of a plan; None without noise, and for a method without a rule."""
-    name = proposal.method.name
-    ruled = name in PREDICTED and methods.get(name) is METHODS[name]
-    if math.isinf(proposal.budget.epsilon) or not ruled:
-        return None
-    return forecast_of(proposal, plan)
 
 
 def train_on(
