@@ -310,9 +310,9 @@ def test_loss_regulariser_and_constraint_reach_the_run(tacit_, small, options):
     page = (small / "out" / "report.html").read_text()
     assert all(f"<td>{value}</td>" in page for value in options[1:4:2])
     model = json.loads((small / "out" / "model.json").read_text())
-    # back to the encoded columns: age per range, the levels of town, the constant
+    # back to the encoded columns: age per half its range, the levels of town, the constant
     age, a, b = (term["coefficient"][0] for term in model["terms"][1:])
-    weights = np.array([age * 50, a, b, model["terms"][0]["coefficient"][0] + 20 * age])
+    weights = np.array([age * 25, a, b, model["terms"][0]["coefficient"][0] + 45 * age])
     if "box:0.5" in options:
         assert np.abs(weights).max() <= 0.5 + 1e-6
     if "ball:0.5" in options:

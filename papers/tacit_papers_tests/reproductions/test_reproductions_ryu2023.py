@@ -311,7 +311,7 @@ def test_the_command_writes_a_page_whose_every_curve_names_its_total(command):
 
 
 def test_missing_records_are_one_line_and_nothing_is_written(tmp_path, monkeypatch, capsys):
-    def gone(name):
+    def gone(name, **_):
         raise DataError(f"{name} is not here; get it")
 
     monkeypatch.setattr("tacit_papers.reproductions.ryu2023.federated.load", gone)
