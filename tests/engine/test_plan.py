@@ -114,6 +114,10 @@ def sends(change):
         def send(self, state, inbox, turn):
             return state, change(state)
 
+        @override
+        def combine(self, public, mean_message, turn):
+            return super().combine(public, jnp.ravel(mean_message)[: public.query.size], turn)
+
     return Sends
 
 

@@ -1,20 +1,25 @@
 """Under secure aggregation agents send whole steps, and all that is public follows from sums."""
 
 import dataclasses
+import math
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.experimental import io_callback
 
 from conftest import make_plan, make_shards, make_terms
+from tacit.algorithms import NoisyGradient
 from tacit.engine import simulate
+from tacit.engine.credit import certificate_of, credits_summation
 from tacit.engine.door import Live
 from tacit.engine.program import server_turns
 from tacit.engine.protocol import at
 from tacit.engine.running import behind_the_door, run
 from tacit.engine.summed import mean_of
 from tacit.errors import PrivacyError
+from tacit.oracles import Point
 from tacit.privacy import Messages, Sum
 
 STEPS = np.array([[1, 2**40, -3], [7, -(2**40), 5], [2**52, 11, 0]])
@@ -114,3 +119,53 @@ def test_the_plan_of_a_reproduction_runs_again_and_keeps_its_stamp():
     done = run(made, shards, runtime="simulate", seed=0)
     again = dataclasses.replace(made, certificate=done.certificate)
     assert run(again, shards, runtime="simulate").certificate.reproduction
+
+
+def test_whole_steps_of_different_sizes_are_not_added_up():
+    """An edited plan: other agents' steps are eight times as large, in program and ledger alike."""
+    shards = make_shards()
+    made = planned(shards)
+    larger = made.program.exponents.at[..., 1:].add(3)
+    program = dataclasses.replace(made.program, exponents=larger)
+    step = made.ledger.step.copy()
+    step[1:] *= 8
+    ledger = dataclasses.replace(made.ledger, step=step)
+    certificate = certificate_of(ledger, program.oracles, made.terms, made.terms.observer)
+    edited = dataclasses.replace(made, program=program, ledger=ledger, certificate=certificate)
+    with pytest.raises(PrivacyError, match="different sizes"):
+        run(edited, shards, runtime="simulate")
+
+
+def test_a_certificate_of_a_run_without_noise_promises_nothing():
+    shards = make_shards()
+    made = planned(shards)
+    quiet = make_plan("noisy-gradient", shards, terms=make_terms(math.inf))
+    edited = dataclasses.replace(quiet, certificate=made.certificate)
+    with pytest.raises(PrivacyError, match="without noise"):
+        run(edited, shards, runtime="simulate")
+
+
+class ByReference(NoisyGradient):
+    """Planted: the state goes into a reference, and what is read from it looks public."""
+
+    def ask(self, state, inbox, turn):
+        kept = jax.new_ref(jnp.zeros_like(state))
+        kept[...] = state
+        return Point(inbox.query + kept[...])
+
+
+class ByTheHost(NoisyGradient):
+    """Planted: the aggregator reads single answers that agents left with the host."""
+
+    def combine(self, public, mean_message, turn):
+        kind = jax.ShapeDtypeStruct(mean_message.shape, mean_message.dtype)
+        left = io_callback(np.asarray, kind, mean_message)
+        return super().combine(public, left, turn)
+
+
+@pytest.mark.parametrize("kind", [ByReference, ByTheHost])
+def test_methods_with_effects_are_not_credited(kind):
+    program = planned(make_shards()).program
+    changed = dataclasses.replace(program, algorithm=kind(program.algorithm.problem))
+    assert credits_summation(program)
+    assert not credits_summation(changed)

@@ -69,6 +69,15 @@ def test_delta_matches_high_precision_wherever_it_matters():
             assert truth <= delta_of(epsilon, float(mu)) <= truth * (1 + 1e-8) + 1e-300
 
 
+def test_delta_is_not_below_the_truth_where_epsilon_is_large():
+    """The rounding of epsilon / mu alone made it smaller by up to 3e-12 of it."""
+    draw = np.random.default_rng(0)
+    for mu in (127.1876983771008, *10 ** draw.uniform(1, 4, 40)):
+        for z in (-2.0, 1.0, 3.76, 6.0):
+            epsilon = max(0.0, mu * (mu / 2 + z))
+            assert exact_delta(epsilon, mu) <= delta_of(epsilon, float(mu))
+
+
 @pytest.mark.parametrize("delta", [1e-60, 1e-40, 1e-13])
 @pytest.mark.parametrize("mu", [1e-9, 1.5e-9, 1e-7, 1e-5])
 def test_delta_is_not_below_the_truth_where_its_terms_cancel(mu, delta):
@@ -117,7 +126,10 @@ def test_both_inverses_round_to_the_private_side(epsilon, delta):
 @settings(max_examples=60, deadline=None)
 @given(st.floats(0, 50), st.floats(1e-4, 10), st.floats(1.001, 2))
 def test_delta_falls_in_epsilon_and_grows_in_mu(epsilon, mu, factor):
-    assert delta_of(epsilon * factor, mu) <= delta_of(epsilon, mu) <= delta_of(epsilon, mu * factor)
+    # but for what is rounded up
+    one, up = delta_of(epsilon, mu), 1 + 1e-8
+    assert delta_of(epsilon * factor, mu) <= one * up
+    assert one <= delta_of(epsilon, mu * factor) * up
 
 
 def test_limits_are_zero_or_infinity():

@@ -13,6 +13,7 @@ state. Traced here:
    are anything but affine.
 
 Every value is `CLEAN` (public), `AFFINE` (in the answer, with clean coefficients) or `TAINTED`.
+Operations with effects, on references or on the host, are refused wherever they stand.
 What cannot be shown is not credited, nor are answers on sampled batches, for whose sums there is no
 accountant here. The run is then certified at the value for the observer of all messages, which
 holds for any function of them.
@@ -21,7 +22,7 @@ holds for any function of them.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Literal, cast
 
 import jax
@@ -50,14 +51,7 @@ _CALLS = frozenset({"pjit", "jit", "closed_call", "core_call"})
 
 def credits_summation(program: Program) -> bool:
     """Return whether the observer of sums may be credited with all honest agents' noise."""
-    if program.questions.shape[1] != 1:  # several answers reach one message: not analysed here
-        return False
-    if any(o.sampling.rate < 1 or not o.noise.adds for o in program.oracles):
-        return False
-    # a large public part, added to each noised answer, would round away its noise before the sum
-    if any(type(o).public_part is not Oracle.public_part for o in program.oracles):
-        return False
-    if not program.network.aggregates:
+    if not (program.network.aggregates and _adds_noise_once(program)):
         return False
     algorithm, template = cast(StarAlgorithm, program.algorithm), program.template
     answer = jnp.zeros(program.oracles[0].answer_shape(template.shape), template.dtype)
@@ -73,9 +67,57 @@ def credits_summation(program: Program) -> bool:
         state = algorithm.receive(state, public, turn)
         return algorithm.send(algorithm.tell(state, public, turn, answer), public, turn)[1]
 
+    def released(public: PyTree, mean: PyTree) -> PyTree:
+        public = algorithm.combine(public, mean, _turn(program, private[1]))
+        return public, algorithm.model(public)
+
+    sent = jax.eval_shape(message, private, public, answer)
+    steps = ((query, (private, public)), (message, (private, public, answer)))
+    if not all(_is_pure(step, *given) for step, given in (*steps, (released, (public, sent)))):
+        return False
     queries = _marks_out(query, (private, public), (TAINTED, CLEAN))
     messages = _marks_out(message, (private, public, answer), (TAINTED, CLEAN, AFFINE))
     return set(queries) <= {CLEAN} and TAINTED not in messages
+
+
+def _adds_noise_once(program: Program) -> bool:
+    """Whether one answer on all records, with noise on it, is all that a message may hold."""
+    if program.questions.shape[1] != 1:  # several answers reach one message: not analysed here
+        return False
+    # a large public part, added to each noised answer, would round away its noise before the sum
+    return all(
+        oracle.sampling.rate == 1
+        and oracle.noise.adds
+        and type(oracle).public_part is Oracle.public_part
+        for oracle in program.oracles
+    )
+
+
+def _is_pure(function: Callable[..., PyTree], *arguments: PyTree) -> bool:
+    """Whether values reach the outputs of `function` by its operations alone.
+
+    What is written to a reference, or handed to the host, can be read again elsewhere.
+    """
+    return _has_no_effects(jax.make_jaxpr(function)(*arguments).jaxpr)
+
+
+def _has_no_effects(jaxpr: Any) -> bool:
+    for equation in jaxpr.eqns:
+        variables = (*equation.invars, *equation.outvars)
+        if equation.effects or any("Ref" in type(v.aval).__name__ for v in variables):
+            return False
+        inner = (getattr(value, "jaxpr", value) for value in _flat(equation.params.values()))
+        if not all(_has_no_effects(part) for part in inner if hasattr(part, "eqns")):
+            return False
+    return not jaxpr.effects
+
+
+def _flat(values: Iterable[Any]) -> Iterator[Any]:
+    for value in values:
+        if isinstance(value, list | tuple):
+            yield from _flat(value)
+        else:
+            yield value
 
 
 def _of_one_agent(program: Program) -> dict[str, Any]:

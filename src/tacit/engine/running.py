@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -105,7 +106,8 @@ def run(
     ledger = observed_ledger(plan.ledger, records)
     plan.ledger.same_as(ledger)
     certificate = plan.certificate
-    if seed is not None:  # whoever knows the seed subtracts the noise
+    # whoever knows the seed subtracts the noise; what is stamped stays so
+    if seed is not None or certificate.reproduction:
         certificate = dataclasses.replace(certificate, reproduction=True, attacker_tpr=1.0)
     return Run(released, trace, ledger, certificate, plan, seconds)
 
@@ -235,16 +237,21 @@ def check_certificate(plan: Plan) -> None:
     program, terms = plan.program, plan.terms
     if program.summed and not credits_summation(program):
         raise PrivacyError("this method's answers may not be added up as a sum; plan again")
-    quiet = isinstance(program.mechanism, NoNoise)
-    observer = terms.observer if program.summed or quiet else Messages()
+    exponents = np.asarray(program.exponents)
+    if program.summed and np.any(exponents != exponents[..., :1]):
+        raise PrivacyError("whole steps of different sizes cannot be added up; plan again")
+    if isinstance(program.mechanism, NoNoise):
+        if not math.isinf(plan.certificate.epsilon):
+            raise PrivacyError("the certificate promises what a run without noise does not keep")
+        return
+    observer = terms.observer if program.summed else Messages()
     fresh = certificate_of(plan.ledger, program.oracles, terms, observer)
     given = plan.certificate
     fresh = dataclasses.replace(
         fresh,
         conditions=given.conditions,
         conditional=given.conditional,
-        trust=given.trust,
     )
     # a stamped one, of an earlier run with a seed, promises nothing
-    if fresh != given and not (quiet or given.reproduction):
+    if fresh != given and not given.reproduction:
         raise PrivacyError("the plan's certificate is not what its ledger amounts to; plan again")

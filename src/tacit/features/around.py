@@ -90,9 +90,11 @@ class AroundCentre(FeatureMap):
     def around(self, before: Float[HostArray, "N K"]) -> Float[HostArray, "N L"]:
         """Return rows that went through the first map, around the centre."""
         most = self.inputs.record_norm if self.first is None else self.first.record_norm
-        norms = np.linalg.norm(before, axis=1, keepdims=True)
-        clipped = before * np.minimum(1.0, most / np.maximum(norms, 1e-300))
-        away = clipped - self.centre.astype(before.dtype)
+        # of entries of size 1, whose squares neither overflow nor vanish
+        largest = np.maximum(np.abs(before).max(axis=1, keepdims=True), np.finfo(before.dtype).tiny)
+        unit = before / largest
+        size = np.maximum(np.linalg.norm(unit, axis=1, keepdims=True), 1e-30)
+        away = unit * np.minimum(largest, most / size) - self.centre.astype(before.dtype)
         distance = np.linalg.norm(away, axis=1, keepdims=True)
         away /= np.maximum(distance, NEAREST * most).astype(before.dtype)
         return np.concatenate([away, np.full((len(away), 1), CONSTANT, before.dtype)], axis=1)

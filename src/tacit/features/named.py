@@ -39,9 +39,13 @@ def feature_map_named(text: str, inputs: Inputs) -> FeatureMap:
     if name not in FEATURES:
         raise InputError(f"there is no feature map {name!r}; choose from {usage()}")
     counted, build = FEATURES[name]
-    if (counted is None) == bool(colon) or (colon and not number.isdecimal()):
+    if (counted is None) == bool(colon) or (colon and not _is_count(number)):
         raise InputError(f"the features {text!r} are not understood; write {usage()}")
     return build(inputs, int(number)) if colon else build(inputs)
+
+
+def _is_count(text: str) -> bool:
+    return text.isdecimal() and text.isascii() and len(text) < 10
 
 
 def usage() -> str:

@@ -199,7 +199,11 @@ def _blank_terms(bounds: Bounds, features: FeatureMap | None, outputs: int) -> t
 
 def _check_fit(model: Model) -> None:
     assert model.bounds is not None
-    blank = _blank_terms(model.bounds, model.feature_map, model.outputs)
+    features = model.feature_map
+    # a number in a file decides how many features are named: not more than there are terms
+    if features is not None and features.columns > len(model.terms):
+        raise InputError("there are fewer coefficients than features")
+    blank = _blank_terms(model.bounds, features, model.outputs)
     if [term[:2] for term in blank] != [term[:2] for term in model.terms]:
         raise InputError("the coefficients do not belong to the columns of the preprocessing")
     target = model.bounds.target

@@ -21,6 +21,7 @@ from jaxtyping import Float
 from typing_extensions import override
 
 from tacit import checks
+from tacit.errors import InputError
 from tacit.features import NEAREST
 from tacit.oracles.oracle import Assumptions, Oracle
 from tacit.oracles.placement import AddedNoise
@@ -31,8 +32,9 @@ from tacit.problems.grid import cut
 from tacit.spec import Spec
 from tacit.typing import Array
 
-# binary digits of a centre, so that its products with rows are exact
-_DIGITS = 18
+# binary digits of a centre, so that its products with rows are exact in so many columns: `margins`
+# keeps 53 - p - log2(D) / 2 digits below the power of two above it, 19 at least for p <= 26
+_DIGITS, _MOST_COLUMNS = 18, 2**16
 
 
 class Around(NamedTuple):
@@ -102,6 +104,7 @@ class CentredGradient(Oracle):
     is not finite counts as 0 in that entry, one beyond R is scaled down: rules that see the query.
 
     **Rounding.** Rows have p <= 26 digits below the power of two above R, and c is cut to 18 below
+    it, which `margins` keeps in up to 2^16 columns; more are refused. Then, with R =
     1: then |x_j|^2, x_j'c and |c|^2 are exact but for 2^-50 in their sum (R = 1), which n_j has
     on top; the sums of a_j, cut to q digits of 64 C / R, of b_j, and of their products with rows
     are exact. What remains, the quotients by n_j and one difference of two sums of m terms, moves
@@ -116,6 +119,11 @@ class CentredGradient(Oracle):
         R, the norm of packed rows.
     constant
         kappa.
+
+    Raises
+    ------
+    InputError
+        If a number is out of range; from `bound`, if there are more than 2^16 columns.
     """
 
     loss: Loss
@@ -187,6 +195,11 @@ class CentredGradient(Oracle):
 
     @override
     def bound(self, spec: Spec, adjacency: Adjacency, *, norm: Norm) -> SensitivityBound:
+        if spec.shape[0] > _MOST_COLUMNS:
+            raise InputError(
+                f"there are {spec.shape[0]} columns; products with a centre are exact in at most "
+                f"{_MOST_COLUMNS}, so leave the centre out"
+            )
         facts = dataclasses.replace(spec, gradient_bound=self.row_norm * self.coefficient_bound)
         return with_rounding(
             mean_gradient_bound(facts, adjacency, norm=norm, rounds=1, questions=1)

@@ -207,7 +207,10 @@ def _delta(epsilon: Values, mu: Values) -> HostArray:
         # exp(epsilon) phi(far) = phi(near), so epsilon, which may be thousands, cancels by algebra
         second = -near * near / 2 + np.log(erfcx(far / math.sqrt(2)) / 2)
         wrong = _WRONG * (np.abs(first) + np.abs(second) + 4)
-        value = -np.exp(first) * np.expm1(np.minimum(second - first - wrong, 0.0)) * (1 + wrong)
+        # `near` is rounded, and both terms with it: by as much as the hazard times its rounding
+        moved = (np.maximum(-near, 0.0) + 1) * (mu / 2 + epsilon / mu) * _WRONG
+        value = -np.exp(first) * np.expm1(np.minimum(second - first - wrong, 0.0))
+        value = value * (1 + wrong + moved)
     value = np.where(np.isinf(mu), 1.0, value)
     return np.where((mu == 0) | np.isinf(epsilon), 0.0, value)
 
