@@ -3,6 +3,7 @@
 import ctypes
 import gc
 import sys
+from collections import defaultdict
 from pathlib import Path
 
 import jax
@@ -111,12 +112,54 @@ def pytest_collection_finish():
     gc.set_threshold(50_000, 20, 50)
 
 
+# how many parameter sets of a long test are in the quick suite; the slow one has all the others
+QUICK_SETS = {
+    "test_a_broken_oracle_is_seen": 1,
+    "test_a_generated_table_ends_in_a_model_or_in_one_line": 4,
+    "test_a_model_around_a_centre_predicts_as_it_was_tested": 1,
+    "test_a_run_by_whole_steps_is_that_by_messages_but_for_rounding": 1,
+    "test_a_sound_algorithm_is_consistent_and_its_bound_is_nearly_attained": 1,
+    "test_amplification_claimed_for_a_full_batch_is_caught": 1,
+    "test_both_runtimes_agree_and_the_ledger_is_the_planned_one": 2,
+    "test_both_runtimes_draw_the_same_from_a_stream": 4,
+    "test_each_planted_fault_is_seen_by_the_layers_that_should_see_it": 4,
+    "test_honest_residuals_pass_as_often_as_promised": 1,
+    "test_no_bounded_change_moves_an_answer_beyond_its_bound": 3,
+    "test_no_neighbour_moves_a_batch_gradient_beyond_its_bound_and_some_reach_it": 1,
+    "test_no_neighbour_moves_a_difference_beyond_its_bound_and_some_reach_it": 1,
+    "test_no_neighbour_moves_the_projected_step_beyond_its_bound": 2,
+    "test_no_neighbour_moves_the_statistics_beyond_the_bound_and_some_reach_it": 3,
+    "test_no_order_of_summation_moves_an_answer_beyond_its_bound": 2,
+    "test_no_true_divergence_exceeds_the_curve": 2,
+    "test_permuted_agents_give_the_permuted_run": 1,
+    "test_several_blocks_give_the_bits_of_one": 4,
+    "test_the_gaps_of_the_noise_do_not_tell_two_data_sets_apart": 1,
+    "test_the_two_runtimes_agree_to_1e_10": 2,
+    "test_with_a_regulariser_at_the_agents_both_runtimes_run_under_noise_and_agree": 1,
+    "test_without_noise_admm_reaches_the_optimum": 1,
+    "test_without_noise_dp_admm_reaches_the_optimum": 2,
+    "test_without_noise_it_reaches_the_constrained_optimum": 1,
+    "test_without_noise_relay_and_gossip_reach_the_certified_optimum": 2,
+}
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Mark as slow what computes the claims, the reproductions and the images of the papers."""
+    """Mark as slow what computes the papers' claims and images, and most sets of long tests."""
+    sets = defaultdict(list)
     for item in items:
         if PAPERS in item.path.parents and item.path.name not in QUICK_OF_THE_PAPERS:
             item.add_marker(pytest.mark.slow)
+        name = getattr(item, "originalname", None)
+        if name in QUICK_SETS and item.get_closest_marker("slow") is None:
+            sets[item.path, name].append(item)
+    for (_, name), same in sets.items():
+        # spread over all sets, so that each kind of network, batch and loss stays
+        quick = QUICK_SETS[name]
+        kept = {round(k * (len(same) - 1) / max(quick - 1, 1)) for k in range(quick)}
+        for place, item in enumerate(same):
+            if place not in kept:
+                item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -101,6 +101,7 @@ class TooLargeSteps(NoisyGradient):
         return {**honest, "step_size": honest["step_size"] * 50}
 
 
+@pytest.mark.slow
 def test_a_method_of_the_table_passes():
     report = check_method("noisy-gradient", runs=200)
     assert report.passes, report
