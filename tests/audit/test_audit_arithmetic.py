@@ -289,7 +289,6 @@ def test_the_attack_on_tails_sees_noise_that_ends(cut, seen):
     assert (tails("float32", draws=10**6, beyond=4.0, ask=ask).ratio > 1) is seen
 
 
-@pytest.mark.slow
 def test_an_attacker_has_no_more_power_than_the_certificate_says():
     seen = power(records=60_000, runs=90)
     assert seen.ratio <= 1, seen

@@ -260,7 +260,6 @@ def test_replay_draws_the_same_batches_and_finds_the_noise(shards):
         replay(made, made.program.oracles, trace, private, other)
 
 
-@pytest.mark.slow
 def test_a_run_on_larger_batches_than_planned_releases_nothing(shards):
     """Law 3's fault for sampling: the ledger carries the rate."""
     made = planned(shards)

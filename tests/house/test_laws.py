@@ -58,6 +58,18 @@ def test_the_tests_of_every_law_exist_and_are_quick(law, column):
     assert named - set().union(*(quick_tests(file.read_text()) for file in files)) == set()
 
 
+def test_the_tests_of_laws_are_quick_in_all_of_their_cases():
+    code = (ROOT / "tests" / "conftest.py").read_text()
+    partly = set(ast.literal_eval(_value_of("QUICK_SETS", code)))
+    for law in LAWS:
+        assert not partly & (named_tests(ROWS, law, 0) | named_tests(ROWS, law, 1))
+
+
+def _value_of(name, code):
+    found = [n for n in ast.parse(code).body if isinstance(n, ast.Assign)]
+    return ast.unparse(next(n.value for n in found if ast.unparse(n.targets[0]) == name))
+
+
 def test_a_law_without_a_test_and_a_slow_test_are_caught():
     rows = cells("| 5. Audit | `test_a` | `test_b` |\n| 6. Messages | same tests as law 5 | none |")
     assert named_tests(rows, 6, 0) == {"test_a"}
