@@ -40,6 +40,8 @@ class DividedData:
         The public seed of both divisions.
     features
         The feature map that the rows of the parts went through, if any.
+    features_name
+        Its name, as in a proposal; a centre that was learned besides is not in it.
     """
 
     dataset: Dataset | Table
