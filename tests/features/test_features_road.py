@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from conftest import bounds_of_ill
 from tacit.cli.main import main
 from tacit.datasets import FACTS, load
 from tacit.errors import InputError
@@ -15,17 +16,7 @@ from tacit.tables import read_bounds
 from tacit.training import check_data, divide, proposal_for, train_on
 from tacit.training.data import inputs_for
 
-BOUNDS = """
-source = "public"
-[target]
-name = "ill"
-values = ["no", "yes"]
-[columns.age]
-min = 0
-max = 100
-[columns.town]
-values = ["a", "b"]
-"""
+BOUNDS = bounds_of_ill(age="min = 0\nmax = 100", town='values = ["a", "b"]')
 
 
 @pytest.fixture

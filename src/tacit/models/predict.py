@@ -11,6 +11,7 @@ from scipy.special import expit, softmax
 
 from tacit.errors import InputError
 from tacit.models.model import Model
+from tacit.problems import is_second
 from tacit.tables import INTERCEPT, Bounds, Numeric, encode, encoded_width
 from tacit.typing import HostArray
 
@@ -57,7 +58,8 @@ def predict(
     if model.labels is None:
         added["prediction"] = _inside(scores[:, 0], model)
     else:
-        chosen = (scores[:, 0] >= 0).astype(int) if model.outputs == 1 else scores.argmax(axis=1)
+        single = model.outputs == 1
+        chosen = is_second(scores[:, 0]).astype(int) if single else scores.argmax(axis=1)
         added["prediction"] = np.array(model.labels, object)[chosen]
     if probabilities is not False:
         odds = _probabilities(model, scores)

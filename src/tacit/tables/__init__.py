@@ -14,6 +14,7 @@ from tacit.tables.encode import (
 from tacit.tables.facts import Categories, Numeric
 from tacit.tables.fill import Draft, bounds_from, draft_from, range_of
 from tacit.tables.form import FORM, Form
+from tacit.tables.missing import FILL, INDICATOR
 from tacit.tables.read import (
     SUFFIXES,
     is_spreadsheet,
@@ -25,7 +26,9 @@ from tacit.tables.read import (
 from tacit.tables.table import Source, Table, load_table
 
 __all__ = [
+    "FILL",
     "FORM",
+    "INDICATOR",
     "INTERCEPT",
     "SUFFIXES",
     "Bounds",
