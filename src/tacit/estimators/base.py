@@ -281,7 +281,7 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         ranges = Ranges(*self.bounds_, True, self.indicators_, self.filled_)
         ranges.check_filled(rows, column_names(self))
         slopes, missing = np.transpose(self.coef_), np.transpose(self.missing_coef_)
-        model = Coefficients(slopes, missing, self.intercept_)
+        model = Coefficients(slopes, missing, np.asarray(self.intercept_))
         return Encoding(ranges, self.feature_map_).scores(rows, model)
 
     def _request(self, targets: Targets) -> Request:
@@ -367,7 +367,8 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
             conditional=not all(public for _, _, public in facts),
         )
         if targets.labels is None:
-            self.coef_, self.intercept_ = slopes[:, 0], float(intercepts[0])
+            self.coef_ = slopes[:, 0]
+            self.intercept_: float | HostArray = float(intercepts[0])
             self.missing_coef_ = missing[:, 0]
         else:
             self.coef_, self.intercept_ = slopes.T, intercepts

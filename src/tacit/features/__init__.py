@@ -1,6 +1,7 @@
 """Public feature maps: what lies between encoded records and the rows that agents hold."""
 
 from tacit.features.around import CONSTANT, NEAREST, AroundCentre
+from tacit.features.bins import set_bins
 from tacit.features.feature_map import FeatureMap, Inputs
 from tacit.features.named import FEATURES, feature_map_named, usage
 
@@ -12,5 +13,6 @@ __all__ = [
     "FeatureMap",
     "Inputs",
     "feature_map_named",
+    "set_bins",
     "usage",
 ]

@@ -8,8 +8,9 @@ from tacit.tables.encode import (
     encoded_name,
     encoded_names,
     encoded_norm,
-    encoded_width,
+    entries_of,
     inputs_of,
+    zeros_and_units,
 )
 from tacit.tables.facts import Categories, Numeric
 from tacit.tables.fill import Draft, bounds_from, draft_from, range_of
@@ -47,7 +48,7 @@ __all__ = [
     "encoded_name",
     "encoded_names",
     "encoded_norm",
-    "encoded_width",
+    "entries_of",
     "inputs_of",
     "is_spreadsheet",
     "load_table",
@@ -57,4 +58,5 @@ __all__ = [
     "read_table",
     "read_tables",
     "refuse_spreadsheet",
+    "zeros_and_units",
 ]
