@@ -20,7 +20,7 @@ from tacit import checks
 from tacit.algorithms import METHODS
 from tacit.engine import Run, run
 from tacit.errors import InputError, PrivacyWarning, PublicFactsWarning, UtilityWarning
-from tacit.estimators.encoding import Coefficients, Encoding
+from tacit.estimators.encoding import Coefficients, Encoding, feature_map_for
 from tacit.estimators.ranges import BoundsLike, Ranges, missing_in, ranges_for, ranges_seen
 from tacit.estimators.records import Targets, owned_rows
 from tacit.estimators.validation import (
@@ -32,7 +32,7 @@ from tacit.estimators.validation import (
     validated,
     validated_rows,
 )
-from tacit.features import FeatureMap, feature_map_named, usage
+from tacit.features import FeatureMap
 from tacit.privacy import delta_warning
 from tacit.problems import Shards, pack
 from tacit.proposal import (
@@ -264,11 +264,7 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
 
     def _feature_map(self, ranges: Ranges) -> FeatureMap | None:
         """Return the feature map for rows encoded with these ranges, if there is one."""
-        if self.features is None:
-            return None
-        if not isinstance(self.features, str):
-            raise InputError(f"features is {self.features!r}; write {usage()}, or None")
-        return feature_map_named(self.features, ranges.inputs(column_names(self)))
+        return feature_map_for(self.features, ranges, column_names(self))
 
     def _scores(self, X: RowsLike) -> Float[HostArray, "N *K"]:
         """Return x'coef + intercept, with features clipped, and filled, as `fit` does it."""

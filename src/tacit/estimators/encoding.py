@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
+from tacit.errors import InputError
 from tacit.estimators.ranges import Ranges
-from tacit.features import FeatureMap
+from tacit.features import FeatureMap, feature_map_named, usage
 from tacit.tables import INTERCEPT
 from tacit.typing import HostArray
 
@@ -83,3 +85,18 @@ class Encoding:
     @staticmethod
     def _constant(features: FeatureMap) -> int:
         return features.names.index(INTERCEPT)
+
+
+def feature_map_for(named: Any, ranges: Ranges, names: Sequence[str] | None) -> FeatureMap | None:
+    """Return the feature map that an estimator names, for rows with these ranges; None for none.
+
+    Raises
+    ------
+    InputError
+        If the name is none of a map, or the map does not suit the columns.
+    """
+    if named is None:
+        return None
+    if not isinstance(named, str):
+        raise InputError(f"features is {named!r}; write {usage()}, or None")
+    return feature_map_named(named, ranges.inputs(names))

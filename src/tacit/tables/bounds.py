@@ -37,6 +37,11 @@ _ABOUT: Mapping[Origin, str] = {
     "public": "# These values were known before anybody looked at the records.\n",
 }
 
+_PROPOSED = (
+    "# Entries behind a # are proposals, and nothing uses them as they stand: bins beside a number\n"
+    "# for what no straight line says, the logarithm of an amount. Take the # away where they suit.\n#"
+)
+
 
 @dataclass(frozen=True)
 class Bounds:
@@ -200,10 +205,13 @@ class Notes:
         Why a column is not used, by its name.
     remarks
         What is to be looked at in a column, by its name.
+    proposals
+        Entries that a column might have, by its name; they are written as comments.
     """
 
     left_out: Mapping[str, str] = field(default_factory=dict)
     remarks: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    proposals: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 def bounds_text(bounds: Bounds, notes: Notes | None = None) -> str:
@@ -211,6 +219,8 @@ def bounds_text(bounds: Bounds, notes: Notes | None = None) -> str:
     notes = notes or Notes()
     values = bounds_to_dict(bounds)
     lines = [_ABOUT[bounds.origin] + f"source = {_toml(bounds.origin)}"]
+    if notes.proposals:
+        lines.insert(0, _PROPOSED)
     if bounds.interval != "symmetric":
         lines.append(f"interval = {_toml(bounds.interval)}")
     if notes.left_out:
@@ -225,7 +235,8 @@ def bounds_text(bounds: Bounds, notes: Notes | None = None) -> str:
     for (section, name), fact in zip(sections.items(), stated, strict=True):
         remarks = [f"# {text}" for text in notes.remarks.get(name, ())]
         written = fact if section == "target" else shortened(fact)
-        lines += ["", f"[{section}]", *remarks, *_entries(written)]
+        proposed = [f"# {text}" for text in _entries(notes.proposals.get(name, {}))]
+        lines += ["", f"[{section}]", *remarks, *_entries(written), *proposed]
     return "\n".join(lines) + "\n"
 
 
