@@ -81,9 +81,8 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         noise per answer, since the row's norm stays as it is, and a further weight per column.
         "fill" does without that column; a mapping, as in {"age": "fill"}, says which is meant.
     features
-        A public feature map (`tacit.features`) by name, as after `tacit train --features`:
-        "bins:10" or "fourier:500". Rows go through it once they are encoded; the certificate names
-        it as a condition. None for the encoded columns themselves.
+        A public feature map (`tacit.features`) by name, as after `tacit train --features`, such as
+        "bins:10", for encoded rows; a condition of the certificate names it. None for no map.
     relation
         The neighbouring relation: "replace_one" or "zero_out". At equal epsilon the default needs
         more noise.

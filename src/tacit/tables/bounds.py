@@ -38,8 +38,9 @@ _ABOUT: Mapping[Origin, str] = {
 }
 
 _PROPOSED = (
-    "# Entries behind a # are proposals, and nothing uses them as they stand: bins beside a number\n"
-    "# for what no straight line says, the logarithm of an amount. Take the # away where they suit.\n#"
+    "# Entries behind a # are proposals, and nothing uses them as they stand: bins beside a\n"
+    "# number for what no straight line says, and the logarithm of an amount. Take the # away\n"
+    "# where they suit.\n#"
 )
 
 
