@@ -19,7 +19,8 @@ from tacit.proposal.parts import (
     graph_conditions,
     graph_warning,
 )
-from tacit.proposal.proposal import Proposal, propose
+from tacit.proposal.proposal import Proposal
+from tacit.proposal.proposing import centre_text, centre_warning, noise_of_centre, propose
 from tacit.proposal.request import (
     DEFAULT_NETWORK,
     DEFAULT_REGULARISER,
@@ -48,12 +49,15 @@ __all__ = [
     "Structure",
     "StructureRequest",
     "TableFacts",
+    "centre_text",
+    "centre_warning",
     "chain_of",
     "check_seed",
     "feature_conditions",
     "graph_conditions",
     "graph_warning",
     "labels_of",
+    "noise_of_centre",
     "propose",
     "weight_conditions",
     "weights_by_label",
