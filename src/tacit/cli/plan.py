@@ -16,7 +16,15 @@ from tacit.cli.data import PublicOptions, counts_of, data_facts, whole_numbers
 from tacit.cli.options import all_options, method_options, run_options, takes
 from tacit.errors import InputError
 from tacit.models import write_text
-from tacit.proposal import NONE, Proposal, Request, centre_text, centre_warning, propose
+from tacit.proposal import (
+    NONE,
+    Proposal,
+    Request,
+    centre_text,
+    centre_warning,
+    facts_of_method,
+    propose,
+)
 from tacit.proposal.forecast import (
     PREDICTED,
     Forecast,
@@ -91,6 +99,11 @@ class _Answer:
     centre: str | None
     warnings: tuple[str, ...]
 
+    @property
+    def gradient_bound(self) -> float:
+        """The largest gradient of a record, on the rows that the method asks about."""
+        return facts_of_method(self.proposal.facts, self.proposal.centre).gradient_bound
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain values; None where no prediction is known."""
         facts, budget = self.proposal.facts, self.proposal.budget
@@ -102,7 +115,7 @@ class _Answer:
             "centre": self.centre,
             "class_weights": self.proposal.class_weights,
             "record_norm": facts.record_norm,
-            "gradient_bound": facts.gradient_bound,
+            "gradient_bound": self.gradient_bound,
             **{k: getattr(budget, k) for k in ("epsilon", "delta", "observer", "relation")},
             "floor": self.floor,
             "risk_of_zero": risk_of_zero(self.proposal),
@@ -208,7 +221,7 @@ def _sentences(answer: _Answer, out: Path | None) -> str:
     lines = [
         f"{sum(facts.counts):,} records of {facts.agents} agents, {facts.dimension} coordinates, "
         f"{answer.proposal.loss} loss, record norm {facts.record_norm:g}, record gradient at most "
-        f"{facts.gradient_bound:g}",
+        f"{answer.gradient_bound:g}",
         *([f"Class weights: {weights}"] if weights is not None else []),
         *([f"Rows: {answer.centre}"] if answer.centre is not None else []),
         f"Total epsilon {budget.epsilon:g} at delta {budget.delta:g}{total}, relation "

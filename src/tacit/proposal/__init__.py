@@ -19,7 +19,7 @@ from tacit.proposal.parts import (
     graph_conditions,
     graph_warning,
 )
-from tacit.proposal.proposal import Proposal
+from tacit.proposal.proposal import Proposal, facts_of_method
 from tacit.proposal.proposing import centre_text, centre_warning, noise_of_centre, propose
 from tacit.proposal.request import (
     DEFAULT_NETWORK,
@@ -53,6 +53,7 @@ __all__ = [
     "centre_warning",
     "chain_of",
     "check_seed",
+    "facts_of_method",
     "feature_conditions",
     "graph_conditions",
     "graph_warning",
