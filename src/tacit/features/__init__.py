@@ -3,6 +3,7 @@
 from tacit.features.around import CONSTANT, NEAREST, AroundCentre
 from tacit.features.bins import set_bins
 from tacit.features.feature_map import FeatureMap, Inputs
+from tacit.features.kept import applied
 from tacit.features.named import FEATURES, feature_map_named, usage
 
 __all__ = [
@@ -12,6 +13,7 @@ __all__ = [
     "AroundCentre",
     "FeatureMap",
     "Inputs",
+    "applied",
     "feature_map_named",
     "set_bins",
     "usage",
