@@ -101,6 +101,7 @@ def _steady(setting: Setting) -> float:
     terms, multiplier = setting.terms, 0.0
     if math.isfinite(terms.epsilon):
         multiplier = gaussian_multiplier(terms.epsilon, terms.delta, setting.rounds)
+        multiplier *= terms.adjacency.spread(setting.facts.agents, terms.observer)
     bound = mean_gradient_bound(setting.facts, terms.adjacency, norm="l2", rounds=1, questions=1)
     moves = np.where(np.isfinite(bound.value[:, 0, 0]), bound.value[:, 0, 0], 0.0)
     return float(steady_rho(setting.facts, setting.rounds, Noise(multiplier, multiplier * moves)))

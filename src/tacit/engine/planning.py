@@ -159,6 +159,9 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
     which is always valid. On sampled batches, and for noise inside an objective, z is computed
     numerically (`multiplier_for_all`), which may take seconds, the certificate is the numerical
     accountant's, and summation is never credited.
+
+    A person at up to M agents takes sqrt(M) times the z of a unit at a single agent, and M times
+    for the observer of sums (`Adjacency.spread`).
     """
     rounds = checks.at_least("rounds", rounds, 1)
     check_size(rounds, spec.agents)
@@ -176,20 +179,23 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
     inside = _inside(oracles, spec, terms.adjacency)
     design = Design(spec, algorithm, oracles, bounds, law, inside, connected)
     preview = bounds[0].value[:, 0, 0] * oracles[0].noise.relative_multiplier
-    if multiplier is None:
-        multiplier = _multiplier_on_lattice(design, questions, terms)
-    multiplier = checks.not_negative("multiplier", multiplier)
 
-    def build(observer: Observer) -> Draft:
-        scales = scales_for(preview, multiplier, observer)
-        noise = Noise(multiplier, scales, oracles[0].sampling.rate < 1)
-        return drafted(design, questions, noise, observer, precision)
+    def build(observer: Observer) -> tuple[float, Draft]:
+        calibrated = multiplier
+        if calibrated is None:
+            calibrated = _multiplier_on_lattice(design, questions, terms, observer)
+        calibrated = checks.not_negative("multiplier", calibrated)
+        scales = scales_for(preview, calibrated, observer)
+        noise = Noise(calibrated, scales, oracles[0].sampling.rate < 1)
+        return calibrated, drafted(design, questions, noise, observer, precision)
 
-    observer, draft = terms.observer, build(terms.observer)
+    observer, (calibrated, draft) = terms.observer, build(terms.observer)
     law_adds = isinstance(law, Gaussian | NoNoise)  # the sum of such noises is accounted for
     if isinstance(observer, Sum) and not (law_adds and credits_summation(draft.program)):
         observer = Messages()
-        draft = build(observer)
+        if terms.adjacency.agents_per_person == 1:  # it is the same for both observers
+            multiplier = calibrated
+        calibrated, draft = build(observer)
     program = draft.program
     if isinstance(observer, Sum) and isinstance(law, Gaussian):
         program = dataclasses.replace(program, summed=True)
@@ -203,7 +209,7 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
         terms=terms,
         rounds=rounds,
         precision=precision,
-        multiplier=multiplier,
+        multiplier=calibrated,
         schedules=draft.schedules,
         bounds=bounds,
         ledger=draft.ledger,
@@ -293,17 +299,22 @@ def _bounds(
     return bounds
 
 
-def _multiplier_on_lattice(design: Design, questions: HostArray, terms: Terms) -> float:
+def _multiplier_on_lattice(
+    design: Design, questions: HostArray, terms: Terms, observer: Observer
+) -> float:
     """Return the multiplier with which the budget holds for answers and noise on their lattice."""
+    agents, adjacency = design.spec.agents, terms.adjacency
+    spread = adjacency.spread(agents, observer)
     mechanism = design.mechanism
     asked = design.network.asked(questions) >= 0
     if isinstance(mechanism, NoNoise) or design.inside is not None or not np.any(asked):
-        return _multiplier(design, questions, terms)
+        return spread * _multiplier(design, questions, terms)
     values = math.prod(design.oracles[0].answer_shape(design.spec.shape))
-    answers = int(np.max(np.sum(asked, axis=(1, 2))))
+    answers = int(np.max(np.sum(asked, axis=(1, 2)))) * min(adjacency.agents_per_person, agents)
     law: Law = "laplace" if isinstance(mechanism, Laplace) else "gaussian"
     epsilon, delta = budget_left(terms.epsilon, terms.delta, values=values * answers, law=law)
-    real = _multiplier(design, questions, dataclasses.replace(terms, epsilon=epsilon, delta=delta))
+    left = dataclasses.replace(terms, epsilon=epsilon, delta=delta)
+    real = spread * _multiplier(design, questions, left)
     width = lattice_width(values, mechanism.norm)
     shares = [
         lattice_share(

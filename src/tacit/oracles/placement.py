@@ -122,6 +122,9 @@ class AddedNoise(NoisePlacement):
         return noise.added_to(exact(shard, count, query))
 
 
+_WHOLE = {"agent": "an agent", "person": "a person"}
+
+
 class ObjectiveNoise(NoisePlacement):
     r"""A noised linear term b'w in what is minimised, and a little noise on the minimiser.
 
@@ -160,7 +163,7 @@ class ObjectiveNoise(NoisePlacement):
         if adjacency.unit != "record":
             raise InputError(
                 "the law of noise inside an objective is known here for one record, not for all "
-                "records of an agent; add the noise to the output (ProximalStep)"
+                f"records of {_WHOLE[adjacency.unit]}; add the noise to the output (ProximalStep)"
             )
         counts = np.asarray(spec.counts, dtype=np.float64)
         jacobian = np.log1p(self.smoothness / (counts * self.rho))

@@ -321,12 +321,16 @@ def batches(rate: float, records: int | None) -> Sampling:
     return FixedSizeBatches(size, records)
 
 
+_WHOLE = {"agent": "an agent", "person": "all rows of a person"}
+
+
 def _check_hides(adjacency: Adjacency) -> None:
     """Raise `InputError` unless sampling hides the unit and an accountant for it is known."""
-    if adjacency.unit != "record":
+    unit = adjacency.unit
+    if unit != "record":
         raise InputError(
-            "sampling records does not hide an agent, so nothing is gained for the unit agent; "
-            "use the full-batch Gradient"
+            f"sampling records does not hide {_WHOLE[unit]}, so nothing is gained for the unit "
+            f"{unit}; use the full-batch Gradient"
         )
     if not isinstance(adjacency.relation, ReplaceOne | ZeroOut):
         raise InputError(

@@ -14,7 +14,7 @@ from tacit import checks
 from tacit.errors import InputError
 from tacit.oracles.oracle import Assumptions, Oracle
 from tacit.oracles.sums import record_sum
-from tacit.privacy import Adjacency, Norm, SensitivityBound, ZeroOut
+from tacit.privacy import Adjacency, Norm, SensitivityBound, ZeroOut, share_text
 from tacit.problems import Shard, Squared, clip_coefficient
 from tacit.spec import Spec
 from tacit.typing import Array
@@ -42,8 +42,9 @@ class Statistics(Oracle):
 
     where bounding the two parts apart would give sqrt(2 R^4 + 4 R^2 Y^2) / m_i, at R = Y 15 % more.
     Zeroing a record moves it by |(xx', xy)| / m_i <= R sqrt(R^2 + Y^2) / m_i. If all records of an
-    agent may change, it is m_i times that, by the triangle inequality. A bounded change is a
-    special case of replacing. In the 1-norm each is sqrt(D(D + 1)/2 + D) times as large.
+    agent may change, it is m_i times that, by the triangle inequality, and K times for the K places
+    of a person. A bounded change is a special case of replacing; so is a place that is filled or
+    emptied, since R sqrt(R^2 + Y^2) is the smaller bound. In the 1-norm each is sqrt(D(D + 1)/2 + D) times as large.
     The answer depends on no query, so all of this holds for every query. Both sums are exact
     (`tacit.problems.grid`: rows have at most half of the digits, so that 2 p + log2 m <= 53); the
     roundings of the root of 2 and of the division are paid for with the lattice of the noise.
@@ -88,9 +89,8 @@ class Statistics(Oracle):
         if norm == "l1":
             change *= math.sqrt(statistics_size(_features(spec.shape)))
             reason += ", times the square root of the number of entries"
-        counts = np.asarray(spec.counts, dtype=np.float64)
-        share = 1 / counts if adjacency.unit == "record" else np.ones_like(counts)
-        reason += " / m_i" if adjacency.unit == "record" else " (all m_i terms of the mean)"
+        share = adjacency.changed(spec.counts) / np.asarray(spec.counts, dtype=np.float64)
+        reason += f" {share_text(adjacency)}"
         value = np.broadcast_to((change * share)[:, None, None], (spec.agents, 1, 1))
         return SensitivityBound(value, norm, adjacency, reason)
 

@@ -10,7 +10,7 @@ Sums, not means: the equations of an agent are few and each counts.
 
 **What neighbouring means here.** Features are public, and what is protected is the target: the
 relation must be `TargetChange(beta)`, "one y_j moves by at most beta" (unit `agent`: every one of
-them). Any other relation leaves the answers unbounded, and the plan refuses: under it a feature may
+them; unit `person`: all of a person). Any other relation leaves the answers unbounded, and the plan refuses: under it a feature may
 move, and then the answer moves with the size of the query and of the targets, which nothing bounds.
 """
 
@@ -35,6 +35,9 @@ from tacit.spec import Spec
 from tacit.typing import Array
 
 
+_WHOSE = {"agent": "an agent", "person": "a person"}
+
+
 class TargetQuestion(Oracle):
     """A question whose answer moves with the targets alone, the same way at every query.
 
@@ -54,18 +57,17 @@ class TargetQuestion(Oracle):
         """Return how far one target that moves by 1 moves the answer, and why."""
 
     def _together(self, count: float, norm: Norm) -> float:
-        """Return the factor if every target of an agent moves: by the triangle inequality, m."""
+        """Return the factor if `count` targets move: by the triangle inequality, as many."""
         del norm
         return count
 
     @override
     def bound(self, spec: Spec, adjacency: Adjacency, *, norm: Norm) -> SensitivityBound:
         one, reason = self._change(spec, norm)
-        counts = np.asarray(spec.counts, dtype=np.float64)
-        factor = np.ones_like(counts)
-        if adjacency.unit == "agent":
-            factor = np.array([self._together(count, norm) for count in counts])
-            reason += ", for all targets of an agent at once"
+        changed = adjacency.changed(spec.counts)
+        factor = np.array([self._together(count, norm) for count in changed])
+        if adjacency.unit != "record":
+            reason += f", for all targets of {_WHOSE[adjacency.unit]} at once"
         relation = adjacency.relation
         beta = relation.beta if isinstance(relation, TargetChange) else math.inf
         each = (beta * one * factor)[:, None, None]

@@ -6,7 +6,7 @@ from tacit.privacy.accounting import (
     multiplier_for,
     multiplier_for_all,
 )
-from tacit.privacy.bounds import Norm, SensitivityBound, mean_gradient_bound
+from tacit.privacy.bounds import Norm, SensitivityBound, mean_gradient_bound, share_text
 from tacit.privacy.certificate import Certificate, certify, delta_warning
 from tacit.privacy.events import (
     Event,
@@ -92,5 +92,6 @@ __all__ = [
     "observer_named",
     "relation_named",
     "sampled",
+    "share_text",
     "true_positive_rate",
 ]

@@ -67,7 +67,8 @@ def mean_gradient_bound(
     (1/m_i) sum_j g_j with |g_j|_2 <= c, and in Euclidean norm
 
         Delta_i = 2c/m_i (replace_one, record),   c/m_i (zero_out, record),
-        Delta_i = 2c     (replace_one, agent),    c     (zero_out, agent).
+        Delta_i = 2c     (replace_one, agent),    c     (zero_out, agent),
+        Delta_i = K times that of a record (person with K places, K <= m_i).
 
     In the 1-norm each is sqrt(D) times as large, D = `spec.dimension`.
 
@@ -86,7 +87,9 @@ def mean_gradient_bound(
     **Guarantee.** Neighbouring data sets of one agent share all terms but one, so the mean moves
     by |g - g'|_2/m <= (|g|_2 + |g'|_2)/m <= 2c/m when a record is replaced, and by |g|_2/m <= c/m
     when its contribution is set to zero. If every record may change, the triangle inequality over
-    all m terms gives m times that. A bounded change of a record, or of its target, is a special
+    all m terms gives m times that, and over the K places of a person K times; a place that is
+    filled or emptied is one whose contribution is set to zero, within the bound of a replaced one.
+    A bounded change of a record, or of its target, is a special
     case of replacing it, so it has the same bound (loose when beta is small: a Lipschitz argument
     would be sharper). For the 1-norm, |v|_1 <= sqrt(D) |v|_2 by Cauchy and Schwarz.
     The bound holds at every query, so it holds for queries chosen after earlier answers.
@@ -102,8 +105,7 @@ def mean_gradient_bound(
     """
     _check_norm(norm)
     tail = (checks.at_least("rounds", rounds, 1), checks.at_least("questions", questions, 1))
-    counts = np.asarray(spec.counts, dtype=np.float64)
-    share = 1.0 / counts if adjacency.unit == "record" else np.ones_like(counts)
+    share = adjacency.changed(spec.counts) / np.asarray(spec.counts, dtype=np.float64)
     factor = 1.0 if isinstance(adjacency.relation, ZeroOut) else 2.0
     stretch = math.sqrt(spec.dimension) if norm == "l1" else 1.0
     per_agent = factor * stretch * spec.gradient_bound * share
@@ -117,9 +119,17 @@ def _derivation(adjacency: Adjacency, norm: Norm) -> str:
     else:
         change, size = "one contribution g becomes g', |g - g'| <= |g| + |g'| <= 2c", "2c"
     special = "" if isinstance(adjacency.relation, ZeroOut | ReplaceOne) else _SPECIAL
-    number = f"{size}/m_i" if adjacency.unit == "record" else f"{size} (all m_i terms of the mean)"
+    number = f"{size} {share_text(adjacency)}"
     root = ", times sqrt(dimension) since |v|_1 <= sqrt(D) |v|_2" if norm == "l1" else ""
     return f"mean of m_i gradients of norm at most c; {change}{special}: {number}{root}"
+
+
+def share_text(adjacency: Adjacency) -> str:
+    """Return which part of a mean one unit is, in words and formulas."""
+    if adjacency.unit == "person":
+        rows = adjacency.rows_per_person
+        return f"* {rows} / m_i (the {rows} places of a person together)"
+    return "/ m_i" if adjacency.unit == "record" else "(all m_i terms of the mean)"
 
 
 _SPECIAL = " (a bounded change is a special case of replacing)"

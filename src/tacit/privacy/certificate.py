@@ -19,10 +19,20 @@ from tacit.privacy.events import Event
 from tacit.privacy.lattice import Law, lattice_epsilon, lattice_rate
 from tacit.privacy.ledger import Ledger
 from tacit.privacy.mechanisms import Laplace, NoNoise
-from tacit.privacy.terms import Adjacency, Messages, Observer, Relation, Unit
+from tacit.privacy.terms import (
+    Adjacency,
+    Messages,
+    Observer,
+    Relation,
+    ReplaceOne,
+    Unit,
+    ZeroOut,
+)
 
 FALSE_POSITIVE_RATE = 0.01
 
+# relations under which a record is a row of somebody
+_OF_ROWS = (ReplaceOne.name, ZeroOut.name)
 _REPRODUCTION = "reproduction, not private: the noise can be regenerated from the seed"
 _CONDITIONAL = "Conditional on what was read off the records (see the conditions): "
 REAL_NUMBERS = "holds for real numbers; what rounding adds to it is not known"
@@ -53,6 +63,8 @@ class Certificate:
         Whether one of the conditions is about facts that were read off the records themselves.
     arithmetic
         Which numbers it holds for: those that are computed, or real numbers only.
+    rows_per_person, agents_per_person
+        For the unit person: how many places one has at an agent, and at how many agents.
     scope
         What else adds to it: the same sentence for every certificate.
     """
@@ -76,12 +88,18 @@ class Certificate:
     attacker_tpr: float
     conditional: bool = False
     arithmetic: str = ""
+    rows_per_person: int | None = None
+    agents_per_person: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the fields as JSON-safe values; infinite numbers become the text "infinity"."""
-        return {
-            field.name: _json_safe(getattr(self, field.name)) for field in dataclasses.fields(self)
-        }
+        """Return the fields as JSON-safe values; infinite numbers become the text "infinity".
+
+        The fields of a person are there for that unit only.
+        """
+        names = [field.name for field in dataclasses.fields(self)]
+        if self.unit != "person":
+            names = [name for name in names if not name.endswith("_per_person")]
+        return {name: _json_safe(getattr(self, name)) for name in names}
 
     def lines(self) -> list[str]:
         """Return the certificate as sentences for people, the most important first."""
@@ -90,6 +108,7 @@ class Certificate:
             *head,
             self._promise(),
             f"Protected: {self.record}",
+            *([] if self.persons is None else [f"Persons: {self.persons}."]),
             f"Observer: {self.observer}. Taken on trust: {self.trust}.",
             f"An attacker who accepts {FALSE_POSITIVE_RATE:.0%} false positives finds at most "
             f"{self.attacker_tpr:.2%} of the true ones.",
@@ -97,6 +116,28 @@ class Certificate:
             f"Scope: {self.scope}.",
             *(f"Condition: {condition}" for condition in self.conditions),
         ]
+
+    @property
+    def persons(self) -> str | None:
+        """What it says of a person with several rows, if a record is what is protected.
+
+        None where records are no rows of anybody, and where nothing is protected.
+
+        Notes
+        -----
+        **Guarantee.** k rows are replaced one after the other: k steps of mu make one of k mu
+        (Dong, Roth and Su 2022, Theorem 2.14); k steps of epsilon and delta make one of k epsilon
+        and delta (1 + e^epsilon + ... + e^((k-1) epsilon)).
+        """
+        of_rows = self.unit == "record" and self.relation in _OF_ROWS
+        if not of_rows or math.isinf(self.epsilon):
+            return None
+        if self.mu is not None:
+            return "a person with k rows is protected at k times mu"
+        return (
+            "a person with k rows is protected at k times epsilon, and at delta times "
+            "1 + exp(epsilon) + ... + exp((k - 1) epsilon)"
+        )
 
     def _of_arithmetic(self) -> list[str]:
         if not self.arithmetic:
@@ -134,7 +175,8 @@ def certify(
     Raises
     ------
     InputError
-        If delta is not above 0 and below 1, or answers are sampled and the unit is an agent.
+        If delta is not above 0 and below 1, answers are sampled and the unit is no record, or a
+        person is at several agents and the answers have no mu.
 
     Notes
     -----
@@ -146,10 +188,11 @@ def certify(
     messages, so the messages value holds for it as well; sums of Laplace or of sampled answers
     are certified at that value. The attacker's rate is Phi(Phi^-1(a) + mu) for mu, otherwise the
     smaller of exp(epsilon) a + delta and 1 - exp(-epsilon) (1 - delta - a), a = 0.01.
+    A person at several agents is in the answers of all of them: `Ledger.mu_across`.
     """
     delta = checks.delta(delta)
-    if ledger.sampled and adjacency.unit != "record":
-        raise InputError("sampling records hides no agent; certify full-batch answers instead")
+    across = adjacency.agents_per_person
+    _check_unit(ledger, adjacency)
     trust = observer.trust
     per_agent_mu: tuple[float, ...] | None = None
     curve = _on_lattice(ledger)
@@ -164,6 +207,10 @@ def certify(
         trust += "" if isinstance(observer, Messages) else _POST_PROCESSING
     epsilon = max(epsilons, default=0.0)
     mu = None if per_agent_mu is None else max(per_agent_mu, default=0.0)
+    if across > 1:
+        mu = ledger.mu_across(observer, across)
+        together = _on_lattice(ledger, across)
+        epsilon = float(together(lambda d: gaussian.epsilon_of(d, mu), delta))
     return Certificate(
         epsilon=epsilon,
         delta=delta,
@@ -177,9 +224,24 @@ def certify(
         per_agent_mu=per_agent_mu,
         reproduction=reproduction,
         conditions=tuple(conditions),
-        attacker_tpr=1.0 if reproduction else _attacker_tpr(epsilon, delta, mu, ledger),
+        attacker_tpr=1.0 if reproduction else _attacker_tpr(epsilon, delta, mu, ledger, across),
         arithmetic=_arithmetic(ledger),
+        rows_per_person=adjacency.rows_per_person,
+        agents_per_person=across if adjacency.unit == "person" else None,
     )
+
+
+def _check_unit(ledger: Ledger, adjacency: Adjacency) -> None:
+    """Raise `InputError` unless an accountant is known for answers about this unit."""
+    if ledger.sampled and adjacency.unit != "record":
+        raise InputError(
+            f"sampling records hides no {adjacency.unit}; certify full-batch answers instead"
+        )
+    if adjacency.agents_per_person > 1 and not ledger.has_mu:
+        raise InputError(
+            "a person at several agents is accounted for under added Gaussian noise only; let each "
+            "person be at one agent, or use such noise"
+        )
 
 
 def _arithmetic(ledger: Ledger) -> str:
@@ -195,29 +257,37 @@ def _arithmetic(ledger: Ledger) -> str:
     )
 
 
-def _on_lattice(ledger: Ledger) -> Callable[..., Any]:
-    """Return what turns epsilons of rounded noise into those of the noise that is really drawn."""
+def _on_lattice(ledger: Ledger, agents: int = 1) -> Callable[..., Any]:
+    """Return what turns epsilons of rounded noise into those of the noise that is really drawn.
+
+    A unit is in the answers of so many `agents`.
+    """
     if not ledger.on_lattice:
         return lambda epsilon_of, delta: epsilon_of(delta)
     law: Law = "laplace" if isinstance(ledger.mechanism, Laplace) else "gaussian"
     return functools.partial(
-        lattice_epsilon, values=ledger.most_values(), scale=ledger.finest(), law=law
+        lattice_epsilon, values=agents * ledger.most_values(), scale=ledger.finest(), law=law
     )
 
 
-def delta_warning(delta: float, records: int) -> tuple[str, ...]:
-    """Return a warning if delta exceeds 1 / (10 x records), else nothing.
+def delta_warning(delta: float, units: int, what: str = "records") -> tuple[str, ...]:
+    """Return a warning if delta exceeds 1 / (10 x units), else nothing.
+
+    Parameters
+    ----------
+    units, what
+        How many records there are, or persons if a person is what is protected; their name.
 
     Examples
     --------
     >>> delta_warning(1e-6, 1000)
     ()
     """
-    least = 1 / (10 * records)
+    least = 1 / (10 * units)
     if delta <= least:
         return ()
     return (
-        f"delta {delta:g} is above 1/(10 x {records} records) = {least:.2g}: such a mechanism "
+        f"delta {delta:g} is above 1/(10 x {units} {what}) = {least:.2g}: such a mechanism "
         f"may publish whole records; choose delta at most {least:.2g}",
     )
 
@@ -230,12 +300,14 @@ def _by_events(ledger: Ledger, delta: float, relation: Relation) -> tuple[float,
     return tuple(cost(tuple(ledger.events(agent))) for agent in range(ledger.kind.shape[0]))
 
 
-def _attacker_tpr(epsilon: float, delta: float, mu: float | None, ledger: Ledger) -> float:
+def _attacker_tpr(
+    epsilon: float, delta: float, mu: float | None, ledger: Ledger, agents: int
+) -> float:
     if mu is not None:
         rate_of = functools.partial(gaussian.true_positive_rate, mu)
         if not ledger.on_lattice:
             return rate_of(FALSE_POSITIVE_RATE)
-        values, scale = ledger.most_values(), ledger.finest()
+        values, scale = agents * ledger.most_values(), ledger.finest()
         return lattice_rate(rate_of, FALSE_POSITIVE_RATE, values=values, scale=scale)
     missed = math.exp(-epsilon) * (1 - delta - FALSE_POSITIVE_RATE)
     # the two lines cross below rate 1; past exponent 5 the first is above 1 already

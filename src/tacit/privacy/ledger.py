@@ -257,6 +257,35 @@ class Ledger:
             return self._mu_of_sum(observer.colluders)
         return np.asarray(_root_of_squares(self.ratios()))
 
+    def mu_across(self, observer: Observer, agents: int) -> float:
+        r"""Return the mu of a unit that the answers of up to `agents` agents depend on.
+
+        Under `Messages`, :math:`\sqrt{\sum_i \mu_i^2}` over the agents with the largest mu_i.
+        Under `Sum`, with the largest Delta of a slot and S^2 the variance of all agents at it
+        without the k largest, :math:`\sqrt{\sum_{te} (\sum_i \Delta_{ite})^2 / S_{te}^2}`.
+
+        Raises
+        ------
+        PrivacyError
+            If the total is no mu, as for `mu_per_agent`.
+
+        Notes
+        -----
+        **Guarantee.** Agents noise independently, so Gaussian answers of several compose like those
+        of one. In a sum their changes add up, by the triangle inequality. Any k agents may collude,
+        those with the unit included, but not all: then nothing is left to hide.
+        """
+        most, each = min(agents, self.kind.shape[0]), self.mu_per_agent(observer)
+        if not isinstance(observer, Sum):
+            return float(np.linalg.norm(np.sort(each)[-most:]))
+        variance = np.sort(np.where(self.asked, self.scale**2, 0.0), axis=0)
+        honest = variance[: max(1, len(variance) - observer.colluders)]
+        moves = np.sort(np.where(self.asked, self.moves, 0.0), axis=0)[-most:].sum(axis=0)
+        with np.errstate(divide="ignore", over="ignore"):
+            deviation = np.sqrt(np.sum(honest, axis=0))
+            ratios = np.divide(moves, deviation, out=np.zeros(moves.shape), where=moves > 0)
+            return float(np.sqrt(np.sum(np.square(ratios))))
+
     def _mu_of_sum(self, colluders: int) -> HostArray:
         variance = np.where(self.asked, self.scale**2, 0.0)
         # where a sum of squares underflowed, the agent's noise still counts

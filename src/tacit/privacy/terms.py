@@ -7,10 +7,16 @@ import math
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, TypeAlias, final, get_args
 
+import numpy as np
+from jaxtyping import Float
+
 from tacit import checks
 from tacit.errors import InputError
+from tacit.typing import HostArray
 
-Unit: TypeAlias = Literal["record", "agent"]
+Unit: TypeAlias = Literal["record", "agent", "person"]
+# what of one agent, or of one person, changes together
+_WHOLE = {"agent": "records of one agent", "person": "rows of one person"}
 
 
 @dataclass(frozen=True)
@@ -21,7 +27,7 @@ class Relation(abc.ABC):
 
     @abc.abstractmethod
     def describe(self, unit: Unit) -> str:
-        """Return one plain sentence: what neighbouring data sets differ in."""
+        """Return plain sentences: what neighbouring data sets differ in."""
 
 
 @final
@@ -44,6 +50,11 @@ class ReplaceOne(Relation):
                 "One record of one agent is replaced by any other record within the public "
                 "bounds; every record count stays as it is."
             )
+        if unit == "person":
+            return (
+                "All rows of one person are replaced by any others within the public bounds, more "
+                "or fewer; the number of persons of every agent stays as it is."
+            )
         return (
             "All records of one agent are replaced by any others within the public bounds; "
             "every record count stays as it is."
@@ -59,10 +70,11 @@ class ZeroOut(Relation):
 
     def describe(self, unit: Unit) -> str:
         """Return what neighbouring means, as one sentence."""
-        what = "one record" if unit == "record" else "all records of one agent"
+        what = "one record" if unit == "record" else f"all {_WHOLE[unit]}"
+        counted = "number of persons" if unit == "person" else "record count"
         return (
             f"The contribution of {what} is set to zero, or a zero contribution is filled in; "
-            "every record count stays public and as it is."
+            f"every {counted} stays public and as it is."
         )
 
 
@@ -85,7 +97,8 @@ class BoundedChange(Relation):
 
     def describe(self, unit: Unit) -> str:
         """Return what neighbouring means, as one sentence."""
-        what = f"{'One' if unit == 'record' else 'Every'} {self.record} of one agent"
+        whose = "person" if unit == "person" else "agent"
+        what = f"{'One' if unit == 'record' else 'Every'} {self.record} of one {whose}"
         return f"{what} moves by at most {self.beta:g} in Euclidean norm; counts stay as they are."
 
 
@@ -115,9 +128,8 @@ class TargetChange(Relation):
         """Return what neighbouring means, as one sentence."""
         named = f" ({self.target})" if self.target else ""
         what = f"The target of one record of one agent{named} moves by at most {self.beta:g}"
-        if unit == "agent":
-            what = f"The targets of all records of one agent{named} move by at most {self.beta:g}"
-            what += " each"
+        if unit != "record":
+            what = f"The targets of all {_WHOLE[unit]}{named} move by at most {self.beta:g} each"
         return f"{what}; features are public and not protected, and counts stay as they are."
 
 
@@ -142,16 +154,42 @@ def relation_named(name: str) -> Relation:
 
 @dataclass(frozen=True)
 class Adjacency:
-    """A relation together with the unit it speaks of.
+    r"""A relation together with the unit it speaks of.
+
+    Attributes
+    ----------
+    relation
+        Which data sets are neighbours.
+    unit
+        What they differ in: a record, all records of an agent, or all rows of a person.
+    rows_per_person
+        K, for the unit person: how many places a person has at an agent, a public number. Places
+        without a row are masked; of more rows the agent takes K, by a rule that looks at the rows
+        of that person alone (`tacit.problems.Persons`).
+    agents_per_person
+        M, for the unit person: at how many agents a person has rows, at most.
 
     Raises
     ------
     InputError
-        If the relation is no `Relation`, or the unit is neither "record" nor "agent".
+        If the relation is no `Relation`, the unit is none of "record", "agent" and "person", or
+        K and M are not given for a person, and for a person only, as whole numbers of at least 1.
+
+    Notes
+    -----
+    **Guarantee.** With places of a public number, data sets that differ in one person differ in at
+    most K places of one agent, or of each of M: a place is replaced, filled or emptied. Which of
+    them changes does not matter where answers do not depend on the order of records. So a change
+    of an answer is one of K records together (`changed`). If a person is at several agents, all of
+    their answers change: under `Messages` their noises are independent and
+    :math:`\mu^2 = \sum_i \mu_i^2`; under `Sum` the changes add up, :math:`\sum_i \Delta_i / S`
+    (`Ledger.mu_across`).
     """
 
     relation: Relation
     unit: Unit
+    rows_per_person: int | None = None
+    agents_per_person: int = 1
 
     def __post_init__(self) -> None:
         if not isinstance(self.relation, Relation):
@@ -159,11 +197,58 @@ class Adjacency:
                 f"relation is {self.relation!r}; it must be a Relation, for example ReplaceOne()"
             )
         if self.unit not in get_args(Unit):
-            raise InputError(f"unit is {self.unit!r}; it must be 'record' or 'agent'")
+            raise InputError(f"unit is {self.unit!r}; it must be 'record', 'agent' or 'person'")
+        self._check_person()
+
+    def _check_person(self) -> None:
+        if self.unit != "person":
+            if self.rows_per_person is not None or self.agents_per_person != 1:
+                raise InputError(
+                    f"rows and agents of a person are given for the unit {self.unit}; leave them "
+                    "out, or use the unit person"
+                )
+            return
+        if self.rows_per_person is None:
+            raise InputError(
+                "how many rows a person has at most is not given, and it decides the noise; give "
+                "rows_per_person"
+            )
+        checks.at_least("rows_per_person", self.rows_per_person, 1)
+        checks.at_least("agents_per_person", self.agents_per_person, 1)
 
     def describe(self) -> str:
-        """Return one plain sentence: what neighbouring data sets differ in."""
-        return self.relation.describe(self.unit)
+        """Return plain sentences: what neighbouring data sets differ in."""
+        text = self.relation.describe(self.unit)
+        if self.unit != "person":
+            return text
+        where = "at one agent"
+        if self.agents_per_person > 1:
+            where = f"at each of up to {self.agents_per_person} agents"
+        return (
+            f"{text} A person has {self.rows_per_person} places {where}: places without a row "
+            "count as empty, and further rows are left out."
+        )
+
+    def changed(self, counts: tuple[int, ...]) -> Float[HostArray, " A"]:
+        """Return how many of each agent's m_i records change together, at most.
+
+        Examples
+        --------
+        >>> Adjacency(ReplaceOne(), "person", rows_per_person=5).changed((100, 50)).tolist()
+        [5.0, 5.0]
+        """
+        sizes = np.asarray(counts, dtype=np.float64)
+        most = {"record": 1, "agent": np.inf, "person": self.rows_per_person}[self.unit]
+        return np.minimum(sizes, np.float64(most))
+
+    def spread(self, agents: int, observer: Observer) -> float:
+        """Return what a unit at several agents costs over one at a single agent, at equal noise.
+
+        It is 1 for units at one agent; for a person at M agents that answer alike sqrt(M) under
+        `Messages` and M under `Sum`.
+        """
+        most = min(self.agents_per_person, agents)
+        return float(most) if isinstance(observer, Sum) else math.sqrt(most)
 
 
 @final
