@@ -27,6 +27,9 @@ def bounds(
     agent_column: Annotated[
         str | None, typer.Option(help="The column that says whose record a row is.")
     ] = None,
+    person_column: Annotated[
+        str | None, typer.Option(help="The column that says which person a row is about.")
+    ] = None,
     ignore: Annotated[
         list[str] | None, typer.Option(help="A column not to use; may be repeated.")
     ] = None,
@@ -36,9 +39,12 @@ def bounds(
     """Print a bounds file filled in from a table: edit it, then pass it to tacit train."""
     form = Form().changed(given)
     frame = pd.concat(list(read_tables(data, form).values()), ignore_index=True)
-    ignored = (*(ignore or ()), *(() if agent_column is None else (agent_column,)))
+    owners = (name for name in (agent_column, person_column) if name is not None)
+    ignored = (*(ignore or ()), *owners)
     if target in ignored:
-        raise InputError(f"the target {target!r} cannot be ignored or be the agent column")
+        raise InputError(
+            f"the target {target!r} cannot be ignored or be the column of agents or persons"
+        )
     draft = draft_from(frame, target, ignored=tuple(dict.fromkeys(ignored)), form=form)
     error_line(_WARNING + _left_out(draft), kind="warning: ")
     if json:

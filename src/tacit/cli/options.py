@@ -83,6 +83,16 @@ _RUN: Mapping[str, tuple[Any, str]] = {
     "regulariser": (str, f"{usage(REGULARISERS)}; {DEFAULT_REGULARISER} if not given."),
     "constraint": (str, f"{usage(CONSTRAINTS)}; none if not given."),
     "clip": (float, "Bound on a record's coefficient; by the loss if not given."),
+    "rows_per_person": (
+        int,
+        "Public: protect persons, with so many rows each at most, and not single records. Further "
+        "rows are left out.",
+    ),
+    "agents_per_person": (
+        int,
+        "Public, with --rows-per-person: at how many agents a person has rows, at most; 1 if not "
+        "given. More takes more noise.",
+    ),
     "observer": (str, "messages (if not given): every link is read; sum: secure aggregation."),
     "relation": (str, "replace_one (if not given) or zero_out."),
     "algorithm": (str, _methods_help()),
@@ -199,6 +209,9 @@ def takes(options: Mapping[str, tuple[Any, str]]) -> Callable[[F], F]:
     return decorated
 
 
+_AS_GIVEN = ("observer", "relation", "split_seed", "rows_per_person", "agents_per_person")
+
+
 def run_options(given: Mapping[str, Any], *, rounds: int | None) -> RunOptions:
     """Return the options of a run, checked as far as possible without facts about the data."""
     for name in ("epsilon", "delta"):
@@ -226,7 +239,7 @@ def run_options(given: Mapping[str, Any], *, rounds: int | None) -> RunOptions:
         options={k: given[k] for k in method_options() if given[k] is not None},
         network=NetworkRequest(network=given["network"], walk=given["walk"], cap=given["cap"]),
         methods=methods,
-        **{k: given[k] for k in ("observer", "relation", "split_seed") if given[k] is not None},
+        **{k: given[k] for k in _AS_GIVEN if given[k] is not None},
         **parts,
     )
     structure.check(algorithm, request.method)

@@ -77,6 +77,13 @@ def train(  # noqa: PLR0913 - one parameter per option
     agent_column: Annotated[
         str | None, typer.Option(help="Tables: the column that says whose record a row is.")
     ] = None,
+    person_column: Annotated[
+        str | None,
+        typer.Option(
+            help="Tables: the column that says which person a row is about, with "
+            "--rows-per-person."
+        ),
+    ] = None,
     test: Annotated[
         Path | None,
         typer.Option(parser=path, help="Tables: a file of test records, which are public."),
@@ -119,6 +126,7 @@ def train(  # noqa: PLR0913 - one parameter per option
         "target": target,
         "bounds": bounds,
         "agent_column": agent_column,
+        "person_column": person_column,
         "test": test,
     }
     tables |= {name: given.pop(name) for name in form_options()}
@@ -162,6 +170,8 @@ def _prepared(
         split_seed=options.request.split_seed,
         default=options.default_agents,
         features=given["features"],
+        rows_per_person=options.request.rows_per_person,
+        agents_per_person=options.request.agents_per_person,
     )
     proposed = proposal_for(records, options.request, options.structure)
     return Prepared(records, proposed, options.request.methods)
@@ -181,7 +191,14 @@ def _from_file(
     dataset = _loaded(data, tables, output, known)
     agents = None if dataset.owners is not None else len(proposal.counts)
     features = proposal.data.features
-    records = divide(dataset, agents, split_seed=proposal.split_seed, features=features)
+    records = divide(
+        dataset,
+        agents,
+        split_seed=proposal.split_seed,
+        features=features,
+        rows_per_person=proposal.budget.rows_per_person,
+        agents_per_person=proposal.budget.agents_per_person,
+    )
     check_data(records, proposal)
     return Prepared(records, proposal, methods)
 
@@ -286,7 +303,7 @@ def _heading(prepared: Prepared) -> str:
     if proposal.network is not None:
         rounds += f" on {proposal.network.name}"
     return (
-        f"Training on {dataset.title}: {dataset.train_rows:,} records, {agents}\n"
+        f"Training on {dataset.title}: {proposal.units_text}, {agents}\n"
         f"{proposal.method.name}, {rounds}; observer {proposal.budget.observer}, relation "
         f"{proposal.budget.relation}, split seed {proposal.split_seed}"
     )

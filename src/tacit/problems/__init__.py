@@ -37,6 +37,7 @@ from tacit.problems.operators import (
 )
 from tacit.problems.problem import Problem, facts_from, public_facts
 from tacit.problems.regularisers import L1, L2, ElasticNet, NoRegulariser, Regulariser
+from tacit.problems.persons import Persons, numbered
 from tacit.problems.sets import Ball, Box, ConvexSet, Simplex, WholeSpace, soft_threshold
 from tacit.problems.shards import (
     PublicScale,
@@ -83,6 +84,7 @@ __all__ = [
     "MultinomialLogistic",
     "NoRegulariser",
     "Operator",
+    "Persons",
     "Problem",
     "PublicScale",
     "RegressionLoss",
@@ -114,6 +116,7 @@ __all__ = [
     "lasso",
     "loss_named",
     "minimise",
+    "numbered",
     "pack",
     "partition_by",
     "polyhedron",

@@ -16,6 +16,7 @@ from tacit import checks
 from tacit.errors import InputError, PrivacyError, told_anew
 from tacit.problems.clipping import row_norms, within_norm
 from tacit.problems.grid import Grid, on_grid, row_digits
+from tacit.problems.persons import EMPTY, Persons
 from tacit.typing import Array, HostArray, Precision
 
 
@@ -105,7 +106,7 @@ class PublicScale:
         checks.positive("the public norm", self.norm)
 
 
-def pack(
+def pack(  # noqa: PLR0913 - rows, whose they are, and what is enforced
     features: Shaped[np.ndarray, "N D"],
     targets: Shaped[np.ndarray, "N"],
     parts: Sequence[Shaped[np.ndarray, "_m"]],
@@ -113,6 +114,7 @@ def pack(
     record_norm: float,
     precision: Precision,
     enforce: Literal["clip"] | PublicScale,
+    persons: Persons | None = None,
 ) -> Shards:
     """Return the rows of every part as one agent's records, each of Euclidean norm at most R.
 
@@ -127,6 +129,9 @@ def pack(
     enforce
         `"clip"` multiplies each row by min(1, R / |x|_2); `PublicScale(b)` multiplies all rows by
         R / b and then clips those which still exceed R.
+    persons
+        Whose row each row is, where persons are protected: an agent then has K places for each of
+        its persons, empty ones masked, and rows beyond K are left out. None for a place a row.
 
     Raises
     ------
@@ -139,7 +144,7 @@ def pack(
     **Guarantee.** Clipping and public scaling act on each row alone, so that two data sets which
     differ in one record still do so after packing; the norm of what is stored, after rounding to
     `precision`, is at most R (`within_norm`); and parts are disjoint, which is what composing the
-    agents in parallel rests on.
+    agents in parallel rests on. With persons, see `Persons`: m_i is K times a number of persons.
 
     Examples
     --------
@@ -154,16 +159,20 @@ def pack(
     features, targets = np.asarray(features), _storable(np.asarray(targets), precision)
     checks.positive("record_norm", record_norm)
     indices = _checked_parts(features, targets, parts)
+    if persons is not None:
+        indices = _places(persons, indices, len(features))
     longest = max(part.size for part in indices)
     rows = np.zeros((len(indices), longest, features.shape[1]), precision)
     answers = np.zeros((len(indices), longest), targets.dtype)
     mask = np.zeros((len(indices), longest), precision)
     factor = 1.0 if enforce == "clip" else record_norm / enforce.norm
     for agent, part in enumerate(indices):
-        scaled = _finite_rows(features, part) * factor
-        rows[agent, : part.size] = within_norm(scaled, record_norm, precision)
-        answers[agent, : part.size] = targets[part]
-        mask[agent, : part.size] = 1
+        filled = np.flatnonzero(part != EMPTY)
+        held = part[filled]
+        scaled = _finite_rows(features, held) * factor
+        rows[agent, filled] = within_norm(scaled, record_norm, precision)
+        answers[agent, filled] = targets[held]
+        mask[agent, filled] = 1
     counts = tuple(int(part.size) for part in indices)
     data = Shard(jnp.asarray(rows), jnp.asarray(answers), jnp.asarray(mask))
     return Shards(data, counts, float(record_norm))
@@ -215,6 +224,14 @@ def _checked_parts(
             "parts must be disjoint, so give each row to one agent"
         )
     return indices
+
+
+def _places(persons: Persons, parts: list[HostArray], rows: int) -> list[HostArray]:
+    if persons.numbers.shape != (rows,):
+        raise InputError(
+            f"there are persons of {persons.numbers.size} rows and {rows} rows; give one for each"
+        )
+    return [persons.places(part) for part in parts]
 
 
 def _checked_part(agent: int, part: HostArray, rows: int) -> HostArray:

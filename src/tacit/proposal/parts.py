@@ -5,7 +5,13 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import Field, field_validator, model_validator
+from pydantic import (
+    Field,
+    SerializerFunctionWrapHandler,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 
 from tacit.algorithms import METHODS, Value, checked_options
 from tacit.errors import InputError
@@ -16,6 +22,7 @@ from tacit.privacy import (
     Observer,
     Sum,
     Terms,
+    Unit,
     relation_named,
 )
 from tacit.problems import (
@@ -100,14 +107,24 @@ class MethodChoice(Part):
 
 
 class Budget(Part):
-    """The terms of a run as names and numbers; see `tacit.privacy.Terms`."""
+    """The terms of a run as names and numbers; see `tacit.privacy.Terms` and `Adjacency`."""
 
     epsilon: Extended
     delta: float
     relation: Name
-    unit: Literal["record", "agent"]
+    unit: Unit
     observer: Literal["messages", "sum"]
     colluders: int
+    rows_per_person: Annotated[int, Field(ge=1, lt=2**31)] | None = None
+    agents_per_person: Annotated[int, Field(ge=1, lt=2**31)] = 1
+
+    @model_serializer(mode="wrap")
+    def _as_written(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Return the values; those of persons for that unit only, as before there was one."""
+        values: dict[str, Any] = written(self)
+        if self.unit == "person":
+            return values
+        return {name: value for name, value in values.items() if not name.endswith("_per_person")}
 
     @property
     def terms(self) -> Terms:
@@ -117,7 +134,9 @@ class Budget(Part):
             observer = Sum(self.colluders)
         elif self.colluders:
             raise InputError("colluders are counted for the observer sum only; give 0")
-        adjacency = Adjacency(relation_named(self.relation), self.unit)
+        adjacency = Adjacency(
+            relation_named(self.relation), self.unit, self.rows_per_person, self.agents_per_person
+        )
         return Terms(self.epsilon, self.delta, adjacency, observer)
 
 

@@ -50,7 +50,7 @@ class Proposal(Document):
     data
         Public facts about the records.
     counts
-        m_i: how many records each agent has.
+        m_i: how many records each agent has; of persons, how many places: K times a number.
     split_seed
         Public seed of the split into training and test records and of their division among agents.
     loss, regulariser, constraint
@@ -64,7 +64,7 @@ class Proposal(Document):
     method
         The method with a value for each of its options.
     budget
-        Epsilon, delta, relation, unit, observer.
+        Epsilon, delta, relation, unit, observer; K, if persons are protected.
     centre
         Whether the first round learns a private centre of the rows (`tacit.algorithms.Centred`).
     network
@@ -109,6 +109,12 @@ class Proposal(Document):
         check_seed("split-seed", self.split_seed)
         check_size(self.rounds, len(self.counts))
         self.facts  # noqa: B018 - checked
+        rows = self.budget.terms.adjacency.rows_per_person or 1
+        if any(count % rows for count in self.counts):
+            raise InputError(
+                f"counts are not multiples of {rows}, the places of a person; give every agent so "
+                "many for each of its persons"
+            )
         if self.network is not None:
             self.network.network(len(self.counts))
         if self.centre:
@@ -149,6 +155,20 @@ class Proposal(Document):
         if self.class_weights is None:
             return None
         return weights_text(labels_of(self.data) or (), self.class_weights)
+
+    @property
+    def units(self) -> int:
+        """How many records there are, or persons if persons are protected, at all agents."""
+        return sum(self.counts) // (self.budget.rows_per_person or 1)
+
+    @property
+    def units_text(self) -> str:
+        """`units` in words: "1,000 records", or "200 persons with up to 5 rows each"."""
+        rows = self.budget.rows_per_person
+        if rows is None:
+            return f"{self.units:,} records"
+        each = "one row" if rows == 1 else f"up to {rows} rows"
+        return f"{self.units:,} persons with {each} each"
 
     @property
     def coordinates(self) -> int:

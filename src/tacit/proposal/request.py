@@ -90,6 +90,9 @@ class Request:
     class_weight, prior
         Public weights in (0, 1] by label, or public shares of the labels from which weights follow;
         see `weights_by_label`. Labels of a data set are "-1" and "1", or "0" to "K-1".
+    rows_per_person, agents_per_person
+        K, if persons are protected, and at how many agents one has rows (`Adjacency`); None for K
+        where records are.
     clip
         Public bound on the coefficient of a record; None for `coefficient_clip`.
     rounds
@@ -121,6 +124,8 @@ class Request:
     constraint: Named = NONE
     class_weight: Mapping[str, float] | None = None
     prior: Mapping[str, float] | None = None
+    rows_per_person: int | None = None
+    agents_per_person: int = 1
     clip: float | None = None
     rounds: int | None = None
     centre: bool | None = False
@@ -148,7 +153,7 @@ class Request:
 
     @property
     def budget(self) -> Budget:
-        """The terms; the unit is one record."""
+        """The terms; the unit is a person if the rows of one are given, else a record."""
         observer = self.observer
         if isinstance(observer, str):
             observer = observer_named(observer)
@@ -156,9 +161,11 @@ class Request:
             epsilon=checks.positive("epsilon", self.epsilon, allow_infinity=True),
             delta=checks.delta(self.delta),
             relation=relation_named(self.relation).name,
-            unit="record",
+            unit="record" if self.rows_per_person is None else "person",
             observer="sum" if isinstance(observer, Sum) else "messages",
             colluders=observer.colluders if isinstance(observer, Sum) else 0,
+            rows_per_person=self.rows_per_person,
+            agents_per_person=self.agents_per_person,
         )
 
     def rounds_among(self, agents: int) -> int:

@@ -61,7 +61,7 @@ def _story(training: Training) -> str:
     agents = "1 agent" if count == 1 else f"{count} agents"
     rounds = "1 round" if training.plan.rounds == 1 else f"{training.plan.rounds} rounds"
     text = (
-        f"{agents} trained one {kind} together on {dataset.train_rows:,} records, in "
+        f"{agents} trained one {kind} together on {proposal.units_text}, in "
         f"{rounds} of {proposal.method.name}: no agent showed its records, each "
         f"answered questions about them {noise}."
     )
@@ -155,13 +155,13 @@ def _note(training: Training, assessment: Assessment) -> str:
 def _data(training: Training) -> list[tuple[str, str]]:
     dataset = training.dataset
     records, columns = dataset.features.shape
+    tests = f"{records - dataset.train_rows:,} test records of {columns} columns"
+    trained = f"{dataset.train_rows:,} training"
+    if training.proposal.budget.unit != "record":  # how many rows persons have is private
+        trained = training.proposal.units_text
     return [
         ("name", f"{dataset.title} ({dataset.name})"),
-        (
-            "size",
-            f"{dataset.train_rows:,} training and {records - dataset.train_rows:,} test records of "
-            f"{columns} columns",
-        ),
+        ("size", f"{trained} and {tests}"),
         ("source", dataset.source),
         ("licence", dataset.licence),
     ]
@@ -211,7 +211,7 @@ def settings(training: Training) -> list[tuple[str, str]]:
         *([("rows", rows_around)] if rows_around is not None else []),
         ("regulariser", _weights(proposal)),
         ("constraint", str(proposal.constraint)),
-        ("agents", f"{len(counts)}, with {spread(counts)} records each"),
+        ("agents", f"{len(counts)}, with {spread(counts)} {_places(proposal)} each"),
         ("rounds", str(plan.rounds)),
         ("model coordinates", str(plan.spec.dimension)),
         ("record norm, at most", f"{plan.spec.record_norm:g}"),
@@ -227,6 +227,11 @@ def settings(training: Training) -> list[tuple[str, str]]:
     fields = describe(plan.program.algorithm).items()
     rows += [(_NAMES.get(k, k), f"{v:g}") for k, v in fields if isinstance(v, float)]
     return [*rows, ("precision", plan.precision), ("split seed", str(proposal.split_seed))]
+
+
+def _places(proposal: Proposal) -> str:
+    """Return what the counts of a proposal count."""
+    return "records" if proposal.budget.unit == "record" else "places for rows of persons"
 
 
 def _weights(proposal: Proposal) -> str:
@@ -287,7 +292,8 @@ def certificate_box(certificate: Certificate) -> str:
         mu = f"{certificate.mu:.4g}" if math.isfinite(certificate.mu) else "infinite"
     rows = [
         ("mu (exact Gaussian privacy)", mu),
-        ("what one record means", f"{certificate.relation}: {certificate.record}"),
+        (f"what one {certificate.unit} means", f"{certificate.relation}: {certificate.record}"),
+        *([] if certificate.persons is None else [("persons", certificate.persons)]),
         ("observer", _OBSERVERS.get(certificate.observer, certificate.observer)),
         ("taken on trust", certificate.trust),
         ("best attack", _attacker(certificate)),
@@ -318,5 +324,5 @@ def _attacker(certificate: Certificate) -> str:
         return "100 % for whoever knows the seed"
     return (
         f"true-positive rate at most {percent(certificate.attacker_tpr)} at 1 % false "
-        "positives, for an attacker who knows everything but one record"
+        f"positives, for an attacker who knows everything but one {certificate.unit}"
     )

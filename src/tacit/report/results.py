@@ -12,6 +12,7 @@ import numpy as np
 import tacit
 from tacit.audit import pairwise_mu
 from tacit.engine import Plan
+from tacit.proposal import Proposal
 from tacit.tables import Table
 from tacit.training import Training
 
@@ -60,7 +61,7 @@ def results(training: Training, out: Path | None) -> dict[str, Any]:
             "algorithm": training.proposal.method.name,
             "data": dataset.name,
             "agents": len(training.proposal.counts),
-            "records": dataset.train_rows,
+            **counted(training.proposal),
             "rounds": training.plan.rounds,
             **{name: getattr(certificate, name) for name in CERTIFIED},
             "conditions": certificate.conditions,
@@ -78,6 +79,18 @@ def results(training: Training, out: Path | None) -> dict[str, Any]:
         }
     )
     return values
+
+
+def counted(proposal: Proposal) -> dict[str, Any]:
+    """Return how many records there are, or persons: how many rows those have is private."""
+    rows = proposal.budget.rows_per_person
+    if rows is None:
+        return {"records": proposal.units}
+    return {
+        "persons": proposal.units,
+        "rows_per_person": rows,
+        "agents_per_person": proposal.budget.agents_per_person,
+    }
 
 
 def curves(training: Training) -> dict[str, list[float]]:
@@ -204,12 +217,13 @@ def certificate_text(plan: Plan, **about: str) -> str:
     about
         What the run is known by: its data, its proposal.
     """
-    counts = plan.spec.counts
+    counts, rows = plan.spec.counts, plan.terms.adjacency.rows_per_person
+    what = "records" if rows is None else "persons"
     return json_text(
         {
             **about,
             "agents": len(counts),
-            "records": sum(counts),
+            what: sum(counts) // (rows or 1),
             "rounds": plan.rounds,
             "plan": plan.digest,
             "version": tacit.__version__,

@@ -13,7 +13,7 @@ import pandas as pd
 from jaxtyping import Float, Int, Num
 
 from tacit.errors import InputError
-from tacit.problems import partition_by
+from tacit.problems import numbered, partition_by
 from tacit.tables.bounds import Bounds, read_bounds
 from tacit.tables.coding import coding_to_dict
 from tacit.tables.encode import Encoded, encode, encoded_names, encoded_norm
@@ -36,7 +36,9 @@ class Source:
     bounds
         The TOML file of the public facts; None if the user named none, which is refused.
     agent_column
-        The column that says whose record a row is.
+        The column that says which agent has a row.
+    person_column
+        The column that says which person a row is about, where persons are protected.
     test
         A file of test records, which are public by declaration.
     delimiter, decimal, thousands, encoding
@@ -47,11 +49,18 @@ class Source:
     target: str
     bounds: Path | None
     agent_column: str | None = None
+    person_column: str | None = None
     test: Path | None = None
     delimiter: str | None = None
     decimal: str | None = None
     thousands: str | None = None
     encoding: str | None = None
+
+    @property
+    def owner_columns(self) -> dict[str, str]:
+        """The columns that say whose a row is, and are not learned from, by what they name."""
+        columns = {"agent": self.agent_column, "person": self.person_column}
+        return {what: name for what, name in columns.items() if name is not None}
 
     def form(self, stated: Form) -> Form:
         """Return the form in which the files are read, where the bounds state another one."""
@@ -76,6 +85,9 @@ class Table:
         `encoded_norm`, sqrt(k + 1) for most tables of k columns; no encoded row is longer.
     conditions
         Facts taken as public; a certificate holds under these.
+    persons
+        The number of the person of each training row, in the order of their first rows; None where
+        records are protected. Private, as the labels are that it stands for.
     """
 
     name: str
@@ -88,6 +100,7 @@ class Table:
     owners: tuple[Int[HostArray, "_m"], ...] | None
     clipped: int
     conditions: tuple[str, ...]
+    persons: Int[HostArray, "_n"] | None = None
     # un-noised metrics on the training records may not be shown
     public: ClassVar[bool] = False
     licence: ClassVar[str] = "not stated"
@@ -134,11 +147,7 @@ def load_table(source: Source, known: Bounds | None = None) -> Table:
             f"the target is {source.target!r} and the bounds file {source.bounds} is for "
             f"{bounds.target_name!r}; use one name in both"
         )
-    if source.agent_column in {source.target, *bounds.columns}:
-        raise InputError(
-            f"the agent column {source.agent_column!r} is described in the bounds file as a "
-            "column to learn from; take it out there"
-        )
+    _check_owner_columns(source, bounds)
     frames = read_tables(source.path, bounds.form)
     owners = _owners(source, list(frames.values()))
     coded = [_encoded(file, frame, source, bounds) for file, frame in frames.items()]
@@ -163,7 +172,22 @@ def load_table(source: Source, known: Bounds | None = None) -> Table:
         owners=owners,
         clipped=clipped,
         conditions=_conditions(source, bounds),
+        persons=_persons(source, frames),
     )
+
+
+def _check_owner_columns(source: Source, bounds: Bounds) -> None:
+    for what, column in source.owner_columns.items():
+        if column in {source.target, *bounds.columns}:
+            raise InputError(
+                f"the {what} column {column!r} is described in the bounds file as a column to "
+                "learn from; take it out there"
+            )
+    if source.person_column is not None and source.person_column == source.agent_column:
+        raise InputError(
+            f"{source.person_column!r} is given as the column of agents and of persons; where each "
+            "person is an agent, name it as the agent column and protect records, or name two"
+        )
 
 
 def _bounds(source: Source) -> Bounds:
@@ -178,7 +202,7 @@ def _bounds(source: Source) -> Bounds:
 
 
 def _encoded(file: Path, frame: pd.DataFrame, source: Source, bounds: Bounds) -> Encoded:
-    used = frame.drop(columns=[name for name in frame if name == source.agent_column])
+    used = frame.drop(columns=[c for c in frame if c in source.owner_columns.values()])
     try:
         return encode(used, bounds, with_target=True)
     except InputError as error:
@@ -200,17 +224,26 @@ def _owners(source: Source, frames: list[pd.DataFrame]) -> tuple[HostArray, ...]
         raise InputError(
             "a folder has one file per agent, so there is no agent column; leave --agent-column out"
         )
-    if source.agent_column not in frames[0].columns:
-        raise InputError(
-            f"the table has no column {source.agent_column!r}; name one of its columns"
-        )
-    names = frames[0][source.agent_column].to_numpy(str)
+    return tuple(partition_by(_names(source.agent_column, source.path, frames[0])))
+
+
+def _names(column: str, file: Path, frame: pd.DataFrame) -> HostArray:
+    """Return the text in each row of a column that says whose a row is."""
+    if column not in frame.columns:
+        raise InputError(f"the table {file} has no column {column!r}; name one of its columns")
+    names = frame[column].to_numpy(str)
     if (names == "").any():
         row = int(np.flatnonzero(names == "")[0]) + 1
-        raise InputError(
-            f"column {source.agent_column!r}, row {row} is empty; say whose record it is"
-        )
-    return tuple(partition_by(names))
+        raise InputError(f"column {column!r}, row {row} is empty; say whose record it is")
+    return names
+
+
+def _persons(source: Source, frames: dict[Path, pd.DataFrame]) -> Int[HostArray, "_n"] | None:
+    column = source.person_column
+    if column is None:
+        return None
+    names = [_names(column, file, frame) for file, frame in frames.items()]
+    return numbered(name for part in names for name in part.tolist())
 
 
 def _conditions(source: Source, bounds: Bounds) -> tuple[str, ...]:
@@ -224,7 +257,13 @@ def _conditions(source: Source, bounds: Bounds) -> tuple[str, ...]:
             '= "data" in the bounds file): the certificate holds only if they would be the same '
             "whatever one record says"
         )
-    conditions: tuple[str, ...] = (ranges, "the number of records of each agent is public")
+    counts = "the number of records of each agent is public"
+    if source.person_column is not None:
+        counts = (
+            "the number of persons of each agent is public, and so is which agents have rows of a "
+            "person; how many rows one has is not"
+        )
+    conditions: tuple[str, ...] = (ranges, counts)
     if any(isinstance(fact, Numeric) and fact.accepts_missing for fact in bounds.columns.values()):
         known = "is public" if bounds.origin == "public" else "was filled in from the records too"
         conditions += (

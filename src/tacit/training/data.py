@@ -12,7 +12,7 @@ from jaxtyping import Int
 from tacit.datasets import Dataset, Split, split
 from tacit.errors import InputError
 from tacit.features import AroundCentre, FeatureMap, Inputs, applied, feature_map_named
-from tacit.problems import Shards, pack, random_partition
+from tacit.problems import Persons, Shards, pack, random_partition
 from tacit.proposal import (
     DataFacts,
     Proposal,
@@ -42,6 +42,8 @@ class DividedData:
         The feature map that the rows of the parts went through, if any.
     features_name
         Its name, as in a proposal; a centre that was learned besides is not in it.
+    persons
+        Whose training row each is, and the places of a person; None where records are protected.
     """
 
     dataset: Dataset | Table
@@ -50,6 +52,7 @@ class DividedData:
     split_seed: int
     features: FeatureMap | None = None
     features_name: str | None = None
+    persons: Persons | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -63,17 +66,24 @@ class DividedData:
 
     @property
     def counts(self) -> tuple[int, ...]:
-        """How many records each agent has."""
-        return tuple(len(rows) for rows in self.owners)
+        """How many records each agent has, or places of persons."""
+        if self.persons is None:
+            return tuple(len(rows) for rows in self.owners)
+        return tuple(self.persons.places_of(rows) for rows in self.owners)
+
+    @property
+    def rows_per_person(self) -> int | None:
+        """K, where persons are protected."""
+        return None if self.persons is None else self.persons.rows_per_person
 
     @cached_property
     def test(self) -> Shards:
         """The test rows as those of one agent, clipped like training rows."""
         x, y = self.parts.test_features, self.parts.test_targets
-        return self._packed(x, y, [np.arange(len(y))], "float64")
+        return self._packed(x, y, [np.arange(len(y))], "float64", None)
 
     def shards(self, precision: Precision, *, centre: bool = False) -> Shards:
-        """Return the agents' training rows, clipped to the record norm.
+        """Return the agents' training rows, clipped to the record norm, in the places of persons.
 
         Parameters
         ----------
@@ -83,7 +93,9 @@ class DividedData:
         rows = self.parts.train_features
         if centre:
             rows = np.concatenate([rows, np.zeros((len(rows), 1), rows.dtype)], axis=1)
-        return self._packed(rows, self.parts.train_targets, self.owners, precision)
+        return self._packed(
+            rows, self.parts.train_targets, self.owners, precision, self.persons
+        )
 
     def around(self, centre: HostArray) -> DividedData:
         """Return the same records as rows around a centre."""
@@ -95,24 +107,39 @@ class DividedData:
         return replace(self, parts=parts, features=chained)
 
     def _packed(
-        self, x: HostArray, y: HostArray, owners: Sequence[HostArray], precision: Precision
+        self,
+        x: HostArray,
+        y: HostArray,
+        owners: Sequence[HostArray],
+        precision: Precision,
+        persons: Persons | None,
     ) -> Shards:
         norm = self.dataset.record_norm if self.features is None else self.features.record_norm
-        return pack(x, y, owners, record_norm=norm, precision=precision, enforce="clip")
+        return pack(
+            x,
+            y,
+            owners,
+            record_norm=norm,
+            precision=precision,
+            enforce="clip",
+            persons=persons,
+        )
 
 
-def divide(
+def divide(  # noqa: PLR0913 - what is divided, among whom, and how
     dataset: Dataset | Table,
     agents: int | None,
     *,
     split_seed: int,
     default: int = DEFAULT_AGENTS,
     features: str | None = None,
+    rows_per_person: int | None = None,
+    agents_per_person: int = 1,
 ) -> DividedData:
     """Return the records, divided into training and test parts and among agents.
 
     A data set is split by the split seed; tables and records with owners are split already. Rows
-    without owners are distributed at random by the same seed.
+    without owners are distributed at random by the same seed, those of a person together.
 
     Parameters
     ----------
@@ -120,17 +147,37 @@ def divide(
         The number of agents; None for `default`, and for records that have owners.
     features
         The name of a public feature map, computed of every row; None for the columns themselves.
+    rows_per_person, agents_per_person
+        K and M of `Adjacency` where persons are protected; None for K where records are.
 
     Raises
     ------
     InputError
         If a number of agents is given for records that have owners, there are more agents than
-        records, or the feature map does not suit them.
+        records, the feature map does not suit them, persons are protected and nothing says whose
+        the rows are, or a person has rows at more agents than that.
     """
     feature_map = None if features is None else feature_map_named(features, inputs_for(dataset))
     parts = _parts(dataset, split_seed, feature_map)
-    owners = _owners(dataset, len(parts.train_targets), agents, default, split_seed)
-    return DividedData(dataset, parts, owners, split_seed, feature_map, features)
+    persons = _persons(dataset, rows_per_person)
+    if dataset.owners is None:
+        owners = _dealt(persons, len(parts.train_targets), agents or default, split_seed)
+    else:
+        owners = _given(dataset.owners, agents)
+    if persons is not None:
+        persons.check_agents(owners, agents_per_person)
+    return DividedData(dataset, parts, owners, split_seed, feature_map, features, persons)
+
+
+def _persons(dataset: Dataset | Table, rows_per_person: int | None) -> Persons | None:
+    numbers = dataset.persons if isinstance(dataset, Table) else None
+    if (numbers is None) != (rows_per_person is None):
+        missing = "--rows-per-person K" if rows_per_person is None else "--person-column COL"
+        raise InputError(
+            "to protect persons takes a table with a column that says whose each row is, and a "
+            f"public number of rows that one has at most; add {missing}, or leave both out"
+        )
+    return None if numbers is None or rows_per_person is None else Persons(numbers, rows_per_person)
 
 
 def _parts(dataset: Dataset | Table, split_seed: int, feature_map: FeatureMap | None) -> Split:
@@ -150,21 +197,26 @@ def _features(dataset: Dataset | Table, feature_map: FeatureMap | None) -> HostA
     return feature_map.apply(dataset.features)
 
 
-def _owners(
-    dataset: Dataset | Table, rows: int, agents: int | None, default: int, split_seed: int
+def _given(
+    owners: tuple[Int[HostArray, "_m"], ...], agents: int | None
 ) -> tuple[Int[HostArray, "_m"], ...]:
-    if dataset.owners is not None:
-        if agents is not None:
-            raise InputError(
-                f"the records belong to {len(dataset.owners)} agents already; leave --agents out"
-            )
-        return dataset.owners
-    count = default if agents is None else agents
-    if count > rows:
+    if agents is not None:
         raise InputError(
-            f"{count} agents cannot share {rows} training records; ask for at most {rows}"
+            f"the records belong to {len(owners)} agents already; leave --agents out"
         )
-    return tuple(random_partition(rows, count, seed=split_seed))
+    return owners
+
+
+def _dealt(
+    persons: Persons | None, rows: int, agents: int, split_seed: int
+) -> tuple[Int[HostArray, "_m"], ...]:
+    """Return the rows of each agent, who share rows or persons at random."""
+    units, what = (rows, "training records") if persons is None else (persons.count, "persons")
+    if agents > units:
+        raise InputError(f"{agents} agents cannot share {units} {what}; ask for at most {units}")
+    if persons is None:
+        return tuple(random_partition(rows, agents, seed=split_seed))
+    return tuple(persons.shared(agents, seed=split_seed))
 
 
 def inputs_for(dataset: Dataset | Table) -> Inputs:
@@ -225,12 +277,22 @@ def check_data(data: DividedData, proposal: Proposal) -> None:
             f"columns, and its facts differ from those of {facts.name!r} with {facts.columns}; "
             "name the data it was made for"
         )
+    if data.rows_per_person != proposal.budget.rows_per_person:
+        raise InputError(
+            f"the proposal protects {_unit(proposal.budget.rows_per_person)}, and the data are "
+            f"read for {_unit(data.rows_per_person)}; propose again"
+        )
     if data.counts != proposal.counts:
         raise InputError(
             f"the proposal is for {len(proposal.counts)} agents with {sum(proposal.counts)} "
             f"records in all, the data have {len(data.counts)} with {sum(data.counts)}, or "
             "share them otherwise; propose again"
         )
+
+
+def _unit(rows_per_person: int | None) -> str:
+    """Return what is protected, in words."""
+    return "records" if rows_per_person is None else f"persons with {rows_per_person} places each"
 
 
 def _apart_from_form(facts: DataFacts) -> DataFacts:

@@ -235,7 +235,14 @@ def train_on(
     features
         As for `divide`.
     """
-    data = divide(dataset, agents, split_seed=request.split_seed, features=features)
+    data = divide(
+        dataset,
+        agents,
+        split_seed=request.split_seed,
+        features=features,
+        rows_per_person=request.rows_per_person,
+        agents_per_person=request.agents_per_person,
+    )
     proposal = proposal_for(data, request, StructureRequest())
     return train(data, proposal, reference=reference, seed=seed, methods=request.methods)
 
@@ -243,8 +250,9 @@ def train_on(
 def warnings_of(proposal: Proposal) -> tuple[str, ...]:
     """Return the warnings that a proposal deserves: about delta, bounds and graph."""
     table = proposal.data.table
+    unit = "records" if proposal.budget.unit == "record" else "persons"
     return (
-        *delta_warning(proposal.budget.delta, sum(proposal.counts)),
+        *delta_warning(proposal.budget.delta, proposal.units, unit),
         *((_FILLED_IN,) if table is not None and table.source == "data" else ()),
         *graph_warning(proposal.structure),
     )
