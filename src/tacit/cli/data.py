@@ -20,6 +20,7 @@ class PublicOptions:
 
     data: str | None
     records: int | None
+    persons: int | None
     counts: str | None
     bounds: Path | None
     columns: int | None
@@ -55,13 +56,13 @@ def _of_data_set(options: PublicOptions, name: str) -> DataFacts:
     options.refuse(("bounds", "columns", "classes", "record_norm"), f"follows from {name}")
     facts = FACTS[name]
     if facts.train_rows is None:
-        if options.counts is None and options.records is None:
+        if all(given is None for given in (options.counts, options.records, options.persons)):
             raise InputError(
                 f"only the files of {name} say which agent owns which record, and planning does "
                 "not read them; give --counts"
             )
     else:
-        options.refuse(("records", "counts"), f"follows from {name}")
+        options.refuse(("records", "persons", "counts"), f"follows from {name}")
     return DataFacts(
         name=name,
         task=facts.task,
@@ -102,22 +103,35 @@ def _of_numbers(options: PublicOptions, loss: Named | None) -> DataFacts:
     )
 
 
-def counts_of(options: PublicOptions, agents: int | None, *, default: int) -> tuple[int, ...]:
-    """Return the records of each agent: as given, or equal shares as in `tacit train`."""
+def counts_of(
+    options: PublicOptions, agents: int | None, *, default: int, rows_per_person: int | None
+) -> tuple[int, ...]:
+    """Return the records of each agent: as given, or equal shares as in `tacit train`.
+
+    Where persons are protected, their number is given or shared, and each has K places.
+    """
+    what, other = ("records", "persons") if rows_per_person is None else ("persons", "records")
+    if getattr(options, other) is not None:
+        how = "goes with --rows-per-person" if other == "persons" else "is given for persons"
+        raise InputError(f"--{other} {how}; give --{what}, or --counts of each agent")
+    places, given = rows_per_person or 1, getattr(options, what)
     if options.counts is not None:
-        if agents is not None or options.records is not None:
-            raise InputError("--counts says agents and records; leave --agents and --records out")
-        return whole_numbers("counts", options.counts)
+        if agents is not None or given is not None:
+            raise InputError(f"--counts says agents and {what}; leave --agents and --{what} out")
+        return tuple(places * count for count in whole_numbers("counts", options.counts))
     known = None if options.data is None else FACTS[options.data].train_rows
-    records = known if options.records is None else checks.at_least("records", options.records, 1)
-    if records is None:
-        raise InputError("no records given; add --records, or --counts of each agent")
-    agents = default if agents is None else agents
-    if agents > records:
+    if known is not None and rows_per_person is not None:
         raise InputError(
-            f"{agents} agents cannot share {records} records; ask for at most {records}"
+            f"nothing says which person a row of {options.data} is about; leave --rows-per-person "
+            "out, or plan for a table of your own"
         )
-    return tuple(records // agents + (agent < records % agents) for agent in range(agents))
+    units = known if given is None else checks.at_least(what, given, 1)
+    if units is None:
+        raise InputError(f"no {what} given; add --{what}, or --counts of each agent")
+    agents = default if agents is None else agents
+    if agents > units:
+        raise InputError(f"{agents} agents cannot share {units} {what}; ask for at most {units}")
+    return tuple(places * (units // agents + (agent < units % agents)) for agent in range(agents))
 
 
 def whole_numbers(option: str, text: str) -> tuple[int, ...]:

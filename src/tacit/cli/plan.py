@@ -35,11 +35,12 @@ from tacit.proposal.forecast import (
     risk_warning,
     worse_than_zero,
 )
-from tacit.report import strict
+from tacit.report import counted, strict
 from tacit.tables import encoded_names
 from tacit.training import warnings_of
 
 _MOST_PLANS = 20
+_BUDGET = ("epsilon", "delta", "observer", "relation", "unit")
 _COMPARED = (10, 50, 200, 1000)
 
 
@@ -51,8 +52,15 @@ def plan(  # noqa: PLR0913 - one parameter per option
         typer.Argument(help="A data set by name; for others say what is public of the records."),
     ] = None,
     records: Annotated[int | None, typer.Option(help="Of all agents together.")] = None,
+    persons: Annotated[
+        int | None,
+        typer.Option(help="Of all agents together, in place of records; with --rows-per-person."),
+    ] = None,
     counts: Annotated[
-        str | None, typer.Option(help="Of each agent, with commas; equal shares if not given.")
+        str | None,
+        typer.Option(
+            help="Records of each agent, or persons, with commas; equal shares if not given."
+        ),
     ] = None,
     bounds: Annotated[
         Path | None,
@@ -78,7 +86,9 @@ def plan(  # noqa: PLR0913 - one parameter per option
     features = given.pop("features")
     if features is not None and features.isdecimal():
         raise InputError("--features is called --columns now: the encoded columns of a record")
-    facts = PublicOptions(data, records, counts, bounds, columns, classes, record_norm, features)
+    facts = PublicOptions(
+        data, records, persons, counts, bounds, columns, classes, record_norm, features
+    )
     if out is not None and out.exists() and not (force and out.is_file()):
         raise InputError(f"{out} exists; name a new file, or pass --force to replace a file")
     answer = interruptible(lambda: _answer(facts, given, _numbers(rounds)))
@@ -108,7 +118,7 @@ class _Answer:
         """Return plain values; None where no prediction is known."""
         facts, budget = self.proposal.facts, self.proposal.budget
         return {
-            "records": sum(facts.counts),
+            **counted(self.proposal),
             "agents": facts.agents,
             "coordinates": facts.dimension,
             "loss": str(self.proposal.loss),
@@ -116,7 +126,7 @@ class _Answer:
             "class_weights": self.proposal.class_weights,
             "record_norm": facts.record_norm,
             "gradient_bound": self.gradient_bound,
-            **{k: getattr(budget, k) for k in ("epsilon", "delta", "observer", "relation")},
+            **{k: getattr(budget, k) for k in _BUDGET},
             "floor": self.floor,
             "risk_of_zero": risk_of_zero(self.proposal),
             "worse_than_zero": worse_than_zero(self.proposal, self.best or self.forecasts[0]),
@@ -138,7 +148,12 @@ def _answer(
     request = run.request
     checks.positive("epsilon", request.epsilon)
     data = data_facts(facts, request.loss)
-    counts = counts_of(facts, run.agents, default=run.default_agents)
+    counts = counts_of(
+        facts,
+        run.agents,
+        default=run.default_agents,
+        rows_per_person=request.rows_per_person,
+    )
     columns = tuple(map(str, range(data.columns)))
     if data.feature_map is not None:
         columns = data.feature_map.names
@@ -159,7 +174,7 @@ def _answer(
     best = recommended(f for f in forecasts if f.algorithm == names[0])
     return _Answer(
         proposal=proposal,
-        floor=floor(proposal.facts, request.epsilon),
+        floor=floor(proposal.facts, request.epsilon, units=proposal.units),
         forecasts=tuple(forecasts),
         best=best,
         centre=centre_text(proposal, planned),
@@ -217,15 +232,17 @@ def _sentences(answer: _Answer, out: Path | None) -> str:
     facts, budget = answer.proposal.facts, answer.proposal.budget
     mu = next((f.mu for f in answer.forecasts if f.mu is not None), None)
     weights = answer.proposal.weights_text
+    at = "of" if budget.unit == "record" else "at"
     total = "" if mu is None else f" (mu = {mu:.4f})"
     lines = [
-        f"{sum(facts.counts):,} records of {facts.agents} agents, {facts.dimension} coordinates, "
+        f"{answer.proposal.units_text} {at} {facts.agents} agents, {facts.dimension} coordinates, "
         f"{answer.proposal.loss} loss, record norm {facts.record_norm:g}, record gradient at most "
         f"{answer.gradient_bound:g}",
         *([f"Class weights: {weights}"] if weights is not None else []),
         *([f"Rows: {answer.centre}"] if answer.centre is not None else []),
         f"Total epsilon {budget.epsilon:g} at delta {budget.delta:g}{total}, relation "
-        f"{budget.relation}, observer {budget.observer}. No data was read, nothing was spent.",
+        f"{budget.relation}, unit {budget.unit}, observer {budget.observer}. No data was read, "
+        "nothing was spent.",
         "",
         table([_HEAD, *(_row(f) for f in answer.forecasts)]),
         "",

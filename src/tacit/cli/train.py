@@ -80,8 +80,7 @@ def train(  # noqa: PLR0913 - one parameter per option
     person_column: Annotated[
         str | None,
         typer.Option(
-            help="Tables: the column that says which person a row is about, with "
-            "--rows-per-person."
+            help="Tables: the column that says which person a row is about, with --rows-per-person."
         ),
     ] = None,
     test: Annotated[

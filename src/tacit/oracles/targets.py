@@ -34,7 +34,6 @@ from tacit.problems import Shard, Squared, clip_coefficient
 from tacit.spec import Spec
 from tacit.typing import Array
 
-
 _WHOSE = {"agent": "an agent", "person": "a person"}
 
 

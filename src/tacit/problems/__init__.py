@@ -35,9 +35,9 @@ from tacit.problems.operators import (
     laplacian_smooth,
     sparse_rows,
 )
+from tacit.problems.persons import Persons, numbered
 from tacit.problems.problem import Problem, facts_from, public_facts
 from tacit.problems.regularisers import L1, L2, ElasticNet, NoRegulariser, Regulariser
-from tacit.problems.persons import Persons, numbered
 from tacit.problems.sets import Ball, Box, ConvexSet, Simplex, WholeSpace, soft_threshold
 from tacit.problems.shards import (
     PublicScale,

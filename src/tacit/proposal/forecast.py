@@ -223,16 +223,18 @@ def radius_of(facts: Spec) -> float:
     return math.sqrt(facts.dimension) / facts.record_norm
 
 
-def floor(facts: Spec, epsilon: float) -> float:
-    r"""Return c_1 radius min(1, sqrt(d) / (n epsilon)), n records in all: an order of magnitude.
+def floor(facts: Spec, epsilon: float, *, units: int | None = None) -> float:
+    r"""Return c_1 radius min(1, sqrt(d) / (n epsilon)), n `units` in all: an order of magnitude.
 
     Bassily, Smith and Thakurta (2014), Theorem 5.3: for every (epsilon, delta)-private algorithm,
     delta = o(1/n), there is a data set and a convex Lipschitz loss on a ball on which its expected
     excess empirical risk is Omega(min(1, sqrt(d) / (n epsilon))) times Lipschitz constant times
     radius. The constant is not stated there and is taken as 1 here. The bound is for the worst data
-    set, neighbours that differ in one record, and an observer of the model alone.
+    set, neighbours that differ in one record, and an observer of the model alone. With persons, n
+    is their number, in place of that of records: each may have the same row K times.
     """
-    share = math.sqrt(facts.dimension) / (sum(facts.counts) * epsilon)
+    units = sum(facts.counts) if units is None else units
+    share = math.sqrt(facts.dimension) / (units * epsilon)
     return facts.gradient_bound * radius_of(facts) * min(1.0, share)
 
 

@@ -142,9 +142,21 @@ class Request:
             checks.at_least("rounds", self.rounds, 1)
         if self.clip is not None:
             checks.positive("clip", self.clip)
+        self._check_persons()
         self.network.check(self.algorithm, method)
         check_seed("split-seed", self.split_seed)
         self.budget.terms  # noqa: B018 - checked
+
+    def _check_persons(self) -> None:
+        if self.rows_per_person is None and self.agents_per_person != 1:
+            raise InputError(
+                "agents-per-person is given and rows-per-person is not; give both to protect "
+                "persons, or leave both out"
+            )
+        for name in ("rows_per_person", "agents_per_person"):
+            value = getattr(self, name)
+            if value is not None and checks.at_least(name, value, 1) >= 2**31:
+                raise InputError(f"{name} is {value}; it must be below 2^31")
 
     @property
     def method(self) -> Method:

@@ -7,6 +7,7 @@ from tacit.report.layout import document, list_of, section, spread, table_of
 from tacit.report.results import (
     CERTIFIED,
     certificate_text,
+    counted,
     error_name,
     json_text,
     results,
@@ -21,6 +22,7 @@ __all__ = [
     "certificate_box",
     "certificate_text",
     "check_out",
+    "counted",
     "document",
     "error_name",
     "inline_svg",

@@ -247,6 +247,7 @@ def _persons(source: Source, frames: dict[Path, pd.DataFrame]) -> Int[HostArray,
 
 
 def _conditions(source: Source, bounds: Bounds) -> tuple[str, ...]:
+    one = "record says" if source.person_column is None else "person's rows say"
     ranges = (
         "ranges, category lists and labels of the bounds file are public, as its author declares "
         '(source = "public")'
@@ -255,7 +256,7 @@ def _conditions(source: Source, bounds: Bounds) -> tuple[str, ...]:
         ranges = (
             "ranges, category lists and labels were filled in from the records themselves (source "
             '= "data" in the bounds file): the certificate holds only if they would be the same '
-            "whatever one record says"
+            f"whatever one {one}"
         )
     counts = "the number of records of each agent is public"
     if source.person_column is not None:

@@ -93,9 +93,7 @@ class DividedData:
         rows = self.parts.train_features
         if centre:
             rows = np.concatenate([rows, np.zeros((len(rows), 1), rows.dtype)], axis=1)
-        return self._packed(
-            rows, self.parts.train_targets, self.owners, precision, self.persons
-        )
+        return self._packed(rows, self.parts.train_targets, self.owners, precision, self.persons)
 
     def around(self, centre: HostArray) -> DividedData:
         """Return the same records as rows around a centre."""
@@ -201,9 +199,7 @@ def _given(
     owners: tuple[Int[HostArray, "_m"], ...], agents: int | None
 ) -> tuple[Int[HostArray, "_m"], ...]:
     if agents is not None:
-        raise InputError(
-            f"the records belong to {len(owners)} agents already; leave --agents out"
-        )
+        raise InputError(f"the records belong to {len(owners)} agents already; leave --agents out")
     return owners
 
 
