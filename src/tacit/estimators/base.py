@@ -20,9 +20,10 @@ from tacit import checks
 from tacit.algorithms import METHODS
 from tacit.engine import Run, run
 from tacit.errors import InputError, PrivacyWarning, PublicFactsWarning, UtilityWarning
+from tacit.estimators.conditions import AS_THEY_ARE, fact_condition, owners_condition
 from tacit.estimators.encoding import Coefficients, Encoding, feature_map_for
 from tacit.estimators.ranges import BoundsLike, Ranges, missing_in, ranges_for, ranges_seen
-from tacit.estimators.records import Targets, owned_rows
+from tacit.estimators.records import Targets, owned_rows, persons_of
 from tacit.estimators.validation import (
     RowsLike,
     column_names,
@@ -34,7 +35,7 @@ from tacit.estimators.validation import (
 )
 from tacit.features import FeatureMap
 from tacit.privacy import delta_warning
-from tacit.problems import Shards, pack
+from tacit.problems import Persons, Shards, pack
 from tacit.proposal import (
     WEIGHTS_ARE_PUBLIC,
     Named,
@@ -89,6 +90,10 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
     observer
         What an attacker sees: "messages", every message of every agent, or "sum", only their sum,
         which trusts secure aggregation. A guarantee against the first holds against the second.
+    rows_per_person, agents_per_person
+        Given to protect persons, whom `fit` is told of, in place of single rows: how many rows of a
+        person count, at most, and at how many agents one has rows. Public numbers, chosen before
+        anybody looked; the further rows of a person are left out.
     algorithm, rounds
         The method, see `tacit.algorithms.METHODS`, and its number of rounds.
     sampling_rate, batches, rho, local_updates
@@ -161,6 +166,8 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
     features: str | None = None
     relation: str = "replace_one"
     observer: str = "messages"
+    rows_per_person: int | None = None
+    agents_per_person: int = 1
     algorithm: str = "noisy-gradient"
     rounds: int = 200
     sampling_rate: float | None = None
@@ -174,7 +181,11 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
     random_state: int | None = None
 
     def fit(
-        self: EstimatorT, X: RowsLike, y: ArrayLike, agents: ArrayLike | None = None
+        self: EstimatorT,
+        X: RowsLike,
+        y: ArrayLike,
+        agents: ArrayLike | None = None,
+        persons: ArrayLike | None = None,
     ) -> EstimatorT:
         """Fit the model to private records, spending the budget once.
 
@@ -189,6 +200,9 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
             share the rows at random, or one label per row. Who owns which row is public, and the
             certificate does not cover it: labels that follow the target, or a feature, disclose it
             for every row. Give owners that were known before anybody looked at the records.
+        persons
+            With `rows_per_person`: one label per row, which says whom it is about, compared as
+            text. Labels are private. All rows of a person then go to one of the agents.
 
         Raises
         ------
@@ -217,8 +231,11 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         stored, answers = validated(self, X, y, missing=self.missing is not None)
         rows = dense(stored)
         ranges, targets = self._ranges(rows, sparse=issparse(stored)), self._targets(answers)
-        parts = owned_rows(agents, len(rows), seed=self.split_seed)
-        shown = self._warnings(ranges, targets, delta, len(rows))
+        people = persons_of(persons, len(rows), self.rows_per_person)
+        parts = owned_rows(agents, len(rows), people, seed=self.split_seed)
+        if people is not None:
+            people.check_agents(parts, self.agents_per_person)
+        shown = self._warnings(ranges, targets, delta, people or len(rows))
         for category, text in (*shown, *scaling_warnings(rows, column_names(self))):
             warnings.warn(text, category, stacklevel=2)
         encoding = Encoding(ranges, self._feature_map(ranges))
@@ -229,6 +246,7 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
             record_norm=encoding.record_norm,
             precision="float64",
             enforce="clip",
+            persons=people,
         )
         data = targets.facts(columns=shards.dimension, record_norm=shards.record_norm)
         structure = self._structure(shards)
@@ -287,6 +305,8 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
             delta=self.delta,
             observer=self.observer,
             relation=self.relation,
+            rows_per_person=self.rows_per_person,
+            agents_per_person=self.agents_per_person,
             algorithm=self.algorithm,
             loss=targets.loss,
             regulariser=Named(name="l2", numbers=(checks.not_negative("l2", self.l2),)),
@@ -330,7 +350,7 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         return (*facts, ("the columns that may have missing cells", "missing", True))
 
     def _warnings(
-        self, ranges: Ranges, targets: Targets, delta: float, records: int
+        self, ranges: Ranges, targets: Targets, delta: float, units: int | Persons
     ) -> list[tuple[type[Warning], str]]:
         from_data: list[tuple[type[Warning], str]] = [
             (
@@ -341,7 +361,8 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
             for what, setting, public in self._facts(ranges, targets)
             if not public
         ]
-        return from_data + [(PrivacyWarning, text) for text in delta_warning(delta, records)]
+        counted = (units.count, "persons") if isinstance(units, Persons) else (units,)
+        return from_data + [(PrivacyWarning, text) for text in delta_warning(delta, *counted)]
 
     def _keep(self, finished: Run, encoding: Encoding, targets: Targets) -> None:
         """Store the fit, with coefficients per unit of the user's columns, or per feature."""
@@ -353,11 +374,11 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         certificate = dataclasses.replace(
             finished.certificate,
             conditions=(
-                *(_condition(*fact) for fact in facts),
+                *(fact_condition(*fact, self.rows_per_person) for fact in facts),
                 *weighted,
                 *feature_conditions(self.features),
-                _OWNERS,
-                _AS_THEY_ARE,
+                owners_condition(self.rows_per_person),
+                AS_THEY_ARE,
             ),
             conditional=not all(public for _, _, public in facts),
         )
@@ -380,20 +401,3 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         tags.input_tags.allow_nan = self.missing is not None
         tags.input_tags.sparse = True
         return tags
-
-
-_OWNERS = "the number of records of each agent, and who owns which, is public"
-_AS_THEY_ARE = (
-    "X and y were not scaled, imputed, selected, resampled or otherwise changed beforehand with "
-    "numbers that were computed from the records: each row is one record, changed by public rules "
-    "at most, and stands there once"
-)
-
-
-def _condition(what: str, setting: str, public: bool) -> str:
-    if public:
-        return f"{what} are public, as the caller declares ({setting}=)"
-    return (
-        f"{what} were read off the records themselves ({setting}=None): the certificate holds only "
-        "if they would be the same whatever one record says"
-    )

@@ -10,12 +10,50 @@ from jaxtyping import Int, Num
 
 from tacit import checks
 from tacit.errors import InputError
-from tacit.problems import partition_by, random_partition
+from tacit.problems import Persons, numbered, partition_by, random_partition
 from tacit.proposal import DataFacts, Named
 from tacit.typing import HostArray, Task
 
 
-def owned_rows(agents: Any, rows: int, *, seed: int) -> list[Int[HostArray, "_m"]]:
+def persons_of(labels: Any, rows: int, rows_per_person: Any) -> Persons | None:
+    """Return whose row each row is; None where rows are protected one by one.
+
+    Parameters
+    ----------
+    labels
+        One per row, or None.
+    rows_per_person
+        K, or None.
+
+    Raises
+    ------
+    InputError
+        If only one of the two is given, K is not a whole number of at least 1, or there is not one
+        label for every row; no label is repeated.
+    """
+    if (labels is None) != (rows_per_person is None):
+        missing = "persons= in fit" if labels is None else "rows_per_person="
+        raise InputError(
+            "to protect persons takes one label per row and a public number of rows that a person "
+            f"has at most; give {missing} too, or neither"
+        )
+    if labels is None:
+        return None
+    most = checks.at_least("rows_per_person", rows_per_person, 1)
+    values = np.asarray(labels, dtype=object)
+    if values.shape != (rows,):
+        raise InputError(
+            f"persons has shape {values.shape}; give one label for each of the {rows} rows"
+        )
+    text = [str(value).strip() for value in values]
+    if pd.isna(values).any() or not all(text):
+        raise InputError("a row has no label in persons; give every row one")
+    return Persons(numbered(text), most)
+
+
+def owned_rows(
+    agents: Any, rows: int, persons: Persons | None = None, *, seed: int
+) -> list[Int[HostArray, "_m"]]:
     """Return the row indices of each agent.
 
     Parameters
@@ -23,6 +61,8 @@ def owned_rows(agents: Any, rows: int, *, seed: int) -> list[Int[HostArray, "_m"
     agents
         None for one agent who holds all rows; a whole number A to divide the rows at random by
         the public `seed`; or one label per row that names its owner, compared as text.
+    persons
+        Given, rows are divided by person.
 
     Raises
     ------
@@ -37,6 +77,8 @@ def owned_rows(agents: Any, rows: int, *, seed: int) -> list[Int[HostArray, "_m"
     if agents is None:
         return [np.arange(rows)]
     if np.ndim(agents) == 0:
+        if persons is not None:
+            return persons.shared(checks.at_least("agents", agents, 1), seed=seed)
         return random_partition(rows, checks.at_least("agents", agents, 1), seed=seed)
     labels = np.asarray(agents)
     if labels.shape != (rows,):

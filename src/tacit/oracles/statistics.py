@@ -44,7 +44,8 @@ class Statistics(Oracle):
     Zeroing a record moves it by |(xx', xy)| / m_i <= R sqrt(R^2 + Y^2) / m_i. If all records of an
     agent may change, it is m_i times that, by the triangle inequality, and K times for the K places
     of a person. A bounded change is a special case of replacing; so is a place that is filled or
-    emptied, since R sqrt(R^2 + Y^2) is the smaller bound. In the 1-norm each is sqrt(D(D + 1)/2 + D) times as large.
+    emptied, since R sqrt(R^2 + Y^2) is the smaller bound. In the 1-norm each is
+    sqrt(D(D + 1)/2 + D) times as large.
     The answer depends on no query, so all of this holds for every query. Both sums are exact
     (`tacit.problems.grid`: rows have at most half of the digits, so that 2 p + log2 m <= 53); the
     roundings of the root of 2 and of the division are paid for with the lattice of the noise.

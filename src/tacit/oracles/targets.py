@@ -10,8 +10,9 @@ Sums, not means: the equations of an agent are few and each counts.
 
 **What neighbouring means here.** Features are public, and what is protected is the target: the
 relation must be `TargetChange(beta)`, "one y_j moves by at most beta" (unit `agent`: every one of
-them; unit `person`: all of a person). Any other relation leaves the answers unbounded, and the plan refuses: under it a feature may
-move, and then the answer moves with the size of the query and of the targets, which nothing bounds.
+them; unit `person`: all of a person). Any other relation leaves the answers unbounded, and the plan
+refuses: under it a feature may move, and then the answer moves with the size of the query and of
+the targets, which nothing bounds.
 """
 
 from __future__ import annotations
