@@ -21,8 +21,6 @@ from tacit.audit.randomness import LONG, WIDE, RandomnessReport, randomness_repo
 from tacit.audit.recorded import ReplayReport, ResidualReport, replay, residual_report
 from tacit.audit.subject import (
     AGENTS,
-    FEATURES,
-    RECORDS,
     Canary,
     Maker,
     Setup,
@@ -48,6 +46,8 @@ LEVEL = 1e-3
 CONFIDENCE = 0.95
 DELTA = 1e-5
 LEAST_MU, MOST_MU, MOST_RUNS = 1e-3, 100.0, 1_000_000
+# of a person that is attacked
+MOST_ROWS = 100
 Outcome = Literal["consistent", "violated"]
 
 
@@ -122,6 +122,8 @@ def audit(  # noqa: PLR0913 - who is attacked, by whom, with what
     observer: Observer | None = None,
     network: Network | None = None,
     options: Mapping[str, Value] | None = None,
+    rows_per_person: int | None = None,
+    agents_per_person: int = 1,
 ) -> AuditReport:
     """Attack `algorithm`, planned to be mu-GDP, on a problem that saturates its bound.
 
@@ -149,6 +151,8 @@ def audit(  # noqa: PLR0913 - who is attacked, by whom, with what
         given for a named method that needs one, a random walk on a ring or gossip on a path.
     options
         Of a named method.
+    rows_per_person, agents_per_person
+        Attack a person with so many rows, at so many of the agents, and not a record.
 
     Notes
     -----
@@ -166,6 +170,7 @@ def audit(  # noqa: PLR0913 - who is attacked, by whom, with what
         observer=observer or Messages(),
         network=network,
         options=options or {},
+        **_persons(rows_per_person, agents_per_person),
     )
     refuse_without_mu(algorithm)
     pair, plan = prepared(algorithm, setup, seed)
@@ -186,6 +191,25 @@ def audit(  # noqa: PLR0913 - who is attacked, by whom, with what
     )
 
 
+def _persons(rows_per_person: int | None, agents_per_person: int) -> dict[str, int]:
+    """Return the settings of an attack on a person, checked; none where a record is attacked."""
+    if rows_per_person is None:
+        if agents_per_person != 1:
+            raise InputError(
+                "agents_per_person is given and rows_per_person is not; give both to attack a "
+                "person, or neither"
+            )
+        return {}
+    rows = checks.at_least("rows_per_person", rows_per_person, 1)
+    agents = checks.at_least("agents_per_person", agents_per_person, 1)
+    if rows > MOST_ROWS or agents > AGENTS:
+        raise InputError(
+            f"a person with {rows} rows at {agents} agents is attacked nowhere; ask for at most "
+            f"{MOST_ROWS} rows at {AGENTS} agents"
+        )
+    return {"rows_per_person": rows, "agents_per_person": agents, "records": 2 * rows}
+
+
 def _drawn(
     subject: str | Maker, setup: Setup, repeats: bool, seed: int, fault: Fault | None
 ) -> RandomnessReport:
@@ -201,11 +225,10 @@ def _drawn(
 
 def prepared(subject: str | Maker, setup: Setup, seed: int) -> tuple[Canary, Plan]:
     """Return the pair that saturates the subject's question, and the plan that is attacked."""
-    pair = saturating(composition_of(subject).oracles, seed, features=setup.features)
-    return pair, planned(subject, setup)
+    return saturating(composition_of(subject).oracles, seed, setup), planned(subject, setup)
 
 
-def saturating(oracles: tuple[Oracle, ...], seed: int, *, features: int = FEATURES) -> Canary:
+def saturating(oracles: tuple[Oracle, ...], seed: int, setup: Setup | None = None) -> Canary:
     """Return the pair that saturates the first oracle for which one is known.
 
     Raises
@@ -213,7 +236,15 @@ def saturating(oracles: tuple[Oracle, ...], seed: int, *, features: int = FEATUR
     InputError
         If none is known for any of them; for no oracles at all it is the gradient's.
     """
-    pair_for = partial(canary, agents=AGENTS, records=RECORDS, features=features, seed=seed)
+    setup = setup or Setup(epsilon=1.0)
+    pair_for = partial(
+        canary,
+        agents=AGENTS,
+        records=setup.records,
+        features=setup.features,
+        seed=seed,
+        adjacency=setup.adjacency,
+    )
     for oracle in oracles[:-1]:
         try:
             return pair_for(oracle=oracle)

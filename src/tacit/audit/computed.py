@@ -48,6 +48,8 @@ from tacit.problems import Problem, Shard, Shards, facts_from, pack
 from tacit.typing import Array, HostArray, Precision, PyTree
 
 EPSILON, DELTA = 1.0, 1e-6
+# how many places a person has
+PERSON = 3
 # numbers of a data set that are held at once; beyond it trials are made in turns
 _MOST = 2**25
 
@@ -109,9 +111,15 @@ class Subject:
     @property
     def terms(self) -> str:
         """How neighbours differ, in words."""
-        agent = ", all of an agent" if self.unit == "agent" else ""
+        whole = {"record": "", "agent": ", all of an agent", "person": f", {PERSON} of a person"}
         norm = ", 1-norm" if self.mechanism.norm == "l1" else ""
-        return f"{self.relation.name}{agent}{norm}"
+        return f"{self.relation.name}{whole[self.unit]}{norm}"
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """The relation and the unit; a person has `PERSON` places."""
+        rows = PERSON if self.unit == "person" else None
+        return Adjacency(self.relation, self.unit, rows)
 
     def planned(self, records: int, columns: int, precision: Precision) -> Plan:
         """Return the plan of one answer of one agent with so many records."""
@@ -122,7 +130,7 @@ class Subject:
             spec,
             NoisyGradient(self.problem),
             (self.oracle,),
-            Terms(EPSILON, DELTA, Adjacency(self.relation, self.unit), Messages()),
+            Terms(EPSILON, DELTA, self.adjacency, Messages()),
             rounds=1,
             precision=precision,
             mechanism=self.mechanism,

@@ -47,7 +47,7 @@ Outcome = Literal["holds", "violated", "does not apply"]
 MU, EPSILON = 1.5, 2.0
 EQUAL = 1e-10
 ROUNDING = 1e-9
-UNITS: tuple[Unit, ...] = ("record", "agent")
+UNITS: tuple[Unit, ...] = ("record", "agent", "person")
 # without noise: the share of the first gap that may be left, on all records and on batches
 CLOSE, CLOSE_ON_BATCHES = 0.01, 0.3
 RECORDS = 40  # of an agent, where convergence is looked at

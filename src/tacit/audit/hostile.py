@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 import jax.numpy as jnp
 import numpy as np
 
-from tacit.audit.computed import Finding, Subject, Trials, everyone, ratios
+from tacit.audit.computed import PERSON, Finding, Subject, Trials, everyone, ratios
 from tacit.audit.subjects import BETA, RATE
 from tacit.oracles import Drawn
 from tacit.oracles.draws import capacity
@@ -149,6 +149,9 @@ def _random(
     changed = np.zeros((trials, records), bool)
     changed[np.arange(trials), draw.integers(0, records, trials)] = True
     changed |= subject.unit == "agent"
+    if subject.unit == "person":
+        changed |= np.arange(records) < PERSON
+        changed &= np.cumsum(changed, axis=1) <= PERSON
     if isinstance(subject.relation, ZeroOut):
         kept[changed] = 0
     elif isinstance(subject.relation, TargetChange):

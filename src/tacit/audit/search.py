@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import jax
@@ -17,6 +18,10 @@ from tacit.problems import NoRegulariser, Problem, Shard, Squared, WholeSpace, f
 from tacit.typing import Array, Key
 
 RECORDS, FEATURES = 6, 5
+# how many records change together
+CHANGED: Mapping[Unit, int] = MappingProxyType(
+    {"record": 1, "agent": RECORDS, "person": RECORDS // 2}
+)
 NORMS: tuple[Norm, ...] = ("l2", "l1")
 # sizes of questions and targets, as powers of ten
 _SMALLEST, _LARGEST = -2.0, 6.0
@@ -25,7 +30,8 @@ _SMALLEST, _LARGEST = -2.0, 6.0
 class Search:
     """A search over neighbouring data sets and questions for the largest change of an answer.
 
-    One record of `RECORDS` is changed as the relation allows, or every one if the unit is an agent:
+    One record of `RECORDS` is changed as the relation allows, every one if the unit is an agent, and
+    half of them if it is a person:
     replaced by another one (by its negative, and by one with the opposite target, as often as by a
     random one), set to zero, or moved by beta, in its row or in its target. An answer that is not
     finite counts as an infinite change: whether it is may depend on a record.
@@ -58,7 +64,8 @@ class Search:
         loss, clip = getattr(self._oracle, "loss", Squared()), getattr(self._oracle, "clip", np.inf)
         problem = Problem(loss, NoRegulariser(), WholeSpace())
         spec = facts_from(problem, [RECORDS], features=FEATURES, record_norm=record_norm, clip=clip)
-        adjacency = Adjacency(self._relation, unit)
+        rows = CHANGED[unit] if unit == "person" else None
+        adjacency = Adjacency(self._relation, unit, rows)
         try:
             return float(self._oracle.bound(spec, adjacency, norm=norm).value[0, 0, 0])
         except InputError:
@@ -74,7 +81,7 @@ class Search:
         length
             Norm of the changed records; the bound holds for 1.
         """
-        changed = jnp.arange(RECORDS) < (1 if unit == "record" else RECORDS)
+        changed = jnp.arange(RECORDS) < CHANGED[unit]
         keys = jax.random.split(jax.random.key(seed), trials)
         moved = np.asarray(self._changes(keys, jnp.asarray(length), changed))
         bounds = np.array([self.bound(unit, norm=norm) for norm in NORMS])

@@ -60,6 +60,8 @@ class Setup:
         None for the usual one: gossip on a path, a random walk on a ring.
     options
         Of a method by name.
+    rows_per_person, agents_per_person
+        Where a person is attacked and not a record; an agent then has two persons.
     """
 
     epsilon: float
@@ -72,6 +74,17 @@ class Setup:
     precision: Precision = "float64"
     network: Network | None = None
     options: Mapping[str, Value] = field(default_factory=dict)
+    rows_per_person: int | None = None
+    agents_per_person: int = 1
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """What neighbours differ in: one is replaced."""
+        if self.rows_per_person is None:
+            return Adjacency(ReplaceOne(), "record")
+        return Adjacency(
+            ReplaceOne(), "person", self.rows_per_person, self.agents_per_person
+        )
 
 
 def name_of(subject: str | Maker) -> str:
@@ -120,7 +133,7 @@ def planned(subject: str | Maker, setup: Setup) -> Plan:
     facts = facts_from(
         PROBLEM, [setup.records] * AGENTS, features=setup.features, record_norm=1.0, clip=clip
     )
-    terms = Terms(setup.epsilon, setup.delta, Adjacency(ReplaceOne(), "record"), setup.observer)
+    terms = Terms(setup.epsilon, setup.delta, setup.adjacency, setup.observer)
     return plan(
         facts, algorithm, oracles, terms, rounds=rounds, precision=setup.precision, network=network
     )
@@ -140,6 +153,8 @@ def proposal_of(name: str, setup: Setup) -> Proposal:
         epsilon=setup.epsilon,
         delta=setup.delta,
         observer=setup.observer,
+        rows_per_person=setup.rows_per_person,
+        agents_per_person=setup.agents_per_person,
         algorithm=name,
         regulariser=NONE,
         clip=None if math.isinf(setup.clip) else setup.clip,
@@ -159,6 +174,7 @@ def _whole_epochs(method: Method, rounds: int, options: Mapping[str, Value]) -> 
 
 
 FAR = 1e4
+_RECORD = Adjacency(ReplaceOne(), "record")
 
 
 @dataclass(frozen=True)
@@ -166,7 +182,8 @@ class Canary:
     """Two neighbouring data sets whose exact answers differ by the whole bound at every query.
 
     They differ in the first record of agent 0, of norm 1: its target is -FAR in `first` and +FAR in
-    `second`, clipped by the oracle one way or the other.
+    `second`, clipped by the oracle one way or the other. Where a person is attacked, they differ in
+    this way in all records of one, at each agent that has some.
 
     *Gradient.* The record is e_1 in both. Under the squared loss with the coefficient clipped at 1,
     its gradient is +e_1 and -e_1 as long as the margin stays within FAR - 1 of zero: the mean
@@ -189,8 +206,14 @@ class Canary:
     second: Shards
 
 
-def canary(
-    *, agents: int, records: int, features: int, seed: int, oracle: Oracle | None = None
+def canary(  # noqa: PLR0913 - how large it is, and what is attacked
+    *,
+    agents: int,
+    records: int,
+    features: int,
+    seed: int,
+    oracle: Oracle | None = None,
+    adjacency: Adjacency = _RECORD,
 ) -> Canary:
     """Return the pair: each of the agents holds `records` unit-norm records of `features`.
 
@@ -201,6 +224,8 @@ def canary(
     oracle
         The question that is to be saturated: a `Gradient` of the squared loss clipped at 1 if none
         is given, or `Statistics` of targets clipped at 1.
+    adjacency
+        What they differ in: a record, or the first places of so many agents.
 
     Raises
     ------
@@ -212,12 +237,20 @@ def canary(
     draw = np.random.default_rng(seed)
     rows = draw.standard_normal((agents * records, features))
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
-    rows[0], other = _saturating(oracle, features)
+    one, other = _saturating(oracle, features)
     targets = np.sign(draw.standard_normal(agents * records)) * FAR
-    targets[0] = -FAR
     parts = np.split(np.arange(agents * records), agents)
+    places = [
+        (agent, place)
+        for agent in range(min(adjacency.agents_per_person, agents))
+        for place in range(adjacency.rows_per_person or 1)
+    ]
+    changed = [agent * records + place for agent, place in places]
+    rows[changed], targets[changed] = one, -FAR
     first = pack(rows, targets, parts, record_norm=1.0, precision="float64", enforce="clip")
-    second = replace_record(first, 0, 0, other, FAR)
+    second = first
+    for agent, place in places:
+        second = replace_record(second, agent, place, other, FAR)
     return Canary(problem, oracle, public_facts(problem, first, clip=1.0), first, second)
 
 

@@ -28,6 +28,7 @@ from tacit.report import strict
 
 _RELATIONS = ("replace_one", "zero_out")
 _BATCH_FAULT = "full-batch"
+_PERSON = ("rows_per_person", "agents_per_person")
 # what is audited in place of a method
 _ARITHMETIC = "arithmetic"
 _AUDITED = {name: method for name, method in METHODS.items() if method.structure != "required"}
@@ -65,6 +66,14 @@ def audit(  # noqa: PLR0913 - one parameter per option
     relation: Annotated[
         str | None, typer.Option(help=f"For {_SAMPLED}: replace_one (if not given) or zero_out.")
     ] = None,
+    rows_per_person: Annotated[
+        int | None,
+        typer.Option(help="Attack a person with so many rows, and not a record; with --mu."),
+    ] = None,
+    agents_per_person: Annotated[
+        int | None,
+        typer.Option(help="With --rows-per-person: at how many agents; 1 if not given."),
+    ] = None,
     runs: Annotated[
         int | None,
         typer.Option(
@@ -90,7 +99,18 @@ def audit(  # noqa: PLR0913 - one parameter per option
     answers as computed stay within bounds that are proved for real numbers.
     """
     of_method = {name: given[name] for name in method_options() if given[name] is not None}
-    options = _Options(algorithm, fault, mu, epsilon, of_method, relation, runs, seed)
+    options = _Options(
+        algorithm,
+        fault,
+        mu,
+        epsilon,
+        of_method,
+        relation,
+        runs,
+        seed,
+        rows_per_person,
+        agents_per_person,
+    )
     if algorithm == _ARITHMETIC:
         _print_arithmetic(options, full=full, json=json)
         return
@@ -115,6 +135,8 @@ class _Options:
     relation: str | None
     runs: int | None
     seed: int | None
+    rows_per_person: int | None
+    agents_per_person: int | None
 
     def refuse(self, names: tuple[str, ...], why: str) -> None:
         """Raise `InputError` if an option of these names was given."""
@@ -129,7 +151,7 @@ def _print_arithmetic(options: _Options, *, full: bool, json: bool) -> None:
     """Print what the constructions did to computed answers."""
     seed = 0 if options.seed is None else options.seed
     check_seed("seed", seed)
-    names = ("fault", "mu", "epsilon", "relation", "runs", *method_options())
+    names = ("fault", "mu", "epsilon", "relation", "runs", *_PERSON, *method_options())
     options.refuse(names, "it has --full and --seed alone")
     found = interruptible(lambda: arithmetic_report(full=full, seed=seed))
     beyond = [finding for finding in found if not finding.holds]
@@ -185,8 +207,8 @@ def _run(options: _Options) -> AuditReport | EpsilonBound:
 
 def _inside_objective(options: _Options) -> EpsilonBound:
     options.refuse(
-        ("mu", "relation"),
-        "noise inside an objective has a curve under replace_one, so give --epsilon",
+        ("mu", "relation", *_PERSON),
+        "noise inside an objective has a curve for one record under replace_one, so give --epsilon",
     )
     options.refuse(tuple(method_options()), "this attack sets the options itself, so leave it out")
     if options.fault is not None:
@@ -214,11 +236,14 @@ def _on_all_records(options: _Options) -> AuditReport:
         seed=options.seed,
         fault=None if options.fault is None else fault_named(options.fault),
         options=options.of_method,
+        rows_per_person=options.rows_per_person,
+        agents_per_person=1 if options.agents_per_person is None else options.agents_per_person,
     )
 
 
 def _on_batches(options: _Options) -> EpsilonBound:
     options.refuse(("mu",), "answers on batches have none, so give --epsilon")
+    options.refuse(_PERSON, "answers on batches are accounted for one record")
     if options.of_method.get("batches", "poisson") != "poisson":
         raise InputError("batches of a fixed size have no audit yet; leave --batches out")
     if options.fault is not None:

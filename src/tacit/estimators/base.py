@@ -20,7 +20,12 @@ from tacit import checks
 from tacit.algorithms import METHODS
 from tacit.engine import Run, run
 from tacit.errors import InputError, PrivacyWarning, PublicFactsWarning, UtilityWarning
-from tacit.estimators.conditions import AS_THEY_ARE, fact_condition, owners_condition
+from tacit.estimators.conditions import (
+    AS_THEY_ARE,
+    fact_condition,
+    fact_warning,
+    owners_condition,
+)
 from tacit.estimators.encoding import Coefficients, Encoding, feature_map_for
 from tacit.estimators.ranges import BoundsLike, Ranges, missing_in, ranges_for, ranges_seen
 from tacit.estimators.records import Targets, owned_rows, persons_of
@@ -353,11 +358,7 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         self, ranges: Ranges, targets: Targets, delta: float, units: int | Persons
     ) -> list[tuple[type[Warning], str]]:
         from_data: list[tuple[type[Warning], str]] = [
-            (
-                PublicFactsWarning,
-                f"the certificate is conditional: {what} were read off the records; pass "
-                f"{setting}= with what was public beforehand",
-            )
+            (PublicFactsWarning, fact_warning(what, setting))
             for what, setting, public in self._facts(ranges, targets)
             if not public
         ]

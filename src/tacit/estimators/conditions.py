@@ -28,3 +28,11 @@ def fact_condition(what: str, setting: str, public: bool, rows_per_person: int |
         f"{what} were read off the records themselves ({setting}=None): the certificate holds only "
         f"if they would be the same whatever one {one}"
     )
+
+
+def fact_warning(what: str, setting: str) -> str:
+    """Return the warning that a fact was read off the records."""
+    return (
+        f"the certificate is conditional: {what} were read off the records; pass {setting}= with "
+        "what was public beforehand"
+    )
