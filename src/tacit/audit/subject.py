@@ -82,9 +82,7 @@ class Setup:
         """What neighbours differ in: one is replaced."""
         if self.rows_per_person is None:
             return Adjacency(ReplaceOne(), "record")
-        return Adjacency(
-            ReplaceOne(), "person", self.rows_per_person, self.agents_per_person
-        )
+        return Adjacency(ReplaceOne(), "person", self.rows_per_person, self.agents_per_person)
 
 
 def name_of(subject: str | Maker) -> str:
@@ -206,7 +204,7 @@ class Canary:
     second: Shards
 
 
-def canary(  # noqa: PLR0913 - how large it is, and what is attacked
+def canary(
     *,
     agents: int,
     records: int,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import (
     Field,
-    SerializerFunctionWrapHandler,
     field_validator,
     model_serializer,
     model_validator,
@@ -119,7 +119,7 @@ class Budget(Part):
     agents_per_person: Annotated[int, Field(ge=1, lt=2**31)] = 1
 
     @model_serializer(mode="wrap")
-    def _as_written(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
+    def _as_written(self, written: Callable[[Any], Any]) -> dict[str, Any]:
         """Return the values; those of persons for that unit only, as before there was one."""
         values: dict[str, Any] = written(self)
         if self.unit == "person":

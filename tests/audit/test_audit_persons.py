@@ -1,0 +1,67 @@
+"""The audit of a person: all rows of one at once, at one agent or several."""
+
+import dataclasses
+
+import jax
+import pytest
+
+from tacit.audit import audit, check_oracle
+from tacit.audit.auditing import _attack, prepared
+from tacit.audit.subject import Setup
+from tacit.errors import InputError
+from tacit.oracles import Gradient
+from tacit.privacy import Messages, Sum, epsilon_of
+from tacit.problems import Squared
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("rows", "agents", "observer"), [(3, 1, Messages()), (2, 3, Messages()), (2, 3, Sum(1))]
+)
+def test_an_attack_on_a_person_finds_nearly_the_mu_of_the_certificate_and_no_more(
+    rows, agents, observer
+):
+    report = audit(
+        "noisy-gradient",
+        mu=1.5,
+        runs=1500,
+        seed=3,
+        observer=observer,
+        rows_per_person=rows,
+        agents_per_person=agents,
+    )
+    assert report.verdict == "consistent", report
+    assert report.claimed_mu == pytest.approx(1.5, rel=1e-4)
+    found = report.likelihood.mu
+    # one colluder is planned for, whom this attacker does not have
+    assert found > (1.2 if isinstance(observer, Messages) else 0.9)
+
+
+@pytest.mark.slow
+def test_an_attack_on_a_person_sees_a_plan_that_was_made_for_rows():
+    """Planted fault: the noise of one row where three rows change together."""
+    setup = Setup(epsilon=float(epsilon_of(1e-5, 1.5)), records=6, rows_per_person=3)
+    pair, _ = prepared("noisy-gradient", setup, 0)
+    _, of_rows = prepared("noisy-gradient", dataclasses.replace(setup, rows_per_person=None), 0)
+    keys = jax.random.split(jax.random.key(0), 2)
+    assert _attack(of_rows, pair, keys, 500, None).mu > 1.5
+
+
+def test_the_kit_measures_persons_too():
+    report = check_oracle(Gradient(Squared(), 1.0), trials=200)
+    named = {law.name for law in report.laws}
+    assert {"sensitivity, zero_out, person", "sensitivity, replace_one, person"} <= named
+    assert report.passes, report
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"agents_per_person": 2},
+        {"rows_per_person": 0},
+        {"rows_per_person": 2, "agents_per_person": 9},
+    ],
+)
+def test_attacks_on_no_person_are_refused(settings):
+    with pytest.raises(InputError):
+        audit("noisy-gradient", mu=1.5, runs=10, **settings)

@@ -1,0 +1,175 @@
+"""Persons in tables through the command line: what is protected, what is said, and bad input."""
+
+import json
+
+import numpy as np
+import pytest
+
+from tacit.cli.main import main
+
+PRIVATE = ("--epsilon", "1", "--delta", "1e-4", "--rounds", "3", "--no-centre")
+BOUNDS = """
+source = "public"
+[target]
+name = "ill"
+values = ["no", "yes"]
+[columns.age]
+min = 0.0
+max = 100.0
+"""
+
+
+@pytest.fixture
+def call(capsys):
+    def done(*arguments):
+        code = main([str(argument) for argument in arguments])
+        return code, *capsys.readouterr()
+
+    return done
+
+
+def write(path, rows):
+    path.write_text("\n".join(["who,site,age,ill", *(",".join(map(str, row)) for row in rows)]))
+
+
+@pytest.fixture
+def table(tmp_path):
+    """Return what is said of 40 persons with one to four rows, half of them at each site."""
+    draw, rows = np.random.default_rng(0), []
+    for person in range(40):
+        for _ in range(1 + person % 4):
+            age = float(draw.uniform(0, 100))
+            ill = "yes" if age > 50 else "no"
+            rows.append((f"zq{person}x", "ab"[person % 2], age, ill))
+    draw.shuffle(rows)
+    write(tmp_path / "t.csv", rows)
+    (tmp_path / "b.toml").write_text(BOUNDS)
+    return tmp_path, ("--target", "ill", "--bounds", tmp_path / "b.toml", *PRIVATE)
+
+
+def test_a_person_is_protected_and_neither_named_nor_counted(table, call):
+    folder, about = table
+    persons = ("--person-column", "who", "--rows-per-person", 3)
+    out = folder / "out"
+    code, said, err = call(
+        "train", folder / "t.csv", *about, *persons, "--agent-column", "site", "--out", out
+    )
+    assert code == 0, err
+    assert "40 persons with up to 3 rows each, 2 agents" in said
+    assert "unit person" in said
+    assert "k times" not in said
+    results = json.loads((out / "results.json").read_text())
+    assert (results["persons"], results["rows_per_person"], results["unit"]) == (40, 3, "person")
+    assert "records" not in results
+    written = said + err + "".join(p.read_text() for p in out.iterdir() if p.is_file())
+    assert "zq" not in written
+    assert "100 records" not in written  # how many rows there are
+    code, said, _ = call("show", out / "model.json")
+    assert code == 0
+    assert "unit person" in said
+
+
+@pytest.mark.slow
+def test_a_proposal_for_persons_is_planned_and_run(table, call):
+    folder, about = table
+    file = folder / "p.json"
+    plan = (*about[2:], "--persons", 40, "--rows-per-person", 3, "--agents", 4, "--out", file)
+    code, said, err = call("plan", *plan, "--algorithm", "noisy-gradient")
+    assert code == 0, err
+    assert "40 persons with up to 3 rows each at 4 agents" in said
+    assert "unit person" in said
+    assert json.loads(file.read_text())["counts"] == [30] * 4
+    data = (folder / "t.csv", "--target", "ill", "--proposal", file)
+    code, said, err = call("train", *data[:1], *data[3:], "--person-column", "who")
+    assert code == 0, err
+    assert "unit person" in said
+    code, _, err = call("train", *data[:1], *data[3:])
+    assert code == 2
+    assert "--person-column" in err
+
+
+BAD = {
+    "no column": (("--rows-per-person", 3), "--person-column COL"),
+    "no K": (("--person-column", "who"), "--rows-per-person K"),
+    "another column": (("--person-column", "nobody", "--rows-per-person", 3), "no column 'nobody'"),
+    "a column to learn from": (("--person-column", "age", "--rows-per-person", 3), "take it out"),
+    "the target": (("--person-column", "ill", "--rows-per-person", 3), "take it out"),
+    "K = 0": (("--person-column", "who", "--rows-per-person", 0), "at least 1"),
+    "one column for both": (
+        ("--person-column", "site", "--agent-column", "site", "--rows-per-person", 3),
+        "agents and of persons",
+    ),
+    "too many agents": (
+        ("--person-column", "who", "--rows-per-person", 3, "--agents", 41),
+        "41 agents cannot share 40 persons",
+    ),
+    "M alone": (("--agents-per-person", 2), "agents-per-person"),
+    "batches": (
+        ("--person-column", "who", "--rows-per-person", 3, "--algorithm", "dp-sgd"),
+        "all rows of a person",
+    ),
+    "noise inside": (
+        ("--person-column", "who", "--rows-per-person", 3, "--algorithm", "dvp"),
+        "of a person",
+    ),
+}
+
+
+@pytest.mark.parametrize("bad", BAD)
+def test_bad_input_about_persons_is_refused_in_one_line(bad, table, call):
+    folder, about = table
+    options, expected = BAD[bad]
+    out = folder / "out"
+    code, _, err = call("train", folder / "t.csv", *about, *options, "--out", out)
+    assert code == 2
+    assert expected in err
+    assert err.count("\n") == 1
+    assert "zq" not in err
+    assert not out.exists()
+
+
+def test_a_row_without_a_person_is_refused(table, call):
+    folder, about = table
+    write(folder / "t.csv", [("zq1", "a", 5, "no"), (" ", "a", 7, "yes")])
+    persons = ("--person-column", "who", "--rows-per-person", 3, "--agents", 1)
+    code, _, err = call("train", folder / "t.csv", *about, *persons)
+    assert code == 2
+    assert "row 2 is empty" in err
+    assert err.count("\n") == 1
+
+
+def test_a_person_at_two_agents_is_refused_unless_that_is_said(table, call):
+    folder, about = table
+    rows = [(f"zq{k % 20}", "ab"[k // 20 % 2], 10 + k, "no") for k in range(40)]
+    write(folder / "t.csv", rows)
+    persons = ("--person-column", "who", "--rows-per-person", 1, "--agent-column", "site")
+    code, _, err = call("train", folder / "t.csv", *about, *persons)
+    assert code == 2
+    assert "--agents-per-person" in err
+    assert "zq" not in err
+    code, said, err = call(
+        "train", folder / "t.csv", *about, *persons, "--agents-per-person", 2, "--json"
+    )
+    assert code == 0, err
+    certified = json.loads(said)
+    assert certified["agents_per_person"] == 2
+    assert certified["epsilon"] == pytest.approx(1.0, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (("--persons", 40), "--rows-per-person"),
+        (("--records", 40, "--rows-per-person", 2), "--persons"),
+        (("--persons", 2, "--rows-per-person", 2), "share 2 persons"),
+        (("--persons", 0, "--rows-per-person", 2), "at least 1"),
+        (("--counts", "5,5", "--persons", 10, "--rows-per-person", 2), "leave"),
+        (("--persons", 40, "--rows-per-person", 2, "--agents-per-person", 0), "at least 1"),
+    ],
+)
+def test_plans_for_persons_that_make_no_sense_are_refused(options, expected, call):
+    facts = ("--loss", "logistic", "--columns", 3, "--epsilon", 1, "--delta", "1e-6")
+    code, _, err = call("plan", *facts, *options)
+    assert code == 2
+    assert expected in err
+    assert err.count("\n") == 1
