@@ -40,7 +40,9 @@ def test_a_person_moves_a_mean_k_times_as_far_as_a_record_and_never_further_than
     one, five, all_of_them = (
         mean_gradient_bound(SPEC, adjacency, norm="l2", rounds=1, questions=1).value.ravel()
         for adjacency in (
-            Adjacency(relation, "record"), person(5, relation=relation), Adjacency(relation, "agent")
+            Adjacency(relation, "record"),
+            person(5, relation=relation),
+            Adjacency(relation, "agent"),
         )
     )  # fmt: skip
     np.testing.assert_allclose(five, 5 * one)
