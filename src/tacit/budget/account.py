@@ -10,7 +10,6 @@ import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +18,19 @@ from tacit.budget.chain import Entry
 from tacit.budget.charge import Charge
 from tacit.budget.filter import check_fits
 from tacit.budget.head import Head, read_head, replace_head, write_head
-from tacit.budget.places import SUFFIX, account_file, accounts_folder, heads_folder
+from tacit.budget.places import SUFFIX, account_file, accounts_folder, head_file
 from tacit.budget.process import is_gone, this_process
-from tacit.budget.state import AccountTerms, Purpose, State, state_of
-from tacit.budget.store import add, connected, create, entries_of, last_of, locked, told
+from tacit.budget.reservation import Reservation, advance_head, dated
+from tacit.budget.state import (
+    FORMAT,
+    VERSION,
+    AccountTerms,
+    Purpose,
+    State,
+    extended,
+    state_of,
+)
+from tacit.budget.store import add, connected, create, entries_of, locked, told
 from tacit.errors import AccountError, InputError
 
 
@@ -87,8 +95,7 @@ class Account:
             with told(self.file), locked(connection):
                 state = self._checked(connection)
                 self._check_head_writable(state)
-                last = _without_the_gone(connection, state)
-                state = self._checked(connection)
+                state = _without_the_gone(connection, state)
                 check_fits(state, charge, purpose)
                 content = {
                     "kind": "reserved",
@@ -97,17 +104,32 @@ class Account:
                     "purpose": _written(purpose),
                     "process": this_process(),
                 }
-                add(connection, last, _dated(content))
-            return Reservation(self, run, charge, connection, stack.pop_all())
+                entry = add(connection, state.last, dated(content))
+            after = extended(state, [entry])
+            return Reservation(
+                self.name, self.file, run, charge, state, after, connection, stack.pop_all()
+            )
 
     def raise_to(self, guarantee: Guarantee) -> State:
         """Replace the guarantee by a larger one, which then is the guarantee for all runs.
 
+        The order of divergences stays as it is, once there is a share for them.
+
         Raises
         ------
         AccountError
-            If epsilon or delta would be smaller, or a cap below what is charged already.
+            If epsilon, delta or a cap would be smaller, or another order is given.
+
+        Notes
+        -----
+        **Guarantee.** Whether an account is raised may depend on its answers. As no cap shrinks,
+        the new caps hold along every history, those in which nothing is raised included; so the new
+        guarantee is that of a filter whose caps were the new ones from the start. Of several
+        amounts that an owner might have raised it to, the largest is what holds.
         """
+        old = self.state()
+        if old.caps.divergence > 0 and guarantee.order is None and guarantee.curves > 0:
+            guarantee = dataclasses.replace(guarantee, order=old.caps.order)
 
         def raised(state: State) -> dict[str, Any]:
             _check_larger(state, guarantee)
@@ -129,10 +151,10 @@ class Account:
                 state = self._state(entries)
                 why = self._accepted(entries, self._head(state))
                 if why is not None:
-                    add(connection, entries[-1], _dated({"kind": "accepted", "why": why}))
+                    add(connection, entries[-1], dated({"kind": "accepted", "why": why}))
             with told(self.file), locked(connection):
                 state = self._state(entries_of(connection, self.name))
-                file = self._head_file(state)
+                file = head_file(state.identity)
                 file.parent.mkdir(parents=True, exist_ok=True)
                 replace_head(file, state.last)
         return state
@@ -152,9 +174,10 @@ class Account:
         with self._connected() as connection:
             with told(self.file), locked(connection):
                 state = self._checked(connection)
-                add(connection, state.last, _dated(change(state)))
-            self._advance_head(connection)
-            return self._checked(connection)
+                add(connection, state.last, dated(change(state)))
+            state = self._checked(connection)
+            advance_head(connection, self.file, head_file(state.identity))
+            return state
 
     @contextmanager
     def _connected(self) -> Iterator[sqlite3.Connection]:
@@ -167,9 +190,11 @@ class Account:
             yield connection
 
     def _checked(self, connection: sqlite3.Connection) -> State:
+        # the head first: another process may add entries meanwhile, and the head follows them
+        first = entries_of(connection, self.name, most=1)
+        head = self._head(self._state(first))
         entries = entries_of(connection, self.name)
         state = self._state(entries)
-        head = self._head(state)
         if head is None or not _contains(entries, head):
             known = "no head of it is kept on this machine"
             if head is not None:
@@ -199,104 +224,13 @@ class Account:
             )
         return state
 
-    def _head_file(self, state: State) -> Path:
-        return heads_folder() / f"{state.identity}.head"
-
     def _head(self, state: State) -> Head | None:
         with told(self.file):
-            return read_head(self._head_file(state))
+            return read_head(head_file(state.identity))
 
     def _check_head_writable(self, state: State) -> None:
-        with told(self._head_file(state)), self._head_file(state).open("r+b"):
+        with told(head_file(state.identity)), head_file(state.identity).open("r+b"):
             pass
-
-    def _advance_head(self, connection: sqlite3.Connection) -> None:
-        """Write the last entry as the head, under the lock, so that it never goes back."""
-        with told(self.file), locked(connection):
-            state_file = self._head_file(_first(connection))
-            write_head(state_file, last_of(connection))
-
-
-@dataclass(eq=False)
-class Reservation:
-    """A place in an account that is kept for one run.
-
-    It is good for one run: `begin` may be called once, and after it nothing is returned.
-    """
-
-    account: Account
-    run: str
-    charge: Charge
-    _connection: sqlite3.Connection
-    _held: ExitStack
-    _begun: bool = False
-    _used: bool = False
-
-    def begin(self) -> None:
-        """Write the mark after which records may be read.
-
-        Raises
-        ------
-        AccountError
-            If the reservation was returned or opened before. No record may be read then.
-        InputError
-            If the mark, or the head elsewhere, cannot be written. No record may be read then.
-
-        Notes
-        -----
-        **Guarantee.** Mark and head are on the disk when this returns; an error leaves the charge
-        where it was.
-        """
-        self._add({"kind": "opened"}, allowed=("reserved",))
-        self._begun = True
-        self.account._advance_head(self._connection)
-
-    def use(self, charge: Charge) -> None:
-        """Use the reservation for a run with these events; it is begun if it was not.
-
-        Raises
-        ------
-        AccountError
-            If it was made for other events, or used before.
-        """
-        named = dataclasses.replace(charge, partition=self.charge.partition)
-        if self._used or named != self.charge:
-            raise AccountError(
-                "this reservation was made for another run, or used already; reserve for each run "
-                "of its own"
-            )
-        if not self._begun:
-            self.begin()
-        self._used = True
-
-    def note_files(self, digests: Sequence[str]) -> None:
-        """Write the salted digests of the files that the run reads."""
-        self._add({"kind": "files", "digests": list(digests)}, allowed=("opened",))
-
-    def give_back(self) -> None:
-        """Return the reservation, if no record was read; else do nothing."""
-        if not self._begun:
-            self._add({"kind": "returned"}, allowed=("reserved",))
-        self._held.close()
-
-    def close(self, *, released: bool) -> State:
-        """Write how the run ended, and return what the account then holds; the charge stays."""
-        with self._held:
-            result = "released" if released else "failed"
-            self._add({"kind": "closed", "result": result}, allowed=("opened",))
-            return self.account._checked(self._connection)
-
-    def _add(self, content: Mapping[str, Any], *, allowed: tuple[str, ...]) -> None:
-        file = self.account.file
-        with told(file), locked(self._connection):
-            state = self.account._checked(self._connection)
-            status = state.run(self.run).status
-            if status not in allowed:
-                raise AccountError(
-                    f"the reservation of this run in account {self.account.name!r} is "
-                    f"{status!r}, so no record may be read for it; run again"
-                )
-            add(self._connection, state.last, _dated({**content, "run": self.run}))
 
 
 def open_account(
@@ -316,21 +250,21 @@ def open_account(
     file, identity = account.file, secrets.token_hex(16)
     content = {
         "kind": "account",
-        "format": "tacit.account",
-        "version": 1,
+        "format": FORMAT,
+        "version": VERSION,
         "id": identity,
         "name": name,
         "salt": secrets.token_hex(16),
         "guarantee": dataclasses.asdict(guarantee),
         "terms": dataclasses.asdict(terms),
     }
-    heads = heads_folder()
+    head = head_file(identity)
 
     def head_first(entry: Entry) -> None:
-        heads.mkdir(parents=True, exist_ok=True)
-        write_head(heads / f"{identity}.head", entry)
+        head.parent.mkdir(parents=True, exist_ok=True)
+        write_head(head, entry)
 
-    create(file, _dated(content), head_first)
+    create(file, dated(content), head_first)
     return account
 
 
@@ -348,13 +282,13 @@ def salted(salt: str, content: bytes) -> str:
     return hashlib.sha256(bytes.fromhex(salt) + content).hexdigest()
 
 
-def _without_the_gone(connection: sqlite3.Connection, state: State) -> Entry:
-    """Return reservations without a mark whose process is gone, and the last entry."""
-    last = state.last
+def _without_the_gone(connection: sqlite3.Connection, state: State) -> State:
+    """Return reservations without a mark whose process is gone; the state is that afterwards."""
     for run in state.runs:
         if run.status == "reserved" and is_gone(run.process):
-            last = add(connection, last, _dated({"kind": "returned", "run": run.run}))
-    return last
+            entry = add(connection, state.last, dated({"kind": "returned", "run": run.run}))
+            state = extended(state, [entry])
+    return state
 
 
 def _check_larger(state: State, guarantee: Guarantee) -> None:
@@ -364,30 +298,25 @@ def _check_larger(state: State, guarantee: Guarantee) -> None:
             f"account {state.name!r} has epsilon {before.epsilon:g} at delta {before.delta:g}, and "
             "what was promised of answers that are given cannot be made smaller; give larger ones"
         )
-    after = dataclasses.replace(state, guarantee=guarantee)
-    total, caps = after.total, caps_of(guarantee)
+    old, new = state.caps, caps_of(guarantee)
+    if old.divergence > 0 and new.order != old.order:
+        raise AccountError(
+            f"divergences are added up at the order {old.order} in account {state.name!r}, and the "
+            f"order was fixed when it was opened; leave --order out"
+        )
     if (
-        total.squares > caps.squares
-        or total.divergence > caps.divergence
-        or total.values > caps.values
+        new.squares < old.squares
+        or new.divergence < old.divergence
+        or new.values < old.values
     ):
         raise AccountError(
-            "what is charged already would not fit the new shares; give a larger epsilon, or "
-            "change the share of the curves by less"
+            "a cap would become smaller, and runs were chosen while it was larger; give a larger "
+            "epsilon, or change the share of the curves by less"
         )
 
 
 def _contains(entries: Sequence[Entry], head: Head) -> bool:
     return head.number <= len(entries) and entries[head.number - 1].digest == head.digest
-
-
-def _first(connection: sqlite3.Connection) -> State:
-    row = connection.execute("SELECT number, body, digest FROM entries WHERE number = 1").fetchone()
-    return state_of([Entry(*row)])
-
-
-def _dated(content: Mapping[str, Any]) -> dict[str, Any]:
-    return {**content, "when": datetime.now(UTC).isoformat(timespec="seconds")}
 
 
 def _written(purpose: Purpose) -> dict[str, Any]:

@@ -126,8 +126,7 @@ def _values(guarantee: Guarantee) -> int:
         try:
             epsilon, delta = guarantee.epsilon, guarantee.delta
             epsilon, delta = budget_left(epsilon, delta, values=values, law="gaussian")
-            if guarantee.curves > 0:
-                epsilon, delta = budget_left(epsilon, delta, values=values, law="laplace")
+            epsilon, delta = budget_left(epsilon, delta, values=values, law="laplace")
         except InputError:
             return False
         left = 1 - ARITHMETIC_SHARE

@@ -35,10 +35,17 @@ def following(last: Entry | None, content: Mapping[str, Any]) -> Entry:
     return Entry(number, body, _digest(previous, number, body))
 
 
-def check_chain(name: str, entries: Sequence[Entry]) -> None:
-    """Raise `InputError` unless numbers follow one another and every digest is right."""
-    previous = START
-    for number, entry in enumerate(entries, start=1):
+def check_chain(name: str, entries: Sequence[Entry], *, after: Entry | None = None) -> None:
+    """Raise `InputError` unless numbers follow one another and every digest is right.
+
+    Parameters
+    ----------
+    after
+        The entry before the first of these; None for the start of the chain.
+    """
+    number, previous = (0, START) if after is None else (after.number, after.digest)
+    for entry in entries:
+        number += 1
         digest = _digest(previous, number, entry.body)
         if entry.number != number or entry.digest != digest:
             raise InputError(
@@ -46,7 +53,7 @@ def check_chain(name: str, entries: Sequence[Entry]) -> None:
                 "written; put the right file back, or open a new account"
             )
         previous = digest
-    if not entries:
+    if number == 0:
         raise InputError(f"account {name!r} is empty; put the right file back")
 
 

@@ -91,7 +91,9 @@ class Cost:
         return Cost(self.squares + other.squares, self.divergence + other.divergence)
 
 
-def cost_of(events: Sequence[tuple[Event, int]], *, run: Relation, account: Relation, order: int) -> Cost:
+def cost_of(
+    events: Sequence[tuple[Event, int]], *, run: Relation, account: Relation, order: int
+) -> Cost:
     """Return what events under the relation of a run amount to under that of an account.
 
     mu^2 is added up over Gaussian answers on all records, Renyi divergences over the others.

@@ -29,6 +29,11 @@ def heads_folder() -> Path:
     return _user_folder("XDG_STATE_HOME", ".local/state") / "tacit" / "heads"
 
 
+def head_file(identity: str) -> Path:
+    """Return the file of the head of an account."""
+    return heads_folder() / f"{identity}.head"
+
+
 def account_file(name: str, folder: Path) -> Path:
     """Return the file of an account.
 

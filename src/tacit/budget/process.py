@@ -14,7 +14,12 @@ _BOOT = Path("/proc/sys/kernel/random/boot_id")
 def this_process() -> dict[str, Any]:
     """Return what names this process on this machine, since its last start."""
     number = os.getpid()
-    return {"host": socket.gethostname(), "boot": _text(_BOOT), "pid": number, "began": _began(number)}
+    return {
+        "host": socket.gethostname(),
+        "boot": _text(_BOOT),
+        "pid": number,
+        "began": _began(number),
+    }
 
 
 def is_gone(process: Mapping[str, Any]) -> bool:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -18,6 +17,9 @@ from tacit.budget.charge import Charge, Cost, Events, check_relations, cost_of, 
 from tacit.errors import InputError
 from tacit.privacy import Relation, epsilon_of
 from tacit.privacy.terms import Adjacency, observer_named
+from tacit.typing import HostArray
+
+FORMAT, VERSION = "tacit.account", 1
 
 Status: TypeAlias = Literal["reserved", "opened", "released", "failed", "returned"]
 
@@ -89,8 +91,6 @@ class ChargedRun:
     ----------
     number
         Of its first entry.
-    cost
-        Of the agent that it costs most, as the account's observer sees it.
     files
         Salted digests of the files that it read.
     """
@@ -100,7 +100,6 @@ class ChargedRun:
     when: str
     purpose: Purpose
     charge: Charge
-    cost: Cost
     process: Mapping[str, Any]
     status: Status = "reserved"
     files: tuple[str, ...] = ()
@@ -182,6 +181,10 @@ class State:
         share = (1 - self.guarantee.curves) * self.guarantee.delta
         return epsilon_of(share, math.sqrt(squares))
 
+    def cost(self, run: ChargedRun) -> Cost:
+        """Return what a run costs the agent that it costs most, as the observer sees it."""
+        return _largest(costs_of(self.terms, self.caps.order, run.charge))
+
     def run(self, run: str) -> ChargedRun:
         """Return the run of that name."""
         return next(one for one in self.runs if one.run == run)
@@ -201,29 +204,31 @@ def total_of(terms: AccountTerms, order: int, charges: Sequence[Charge]) -> Tota
     **Guarantee.** A record belongs to one agent in every division. Within a division its cost is at
     most the largest total of an agent; over divisions the largest are added.
     """
-    once: list[Cost] = []
-    divided: dict[str, list[list[Cost]]] = defaultdict(list)
+    return next(reversed(list(totals(terms, order, charges))), Total(0.0, 0.0, 0))
+
+
+def totals(terms: AccountTerms, order: int, charges: Sequence[Charge]) -> Iterator[Total]:
+    """Yield what charges amount to after each of them; see `total_of`."""
+    divided: dict[str, HostArray] = {}
+    once, values = np.zeros(2), 0
     for charge in charges:
-        costs = costs_of(terms, order, charge)
+        costs = np.array([(c.squares, c.divergence) for c in costs_of(terms, order, charge)])
+        costs = costs.reshape(-1, 2)
         if charge.partition is None:
-            once.append(_largest(costs))
+            once = once + np.max(costs, axis=0, initial=0.0)
         else:
-            divided[charge.partition].append(costs)
-    for name, several in divided.items():
-        if len({len(costs) for costs in several}) > 1:
-            raise InputError(
-                f"runs on the division {name!r} have different numbers of agents; give divisions "
-                "names of their own"
-            )
-        columns = list(zip(*several, strict=True))
-        squares = max(math.fsum(cost.squares for cost in agent) for agent in columns)
-        divergence = max(math.fsum(cost.divergence for cost in agent) for agent in columns)
-        once.append(Cost(squares, divergence))
-    return Total(
-        math.fsum(cost.squares for cost in once),
-        math.fsum(cost.divergence for cost in once),
-        sum(charge.values for charge in charges),
-    )
+            before = divided.get(charge.partition, np.zeros_like(costs))
+            if before.shape != costs.shape:
+                raise InputError(
+                    f"runs on the division {charge.partition!r} have different numbers of agents; "
+                    "give divisions names of their own"
+                )
+            divided[charge.partition] = before + costs
+        values += charge.values
+        whole = once + sum((np.max(c, axis=0, initial=0.0) for c in divided.values()), np.zeros(2))
+        # sums of doubles, of which an account has fewer than 10^6
+        squares, divergence = (whole * (1 + 1e-13)).tolist()
+        yield Total(squares, divergence, values)
 
 
 def costs_of(terms: AccountTerms, order: int, charge: Charge) -> list[Cost]:
@@ -276,6 +281,11 @@ def state_of(entries: Sequence[Entry]) -> State:
         If an entry is not one that this version of the library writes.
     """
     first = entries[0].content
+    if first.get("format") != FORMAT or first["version"] != VERSION:
+        raise InputError(
+            f"the account is of another version than {VERSION}, which is the one that this version "
+            "of tacit reads; use the one that wrote it"
+        )
     state = State(
         identity=first["id"],
         name=first["name"],
@@ -285,15 +295,20 @@ def state_of(entries: Sequence[Entry]) -> State:
         terms=AccountTerms(**first["terms"]),
         runs=(),
         changes=(),
-        last=entries[-1],
+        last=entries[0],
     )
-    runs: dict[str, ChargedRun] = {}
-    changes: list[Change] = []
-    for entry in entries[1:]:
+    return extended(state, entries[1:])
+
+
+def extended(state: State, entries: Sequence[Entry]) -> State:
+    """Return the state after further entries."""
+    runs = {run.run: run for run in state.runs}
+    changes = list(state.changes)
+    for entry in entries:
         content = entry.content
         match content["kind"]:
             case "reserved":
-                runs[content["run"]] = _reserved(state, entry.number, content)
+                runs[content["run"]] = _reserved(entry.number, content)
             case "opened" | "returned" as status:
                 runs[content["run"]] = _with(runs[content["run"]], status=status)
             case "closed":
@@ -311,7 +326,8 @@ def state_of(entries: Sequence[Entry]) -> State:
                     f"account {state.name!r} holds an entry of the kind {kind!r}, which a later "
                     "version of tacit wrote; use that version"
                 )
-    return dataclasses.replace(state, runs=tuple(runs.values()), changes=tuple(changes))
+    last = entries[-1] if entries else state.last
+    return dataclasses.replace(state, runs=tuple(runs.values()), changes=tuple(changes), last=last)
 
 
 def _raised(guarantee: Guarantee) -> str:
@@ -322,7 +338,7 @@ def _with(run: ChargedRun, **changed: Any) -> ChargedRun:
     return dataclasses.replace(run, **changed)
 
 
-def _reserved(state: State, number: int, content: Mapping[str, Any]) -> ChargedRun:
+def _reserved(number: int, content: Mapping[str, Any]) -> ChargedRun:
     charge = Charge.from_dict(content["charge"])
     purpose = {name: _number(value) for name, value in content["purpose"].items()}
     return ChargedRun(
@@ -331,7 +347,6 @@ def _reserved(state: State, number: int, content: Mapping[str, Any]) -> ChargedR
         when=content["when"],
         purpose=Purpose(**purpose),
         charge=charge,
-        cost=_largest(costs_of(state.terms, state.caps.order, charge)),
         process=content["process"],
     )
 
