@@ -304,11 +304,7 @@ def _check_larger(state: State, guarantee: Guarantee) -> None:
             f"divergences are added up at the order {old.order} in account {state.name!r}, and the "
             f"order was fixed when it was opened; leave --order out"
         )
-    if (
-        new.squares < old.squares
-        or new.divergence < old.divergence
-        or new.values < old.values
-    ):
+    if new.squares < old.squares or new.divergence < old.divergence or new.values < old.values:
         raise AccountError(
             "a cap would become smaller, and runs were chosen while it was larger; give a larger "
             "epsilon, or change the share of the curves by less"

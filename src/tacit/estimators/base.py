@@ -18,8 +18,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from tacit import checks
 from tacit.algorithms import METHODS
+from tacit.budget import Account, Reservation
 from tacit.engine import Run, run
 from tacit.errors import InputError, PrivacyWarning, PublicFactsWarning, UtilityWarning
+from tacit.estimators.charged import charged_fit, proposed_ahead
+from tacit.estimators.conditions import AS_THEY_ARE, OWNERS, condition
 from tacit.estimators.ranges import BoundsLike, Ranges, indicators_for, ranges_for, ranges_seen
 from tacit.estimators.records import Targets, owned_rows
 from tacit.estimators.validation import (
@@ -33,7 +36,7 @@ from tacit.estimators.validation import (
 )
 from tacit.privacy import delta_warning
 from tacit.problems import Shards, pack
-from tacit.proposal import WEIGHTS_ARE_PUBLIC, Named, Request, Structure, propose
+from tacit.proposal import WEIGHTS_ARE_PUBLIC, Named, Proposal, Request, Structure, propose
 from tacit.proposal.forecast import known_forecast, risk_warning
 from tacit.typing import HostArray
 
@@ -95,6 +98,11 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
     random_state
         None draws the noise from the operating system's entropy. A whole number makes the fit
         repeatable, and its certificate says "reproduction, not private".
+    account
+        The account that every fit is charged to: its name, or a `tacit.budget.Account`; None
+        charges it nowhere. Bounds, and labels or the range of the target, must then be given, and
+        `random_state` may not. The charge is made before a cell is looked at and stays, whatever
+        the cells turn out to be.
 
     Attributes
     ----------
@@ -113,6 +121,9 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
     plan_
         The `tacit.engine.Plan` that was carried out; it holds public facts only. Its certificate
         is `certificate_`, and its digest covers the conditions too.
+    charged_
+        The `tacit.engine.Charged` of this fit, with the account before and after; None if it was
+        charged nowhere.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
@@ -154,6 +165,7 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
     clip: float | None = None
     split_seed: int = 0
     random_state: int | None = None
+    account: Account | str | None = None
 
     def fit(
         self: EstimatorT, X: RowsLike, y: ArrayLike, agents: ArrayLike | None = None
@@ -176,6 +188,9 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         ------
         InputError
             If epsilon or delta is not set, a setting is out of range, or the data do not suit it.
+        AccountError
+            If the account has no room for the fit, with the number of fits that it was charged for
+            by this process.
 
         Warns
         -----
@@ -196,33 +211,59 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
             )
         checks.positive("epsilon", self.epsilon, allow_infinity=True)
         delta = checks.delta(self.delta)
+        given = self.random_state
+        seed = None if given is None else checks.at_least("random_state", given, 0)
+        with charged_fit(
+            self.account, seed, lambda: proposed_ahead(self, X, agents)
+        ) as reservation:
+            return self._fitted(X, y, agents, (delta, seed, reservation))
+
+    def _fitted(
+        self: EstimatorT,
+        X: RowsLike,
+        y: ArrayLike,
+        agents: ArrayLike | None,
+        how: tuple[float, int | None, Reservation | None],
+    ) -> EstimatorT:
+        delta, seed, reservation = how
         stored, answers = validated(self, X, y, missing=self.missing is not None)
         rows = dense(stored)
         ranges, targets = self._ranges(rows, sparse=issparse(stored)), self._targets(answers)
-        parts = owned_rows(agents, len(rows), seed=self.split_seed)
         shown = self._warnings(ranges, targets, delta, len(rows))
         for category, text in (*shown, *scaling_warnings(rows, column_names(self))):
-            warnings.warn(text, category, stacklevel=2)
+            warnings.warn(text, category, stacklevel=4)
+        shards, proposal = self._proposed(rows, ranges, targets, agents)
+        plan = proposal.plan()
+        # targets are encoded in [-1, 1], whichever range they have
+        for text in risk_warning(proposal, known_forecast(proposal, plan), scaled=True):
+            warnings.warn(text, UtilityWarning, stacklevel=4)
+        finished = run(plan, shards, runtime="simulate", seed=seed, account=reservation)
+        self._keep(finished, ranges, targets)
+        return self
+
+    def _proposed(
+        self,
+        rows: Float[HostArray, "N k"],
+        ranges: Ranges,
+        targets: Targets,
+        agents: ArrayLike | None,
+    ) -> tuple[Shards, Proposal]:
+        """Return the records as they are trained on, and the proposal for them."""
         shards = pack(
             ranges.encoded(rows),
             targets.values,
-            parts,
+            owned_rows(agents, len(rows), seed=self.split_seed),
             record_norm=ranges.record_norm,
             precision="float64",
             enforce="clip",
         )
         data = targets.facts(columns=shards.dimension, record_norm=shards.record_norm)
         structure = self._structure(shards)
-        proposal = propose(data, shards.counts, self._request(targets), structure)
-        plan = proposal.plan()
-        # targets are encoded in [-1, 1], whichever range they have
-        for text in risk_warning(proposal, known_forecast(proposal, plan), scaled=True):
-            warnings.warn(text, UtilityWarning, stacklevel=2)
-        seed = self.random_state
-        if seed is not None:
-            seed = checks.at_least("random_state", seed, 0)
-        self._keep(run(plan, shards, runtime="simulate", seed=seed), ranges, targets)
-        return self
+        return shards, propose(data, shards.counts, self._request(targets), structure)
+
+    @abc.abstractmethod
+    def _public_answers(self, rows: int) -> HostArray:
+        """Return targets that the public facts allow; `InputError` where they are not given."""
 
     @abc.abstractmethod
     def _targets(self, answers: HostArray) -> Targets:
@@ -336,7 +377,7 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         weighted = () if self._class_weight(targets) is None else (WEIGHTS_ARE_PUBLIC,)
         certificate = dataclasses.replace(
             finished.certificate,
-            conditions=(*(_condition(*fact) for fact in facts), *weighted, _OWNERS, _AS_THEY_ARE),
+            conditions=(*(condition(*fact) for fact in facts), *weighted, OWNERS, AS_THEY_ARE),
             conditional=not all(public for _, _, public in facts),
         )
         if targets.labels is None:
@@ -349,6 +390,7 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         self.indicators_ = ranges.indicators
         self.bounds_ = (ranges.minimum, ranges.maximum)
         self.certificate_ = certificate
+        self.charged_ = finished.charged
         self.plan_ = dataclasses.replace(finished.plan, certificate=certificate)
 
     def __sklearn_tags__(self) -> Any:
@@ -356,20 +398,3 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         tags.input_tags.allow_nan = self.missing is not None
         tags.input_tags.sparse = True
         return tags
-
-
-_OWNERS = "the number of records of each agent, and who owns which, is public"
-_AS_THEY_ARE = (
-    "X and y were not scaled, imputed, selected, resampled or otherwise changed beforehand with "
-    "numbers that were computed from the records: each row is one record, changed by public rules "
-    "at most, and stands there once"
-)
-
-
-def _condition(what: str, setting: str, public: bool) -> str:
-    if public:
-        return f"{what} are public, as the caller declares ({setting}=)"
-    return (
-        f"{what} were read off the records themselves ({setting}=None): the certificate holds only "
-        "if they would be the same whatever one record says"
-    )

@@ -22,7 +22,7 @@ from tacit.tables.read import (
     read_tables,
     refuse_spreadsheet,
 )
-from tacit.tables.table import Source, Table, load_table
+from tacit.tables.table import Files, Source, Table, load_table, read_files, table_of
 
 __all__ = [
     "FORM",
@@ -32,6 +32,7 @@ __all__ = [
     "Categories",
     "Draft",
     "Encoded",
+    "Files",
     "Form",
     "Notes",
     "Numeric",
@@ -51,7 +52,9 @@ __all__ = [
     "range_of",
     "read_agents",
     "read_bounds",
+    "read_files",
     "read_table",
     "read_tables",
     "refuse_spreadsheet",
+    "table_of",
 ]

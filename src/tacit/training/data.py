@@ -20,7 +20,7 @@ from tacit.proposal import (
     StructureRequest,
     propose,
 )
-from tacit.tables import Numeric, Table, inputs_of
+from tacit.tables import Files, Numeric, Table, inputs_of
 from tacit.typing import HostArray, Precision
 
 DEFAULT_AGENTS = 10
@@ -128,7 +128,7 @@ def divide(
         records, or the feature map does not suit them.
     """
     parts = _parts(dataset, split_seed)
-    owners = _owners(dataset, len(parts.train_targets), agents, default, split_seed)
+    owners = _owners(dataset.owners, len(parts.train_targets), agents, default, split_seed)
     if features is None:
         return DividedData(dataset, parts, owners, split_seed)
     feature_map = feature_map_named(features, inputs_for(dataset))
@@ -147,20 +147,60 @@ def _parts(dataset: Dataset | Table, split_seed: int) -> Split:
 
 
 def _owners(
-    dataset: Dataset | Table, rows: int, agents: int | None, default: int, split_seed: int
+    known: tuple[Int[HostArray, "_m"], ...] | None,
+    rows: int,
+    agents: int | None,
+    default: int,
+    split_seed: int,
 ) -> tuple[Int[HostArray, "_m"], ...]:
-    if dataset.owners is not None:
+    if known is not None:
         if agents is not None:
             raise InputError(
-                f"the records belong to {len(dataset.owners)} agents already; leave --agents out"
+                f"the records belong to {len(known)} agents already; leave --agents out"
             )
-        return dataset.owners
+        return known
     count = default if agents is None else agents
     if count > rows:
         raise InputError(
             f"{count} agents cannot share {rows} training records; ask for at most {rows}"
         )
     return tuple(random_partition(rows, count, seed=split_seed))
+
+
+def proposal_ahead(
+    files: Files,
+    request: Request,
+    structure: StructureRequest,
+    *,
+    agents: int | None,
+    default: int = DEFAULT_AGENTS,
+    features: str | None = None,
+) -> Proposal:
+    """Return the proposal of a request on the records of files of which no cell was looked at.
+
+    It is that of `proposal_for` on the same records.
+
+    Raises
+    ------
+    InputError
+        If a graph is to be learned from records.
+    """
+    if structure.graph_from is not None:
+        raise InputError(
+            "--graph-from reads records before anything is charged; with an account give --graph"
+        )
+    facts = DataFacts.of(files.bounds, features)
+    counts = counts_ahead(files, agents, default, split_seed=request.split_seed)
+    names = facts.inputs.names if facts.feature_map is None else facts.feature_map.names
+    return propose(facts, counts, request, structure.structure(names, None))
+
+
+def counts_ahead(
+    files: Files, agents: int | None, default: int = DEFAULT_AGENTS, *, split_seed: int
+) -> tuple[int, ...]:
+    """Return how many records each agent will have."""
+    owners = _owners(files.owners, files.rows, agents, default, split_seed)
+    return tuple(len(rows) for rows in owners)
 
 
 def inputs_for(dataset: Dataset | Table) -> Inputs:
@@ -214,17 +254,21 @@ def data_facts(dataset: Dataset | Table, features: str | None = None) -> DataFac
 
 def check_data(data: DividedData, proposal: Proposal) -> None:
     """Raise `InputError` unless a proposal is for records with these facts and counts."""
-    facts = data.facts
+    check_known(data.facts, data.counts, proposal)
+
+
+def check_known(facts: DataFacts, counts: tuple[int, ...], proposal: Proposal) -> None:
+    """Raise `InputError` unless a proposal is for records with these facts and counts."""
     if _apart_from_form(facts) != _apart_from_form(proposal.data):
         raise InputError(
             f"the proposal is for {proposal.data.name!r} with {proposal.data.columns} encoded "
             f"columns, and its facts differ from those of {facts.name!r} with {facts.columns}; "
             "name the data it was made for"
         )
-    if data.counts != proposal.counts:
+    if counts != proposal.counts:
         raise InputError(
             f"the proposal is for {len(proposal.counts)} agents with {sum(proposal.counts)} "
-            f"records in all, the data have {len(data.counts)} with {sum(data.counts)}, or "
+            f"records in all, the data have {len(counts)} with {sum(counts)}, or "
             "share them otherwise; propose again"
         )
 
