@@ -211,8 +211,9 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
             )
         checks.positive("epsilon", self.epsilon, allow_infinity=True)
         delta = checks.delta(self.delta)
-        given = self.random_state
-        seed = None if given is None else checks.at_least("random_state", given, 0)
+        seed = self.random_state
+        if seed is not None:
+            seed = checks.at_least("random_state", seed, 0)
         with charged_fit(
             self.account, seed, lambda: proposed_ahead(self, X, agents)
         ) as reservation:
@@ -225,7 +226,7 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         agents: ArrayLike | None,
         how: tuple[float, int | None, Reservation | None],
     ) -> EstimatorT:
-        delta, seed, reservation = how
+        delta, seed, paid = how
         stored, answers = validated(self, X, y, missing=self.missing is not None)
         rows = dense(stored)
         ranges, targets = self._ranges(rows, sparse=issparse(stored)), self._targets(answers)
@@ -234,10 +235,9 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
             warnings.warn(text, category, stacklevel=4)
         shards, proposal = self._proposed(rows, ranges, targets, agents)
         plan = proposal.plan()
-        # targets are encoded in [-1, 1], whichever range they have
         for text in risk_warning(proposal, known_forecast(proposal, plan), scaled=True):
             warnings.warn(text, UtilityWarning, stacklevel=4)
-        finished = run(plan, shards, runtime="simulate", seed=seed, account=reservation)
+        finished = run(plan, shards, runtime="simulate", seed=seed, account=paid)
         self._keep(finished, ranges, targets)
         return self
 
