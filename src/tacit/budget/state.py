@@ -6,7 +6,7 @@ import dataclasses
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from tacit.budget.chain import Entry
 from tacit.budget.charge import Charge, Cost, Events, check_relations, cost_of, relation_of
 from tacit.errors import InputError
 from tacit.privacy import Relation, epsilon_of
-from tacit.privacy.terms import Adjacency, observer_named
+from tacit.privacy.terms import Unit, observer_named
 from tacit.typing import HostArray
 
 FORMAT, VERSION = "tacit.account", 1
@@ -47,8 +47,9 @@ class AccountTerms:
     colluders: int = 1
 
     def __post_init__(self) -> None:
-        unit: Any = self.unit
-        Adjacency(relation_of(self.relation), unit)
+        relation_of(self.relation)
+        if self.unit not in get_args(Unit):
+            raise InputError(f"unit is {self.unit!r}; it must be 'record' or 'agent'")
         observer_named(self.observer)
         checks.at_least("colluders", self.colluders, 0)
 

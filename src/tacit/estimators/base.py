@@ -189,8 +189,7 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         InputError
             If epsilon or delta is not set, a setting is out of range, or the data do not suit it.
         AccountError
-            If the account has no room for the fit, with the number of fits that it was charged for
-            by this process.
+            If the account has no room for the fit; it says how many fits were charged to it.
 
         Warns
         -----

@@ -17,6 +17,7 @@ from tacit.errors import AccountError, InputError
 from tacit.estimators.ranges import indicators_for, ranges_for
 from tacit.estimators.validation import validated
 from tacit.proposal import Proposal
+from tacit.typing import HostArray
 
 
 def proposed_ahead(estimator: Any, X: Any, agents: Any) -> tuple[Proposal, bool]:
@@ -61,7 +62,7 @@ def _listed(rows: Any) -> tuple[int, ...]:
         raise InputError("X must be a list of rows, an array or a data frame") from error
 
 
-def _like(rows: Any, cells: np.ndarray[Any, Any]) -> Any:
+def _like(rows: Any, cells: HostArray) -> Any:
     """Return cells as a data frame with the columns of `rows`, if it is one."""
     return pd.DataFrame(cells, columns=rows.columns) if hasattr(rows, "columns") else cells
 
