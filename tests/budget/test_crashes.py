@@ -98,6 +98,33 @@ def test_after_nine_hundred_kills_every_answer_is_charged(tmp_path, monkeypatch)
     assert state.total.squares == pytest.approx(len(state.charged) * MU**2)
 
 
+@posix
+@pytest.mark.slow
+def test_after_a_hundred_kills_of_real_trainings_every_answer_is_charged(tmp_path, monkeypatch):
+    state, witness, draw = tmp_path / "state", tmp_path / "witness", random.Random(2)
+    monkeypatch.setenv("TACIT_STATE_DIR", str(state))
+    account = open_account("one", GUARANTEE, AccountTerms(), folder=tmp_path / "accounts")
+    folder = str(account.file.parent)
+    command = [sys.executable, "-m", "tests.budget.training", folder, "one", str(witness)]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    died, last = 0, account.state()
+    while died < 100:
+        pair = [subprocess.Popen(command, env=environment(state), **pipes) for _ in range(2)]
+        for process in pair:
+            with process:
+                assert process.stdout.readline() == b"ready\n"
+                time.sleep(draw.uniform(0, 3))
+                process.kill()
+            died += process.returncode == -signal.SIGKILL
+        last = check(account, witness)
+    said = answered(witness)
+    statuses = [run.status for run in last.runs]
+    print(f"{died} kills: {len(statuses)} runs, {len(said)} answered, {len(last.charged)} charged, "
+          f"{statuses.count('opened')} opened without an end")  # fmt: skip
+    assert len(said) > 50
+    assert statuses.count("opened") > 10
+
+
 def test_an_answer_before_its_mark_is_caught(tmp_path, monkeypatch):
     """Planted fault: a run that answers first and charges afterwards."""
     monkeypatch.setenv("TACIT_STATE_DIR", str(tmp_path / "state"))
