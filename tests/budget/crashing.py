@@ -64,24 +64,25 @@ def check(account, witness):
     return state
 
 
-def forked(account, witness):
+def forked(work):
+    """Fork a process for each line of standard input, which does `work(line)`; write its number."""
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those that were killed
+    os.write(1, b"ready\n")
     for line in sys.stdin:
         child = os.fork()
         if child == 0:
-            drive(account, witness, 10**9, int(line))
+            work(line)
             os._exit(0)
         os.write(1, f"{child}\n".encode())
-        signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those that were killed
 
 
 def main():
     folder, name, witness, runs, seed = sys.argv[1:]
     log = os.open(witness, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     account = Account(name, Path(folder))
-    os.write(1, b"ready\n")
     try:
         if int(runs) == 0:
-            forked(account, log)
+            forked(lambda line: drive(account, log, 10**9, int(line)))
         drive(account, log, int(runs), int(seed))
     except TacitError as error:
         print(error, file=sys.stderr)

@@ -13,7 +13,15 @@ from pathlib import Path
 
 import pytest
 
-from tacit.budget import Account, AccountTerms, Charge, Guarantee, Purpose, accounts_in, open_account
+from tacit.budget import (
+    Account,
+    AccountTerms,
+    Charge,
+    Guarantee,
+    Purpose,
+    accounts_in,
+    open_account,
+)
 from tacit.budget import reservation as reservations
 from tacit.budget.head import read_head
 from tacit.budget.places import head_file

@@ -120,9 +120,10 @@ def test_the_three_caps_together_are_the_guarantee(epsilon, delta, curves):
     # the correction on top of what both filters may amount to
     left = 1 - ARITHMETIC_SHARE
     parts_epsilon, parts_delta = epsilon * left, delta * left
-    assert delta_of((1 - curves) * parts_epsilon, math.sqrt(caps.squares)) <= (
-        1 - curves
-    ) * parts_delta
+    assert (
+        delta_of((1 - curves) * parts_epsilon, math.sqrt(caps.squares))
+        <= (1 - curves) * parts_delta
+    )
     if curves:
         a, r = caps.order, caps.divergence
         # (Canonne, Kamath and Steinke 2020), at the epsilon of the share
@@ -230,7 +231,9 @@ def test_paths_that_fit_as_one_ledger_do_not_stay_within_it():
         filling(lambda s: distributions.from_gaussian_mechanism(s, **step), 1.0, 100.0),
         filling(lambda s: distributions.from_laplace_mechanism(s, **step), 1.0, 100.0),
         filling(
-            lambda s: distributions.from_gaussian_mechanism(s, sampling_prob=1e-4, **step), 0.1, 50.0
+            lambda s: distributions.from_gaussian_mechanism(s, sampling_prob=1e-4, **step),
+            0.1,
+            50.0,
         ),
     ]
     paths = [worst_delta(first, epsilon, [pld_curve(one)]) for one in continuations]
