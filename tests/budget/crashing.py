@@ -2,8 +2,9 @@
 
 `python -m tests.budget.crashing FOLDER NAME WITNESS RUNS SEED` charges runs of its own to an
 account. With RUNS = 0 it forks a process that goes on for ever for each line of its standard input,
-a seed, and writes its number: importing takes seconds, and a kill milliseconds. An answer is one line in the file of the witness, which nothing of tacit writes; what is
-answered counts from the moment at which its `write` is called.
+a seed, and writes its number: importing takes seconds, and a kill milliseconds. An answer is one
+line in the file of the witness, which nothing of tacit writes; what is answered counts from the
+moment at which its `write` is called.
 """
 
 import os

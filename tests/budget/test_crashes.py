@@ -11,9 +11,9 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.budget.crashing import MU, answered, charge, check
 
 from tacit.budget import Account, AccountTerms, Guarantee, open_account
-from tests.budget.crashing import MU, answered, charge, check
 
 ROOT = Path(__file__).parents[2]
 GUARANTEE = Guarantee(8.0, 1e-5)
@@ -65,8 +65,8 @@ def pace(server, draw, witness, answers):
     return (time.monotonic() - began) / answers
 
 
-def crashes(folder, monkeypatch, kills, *, module="crashing", answers=5, most=6.0):  # noqa: PLR0913
-    """Kill drivers two at a time at random instants, within some answers; check after every two."""
+def crashes(folder, monkeypatch, kills, *, module="crashing", answers=5, most=6.0):
+    """Kill drivers two at a time, at random instants within some answers; check after each pair."""
     state, witness, draw = folder / "state", folder / "witness", random.Random(kills)
     monkeypatch.setenv("TACIT_STATE_DIR", str(state))
     monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", str(folder / "compiled"))
@@ -134,9 +134,7 @@ def test_an_answer_before_its_mark_is_caught(tmp_path, monkeypatch):
 
 # --- what a power cut leaves: the account as far as it was synced -------------------------------
 
-SYSTEM_CALLS = (
-    "openat,write,pwrite64,fsync,fdatasync,ftruncate,unlink,rename,renameat,close,dup,lseek"
-)
+SYSTEM_CALLS = "openat,write,pwrite64,fsync,fdatasync,ftruncate,unlink,close,lseek"
 _CALL = re.compile(r"^(?P<pid>\d+)?\s*(?P<name>\w+)\((?P<rest>.*)\)\s+= (?P<result>-?\d+)")
 
 
@@ -157,10 +155,6 @@ def traced(account, witness, state, log, runs):
     assert process.returncode == 0, errors
 
 
-def unhex(text):
-    return bytes.fromhex(text.replace("\\x", ""))
-
-
 def events(log):
     """Yield (name, file, content, offset) of every call on a file that was opened by name."""
     files, places = {}, {}
@@ -170,26 +164,32 @@ def events(log):
             continue
         name, rest, result = found["name"], found["rest"], int(found["result"])
         if name == "openat":
-            path = unhex(re.search(r'"((?:\\x..)*)"', rest)[1]).decode()
-            files[result], places[result] = path, 0
-            continue
-        number = rest.split(",")[0]
-        known = files.get(int(number)) if number.isdigit() else None
-        if name == "close":
-            files.pop(int(number), None)
+            files[result], places[result] = text_in(rest).decode(), 0
         elif name == "unlink":
-            yield name, unhex(re.search(r'"((?:\\x..)*)"', rest)[1]).decode(), b"", 0
-        elif name == "lseek" and known:
-            places[int(number)] = result
-        elif name == "ftruncate" and known:
-            yield name, known, b"", int(rest.split(",")[1])
-        elif name in {"fsync", "fdatasync"} and known:
-            yield "sync", known, b"", 0
-        elif name in {"write", "pwrite64"} and known:
-            content = unhex(re.search(r'"((?:\\x..)*)"', rest)[1])
-            at = int(rest.rsplit(",", 1)[1]) if name == "pwrite64" else places[int(number)]
-            places[int(number)] = at + len(content)
-            yield "write", known, content, at
+            yield name, text_in(rest).decode(), b"", 0
+        elif (number := int(rest.split(",")[0])) in files:
+            if name == "close":
+                del files[number]
+            elif name == "lseek":
+                places[number] = result
+            else:
+                yield on_file(name, rest, number, (files, places))
+
+
+def on_file(name, rest, number, known):
+    files, places = known
+    if name == "ftruncate":
+        return name, files[number], b"", int(rest.split(",")[1])
+    if name in {"fsync", "fdatasync"}:
+        return "sync", files[number], b"", 0
+    content = text_in(rest)
+    at = int(rest.rsplit(",", 1)[1]) if name == "pwrite64" else places[number]
+    places[number] = at + len(content)
+    return "write", files[number], content, at
+
+
+def text_in(rest):
+    return bytes.fromhex(re.search(r'"((?:\\x..)*)"', rest)[1].replace("\\x", ""))
 
 
 def written(content, data, at):
@@ -260,7 +260,7 @@ def test_mark_and_head_are_synced_before_the_first_answer(trace):
 @needs_strace
 @pytest.mark.slow
 def test_a_file_cut_back_to_its_last_sync_holds_every_answer_that_was_given(trace, tmp_path):
-    account, start, log = trace
+    _, start, log = trace
     said = set()
     for run, synced, now in replayed(log, start):
         said.add(run)

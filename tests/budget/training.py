@@ -1,18 +1,20 @@
 """Real trainings that are killed: `python -m tests.budget.training FOLDER NAME WITNESS`.
 
 For each line of standard input a process is forked, before anything is compiled, that trains again
-and again until it is killed; its number is written. The witness hears of a run from its first finished round on: then answers have left the door.
+and again until it is killed; its number is written. The witness hears of a run from its first finished
+round on: then answers have left the door.
 """
 
 import os
 import sys
 from pathlib import Path
 
+from tests.budget.crashing import answer, forked
+
 from tacit.budget import Account
 from tacit.datasets import load
 from tacit.proposal import Request, StructureRequest
 from tacit.training import divide, proposal_for, reserved, train
-from tests.budget.crashing import answer, forked
 
 REQUEST = Request(epsilon=0.01, delta=1e-6, rounds=12)
 
