@@ -1,8 +1,8 @@
 """Real trainings that are killed: `python -m tests.budget.training FOLDER NAME WITNESS`.
 
 For each line of standard input a process is forked, before anything is compiled, that trains again
-and again until it is killed; its number is written. The witness hears of a run from its first finished
-round on: then answers have left the door.
+and again until it is killed; its number is written. The witness hears of a run from its first
+finished round on: then answers have left the door.
 """
 
 import os
