@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -148,6 +149,7 @@ def relation_text(relation: Relation) -> str:
     return f"{relation.name}{beta}"
 
 
+@functools.lru_cache(maxsize=64)
 def relation_of(text: str) -> Relation:
     """Return the relation of such a text.
 

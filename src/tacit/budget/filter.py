@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from tacit.budget.charge import Charge, Cost
-from tacit.budget.state import Purpose, State, costs_of, total_of
+from tacit.budget.state import Purpose, State, largest_cost, total_of
 from tacit.errors import AccountError
 from tacit.privacy import epsilon_of
 
@@ -43,8 +43,7 @@ def check_fits(state: State, charge: Charge, purpose: Purpose) -> None:
 
 
 def _refusal(state: State, charge: Charge, purpose: Purpose) -> str:
-    costs = costs_of(state.terms, state.caps.order, charge)
-    cost = Cost(max(c.squares for c in costs), max(c.divergence for c in costs))
+    cost = largest_cost(state.terms, state.caps.order, charge)
     left = state.left
     parts = [
         f"account {state.name!r} has no room for this run, so nothing was charged and no record "

@@ -20,6 +20,8 @@ from tacit.privacy.terms import Unit, observer_named
 from tacit.typing import HostArray
 
 FORMAT, VERSION = "tacit.account", 1
+# more than rounding takes from sums of doubles, of which an account has fewer than a million
+_UP = 1 + 1e-9
 
 Status: TypeAlias = Literal["reserved", "opened", "released", "failed", "returned"]
 
@@ -184,7 +186,7 @@ class State:
 
     def cost(self, run: ChargedRun) -> Cost:
         """Return what a run costs the agent that it costs most, as the observer sees it."""
-        return _largest(costs_of(self.terms, self.caps.order, run.charge))
+        return largest_cost(self.terms, self.caps.order, run.charge)
 
     def run(self, run: str) -> ChargedRun:
         """Return the run of that name."""
@@ -211,13 +213,12 @@ def total_of(terms: AccountTerms, order: int, charges: Sequence[Charge]) -> Tota
 def totals(terms: AccountTerms, order: int, charges: Sequence[Charge]) -> Iterator[Total]:
     """Yield what charges amount to after each of them; see `total_of`."""
     divided: dict[str, HostArray] = {}
-    once, values = np.zeros(2), 0
+    once, values = Cost(), 0
     for charge in charges:
-        costs = np.array([(c.squares, c.divergence) for c in costs_of(terms, order, charge)])
-        costs = costs.reshape(-1, 2)
         if charge.partition is None:
-            once = once + np.max(costs, axis=0, initial=0.0)
+            once += largest_cost(terms, order, charge)
         else:
+            costs = np.array([(c.squares, c.divergence) for c in costs_of(terms, order, charge)])
             before = divided.get(charge.partition, np.zeros_like(costs))
             if before.shape != costs.shape:
                 raise InputError(
@@ -226,10 +227,18 @@ def totals(terms: AccountTerms, order: int, charges: Sequence[Charge]) -> Iterat
                 )
             divided[charge.partition] = before + costs
         values += charge.values
-        whole = once + sum((np.max(c, axis=0, initial=0.0) for c in divided.values()), np.zeros(2))
-        # sums of doubles, of which an account has fewer than 10^6
-        squares, divergence = (whole * (1 + 1e-13)).tolist()
-        yield Total(squares, divergence, values)
+        shared = [Cost(*np.max(costs, axis=0).tolist()) for costs in divided.values()]
+        whole = sum(shared, once)
+        yield Total(whole.squares * _UP, whole.divergence * _UP, values)
+
+
+def largest_cost(terms: AccountTerms, order: int, charge: Charge) -> Cost:
+    """Return what a charge costs the agent that it costs most, in each of the two sums."""
+    costs = _costs_by_events(terms, order, charge).values()
+    return Cost(
+        max((cost.squares for cost in costs), default=0.0),
+        max((cost.divergence for cost in costs), default=0.0),
+    )
 
 
 def costs_of(terms: AccountTerms, order: int, charge: Charge) -> list[Cost]:
@@ -240,6 +249,12 @@ def costs_of(terms: AccountTerms, order: int, charge: Charge) -> list[Cost]:
     InputError
         If relation or unit differ in a way that does not compose.
     """
+    by_events = _costs_by_events(terms, order, charge)
+    return [by_events[events] for events in _seen(terms, charge)]
+
+
+def _costs_by_events(terms: AccountTerms, order: int, charge: Charge) -> Mapping[Events, Cost]:
+    """Return the cost of every list of events that some agent has."""
     run = relation_of(charge.relation)
     check_relations(run, terms.neighbours)
     if charge.unit != terms.unit:
@@ -247,11 +262,10 @@ def costs_of(terms: AccountTerms, order: int, charge: Charge) -> list[Cost]:
             f"the run hides a change of one {charge.unit} and the account one of one {terms.unit}, "
             "which do not add up; plan the run for the unit of the account, or charge another one"
         )
-    seen: Mapping[Events, Cost] = {
+    return {
         events: cost_of(events, run=run, account=terms.neighbours, order=order)
         for events in set(_seen(terms, charge))
     }
-    return [seen[events] for events in _seen(terms, charge)]
 
 
 def _seen(terms: AccountTerms, charge: Charge) -> tuple[Events, ...]:
@@ -264,13 +278,6 @@ def _seen(terms: AccountTerms, charge: Charge) -> tuple[Events, ...]:
             f"against {terms.colluders}; plan the run for as many"
         )
     return charge.messages
-
-
-def _largest(costs: Sequence[Cost]) -> Cost:
-    return Cost(
-        float(np.max([cost.squares for cost in costs], initial=0.0)),
-        float(np.max([cost.divergence for cost in costs], initial=0.0)),
-    )
 
 
 def state_of(entries: Sequence[Entry]) -> State:

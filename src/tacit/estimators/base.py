@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from tacit import checks
 from tacit.algorithms import METHODS
-from tacit.budget import Account, Reservation
+from tacit.budget import Account
 from tacit.engine import Run, run
 from tacit.errors import InputError, PrivacyWarning, PublicFactsWarning, UtilityWarning
 from tacit.estimators.charged import charged_fit, proposed_ahead
@@ -213,30 +213,20 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         seed = self.random_state
         if seed is not None:
             seed = checks.at_least("random_state", seed, 0)
-        with charged_fit(
-            self.account, seed, lambda: proposed_ahead(self, X, agents)
-        ) as reservation:
-            return self._fitted(X, y, agents, (delta, seed, reservation))
-
-    def _fitted(
-        self: EstimatorT,
-        X: RowsLike,
-        y: ArrayLike,
-        agents: ArrayLike | None,
-        how: tuple[float, int | None, Reservation | None],
-    ) -> EstimatorT:
-        delta, seed, paid = how
-        stored, answers = validated(self, X, y, missing=self.missing is not None)
-        rows = dense(stored)
-        ranges, targets = self._ranges(rows, sparse=issparse(stored)), self._targets(answers)
-        shown = self._warnings(ranges, targets, delta, len(rows))
-        for category, text in (*shown, *scaling_warnings(rows, column_names(self))):
-            warnings.warn(text, category, stacklevel=4)
-        shards, proposal = self._proposed(rows, ranges, targets, agents)
-        plan = proposal.plan()
-        for text in risk_warning(proposal, known_forecast(proposal, plan), scaled=True):
-            warnings.warn(text, UtilityWarning, stacklevel=4)
-        finished = run(plan, shards, runtime="simulate", seed=seed, account=paid)
+        with charged_fit(self.account, seed, lambda: proposed_ahead(self, X, agents)) as paid:
+            stored, answers = validated(self, X, y, missing=self.missing is not None)
+            rows = dense(stored)
+            ranges = self._ranges(rows, sparse=issparse(stored))
+            targets = self._targets(answers)
+            shown = self._warnings(ranges, targets, delta, len(rows))
+            for category, text in (*shown, *scaling_warnings(rows, column_names(self))):
+                warnings.warn(text, category, stacklevel=2)
+            shards, proposal = self._proposed(rows, ranges, targets, agents)
+            plan = proposal.plan()
+            # targets are encoded in [-1, 1], whichever range they have
+            for text in risk_warning(proposal, known_forecast(proposal, plan), scaled=True):
+                warnings.warn(text, UtilityWarning, stacklevel=2)
+            finished = run(plan, shards, runtime="simulate", seed=seed, account=paid)
         self._keep(finished, ranges, targets)
         return self
 
