@@ -8,15 +8,20 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from jaxtyping import Float
+from numpy.typing import ArrayLike
 from sklearn.base import clone
 
 from tacit.budget import Account, Reservation
 from tacit.budget.process import this_process
 from tacit.engine import Plan, check_chargeable, reserve, returned_on_error
 from tacit.errors import AccountError, InputError
-from tacit.estimators.ranges import indicators_for, ranges_for
+from tacit.estimators.encoding import Encoding
+from tacit.estimators.ranges import ranges_for
+from tacit.estimators.records import Targets, owned_rows
 from tacit.estimators.validation import validated
-from tacit.proposal import Proposal
+from tacit.problems import Shards, pack
+from tacit.proposal import Proposal, propose
 from tacit.typing import HostArray
 
 
@@ -36,15 +41,36 @@ def proposed_ahead(estimator: Any, X: Any, agents: Any) -> tuple[Proposal, bool]
     """
     count, columns = _shape(X)
     check_chargeable(seed=None, conditional=estimator.bounds is None)
-    names = _names(X)
-    marked = indicators_for(estimator.missing, columns, names)
-    ranges = ranges_for(estimator.bounds, columns, names=names, indicators=marked)
-    rows = np.tile(ranges.middle, (count, 1))
+    middle = ranges_for(estimator.bounds, columns, names=_names(X)).middle
+    rows = np.tile(middle, (count, 1))
     stand_in = clone(estimator)
     validated(stand_in, _like(X, rows), np.zeros(count), missing=False)
+    ranges = stand_in._ranges(rows, sparse=False)
     targets = stand_in._targets(estimator._public_answers(count))
     public = all(public for _, _, public in stand_in._facts(ranges, targets))
-    return stand_in._proposed(rows, ranges, targets, agents)[1], public
+    encoding = Encoding(ranges, stand_in._feature_map(ranges))
+    return proposed(stand_in, rows, encoding, targets, agents)[1], public
+
+
+def proposed(
+    estimator: Any,
+    rows: Float[HostArray, "N k"],
+    encoding: Encoding,
+    targets: Targets,
+    agents: ArrayLike | None,
+) -> tuple[Shards, Proposal]:
+    """Return the records of a fit as they are trained on, and the proposal for them."""
+    shards = pack(
+        encoding.rows(rows),
+        targets.values,
+        owned_rows(agents, len(rows), seed=estimator.split_seed),
+        record_norm=encoding.record_norm,
+        precision="float64",
+        enforce="clip",
+    )
+    data = targets.facts(columns=shards.dimension, record_norm=shards.record_norm)
+    structure = estimator._structure(shards)
+    return shards, propose(data, shards.counts, estimator._request(targets), structure)
 
 
 def _shape(rows: Any) -> tuple[int, int]:

@@ -8,12 +8,14 @@ from tacit.tables.encode import (
     encoded_name,
     encoded_names,
     encoded_norm,
-    encoded_width,
+    entries_of,
     inputs_of,
+    zeros_and_units,
 )
 from tacit.tables.facts import Categories, Numeric
 from tacit.tables.fill import Draft, bounds_from, draft_from, range_of
 from tacit.tables.form import FORM, Form
+from tacit.tables.missing import FILL, INDICATOR
 from tacit.tables.read import (
     SUFFIXES,
     is_spreadsheet,
@@ -25,7 +27,9 @@ from tacit.tables.read import (
 from tacit.tables.table import Files, Source, Table, load_table, read_files, table_of
 
 __all__ = [
+    "FILL",
     "FORM",
+    "INDICATOR",
     "INTERCEPT",
     "SUFFIXES",
     "Bounds",
@@ -45,7 +49,7 @@ __all__ = [
     "encoded_name",
     "encoded_names",
     "encoded_norm",
-    "encoded_width",
+    "entries_of",
     "inputs_of",
     "is_spreadsheet",
     "load_table",
@@ -57,4 +61,5 @@ __all__ = [
     "read_tables",
     "refuse_spreadsheet",
     "table_of",
+    "zeros_and_units",
 ]
