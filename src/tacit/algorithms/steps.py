@@ -11,6 +11,25 @@ from tacit.spec import Spec
 from tacit.typing import HostArray
 
 
+def radius_of(spec: Spec) -> float:
+    """Return sqrt(d) / R: coordinates of order one for records of norm one."""
+    return float(np.sqrt(spec.dimension) / spec.record_norm)
+
+
+def batch_variance(spec: Spec, rate: float) -> float:
+    """Return a bound on the variance of the mean of all agents' batch gradients, 0 at rate 1.
+
+    An agent's is (1 - q) / (q m_i^2) sum_j |g_j|^2 <= (1 - q) c_1^2 / (q m_i); agents draw
+    independently. Where c_1 is infinite, L / R stands for it, the gradient at a margin of order
+    one; it is then an estimate.
+    """
+    slope = spec.gradient_bound
+    if not np.isfinite(slope):
+        slope = spec.smoothness / spec.record_norm
+    share = np.sum(1 / np.asarray(spec.counts, np.float64)) / spec.agents**2
+    return float((1 - rate) / rate * slope**2 * share)
+
+
 def step_within(limit: float, spec: Spec, noise: Noise, sweeps: float) -> float:
     """Return half of `limit`, or less if the noise asks for it.
 
