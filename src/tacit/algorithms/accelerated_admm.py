@@ -132,7 +132,7 @@ class AcceleratedSplitting(AnswerMessages):
                 "make the structure for as many features"
             )
         smoothness = smoothness_of(spec) + self.problem.ridge
-        size = self.radius or radius_of(spec)
+        size = self.radius or radius_of(spec, self.problem.ridge)
         variance = forward.columns * spread**2 or batch_variance(spec, rate)
         variance *= smoothed_share(forward.columns, self.smoothing)
         reach = max(2 * smoothness, np.sqrt(count**3 * variance) / (4 * size))
