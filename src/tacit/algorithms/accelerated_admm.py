@@ -15,7 +15,7 @@ from tacit.algorithms.algorithm import AnswerMessages, Noise, Turn
 from tacit.algorithms.steps import batch_variance, radius_of, smoothness_of
 from tacit.errors import InputError
 from tacit.oracles import Point
-from tacit.problems import Identity, Structured, laplacian_smooth, smoothed_share
+from tacit.problems import Structured, laplacian_smooth, smoothed_share
 from tacit.spec import Spec
 from tacit.typing import Array, HostArray, Vector
 
@@ -55,8 +55,8 @@ class AcceleratedSplitting(AnswerMessages):
         s = max(2 L, T^2 / (4 H*) - T k).
 
     Under smoothing tr(Q_v^-1) stands for d. k balances the two terms of the constraint below:
-    k = |A| U / radius, U a bound on the (sub)gradients of r, and s / T where r has none. Without
-    noise on batches their variance takes the place of d nu^2, bounded from public facts
+    k = |A| U / radius, U a bound on the (sub)gradients of r, and L where r has none. Without noise
+    on batches their variance takes the place of d nu^2, bounded from public facts
     (`tacit.algorithms.steps.batch_variance`), and beside noise it is left out.
 
     **Rate.** With B = -I, E g the gradient at q, E|g - E g|^2 = V (in the norm of Q_v^-1) and
@@ -98,7 +98,7 @@ class AcceleratedSplitting(AnswerMessages):
     smoothing
         v >= 0; 0 for none.
     radius
-        Assumed norm of the solution; None for that of `tacit.algorithms.steps.radius_of`.
+        Assumed norm of the solution; None for sqrt(d) / R.
 
     Raises
     ------
@@ -132,11 +132,11 @@ class AcceleratedSplitting(AnswerMessages):
                 "make the structure for as many features"
             )
         smoothness = smoothness_of(spec) + self.problem.ridge
-        size = self.radius or radius_of(spec, self.problem.ridge)
+        size = self.radius or radius_of(spec)
         variance = forward.columns * spread**2 or batch_variance(spec, rate)
         variance *= smoothed_share(forward.columns, self.smoothing)
         reach = max(2 * smoothness, np.sqrt(count**3 * variance) / (4 * size))
-        pull = self._pull(size) or reach / count
+        pull = self._pull(smoothness, size)
         stiffness = max(2 * smoothness + count * pull, reach)
         t = np.arange(1, count + 1)
         return {
@@ -147,11 +147,11 @@ class AcceleratedSplitting(AnswerMessages):
             "coupling": np.full(count, self.problem.coupling.norm_squared()),
         }
 
-    def _pull(self, size: float) -> float:
-        """Return k; 0 where the (sub)gradients of r are not bounded, or r has none."""
+    def _pull(self, smoothness: float, size: float) -> float:
+        """Return k."""
         bound = self.problem.regulariser.gradient_bound(self.problem.coupling.columns)
-        if not np.isfinite(bound) or not isinstance(self.problem.coupling, Identity):
-            return 0.0
+        if bound == 0 or not np.isfinite(bound):
+            return smoothness
         return float(np.sqrt(self.problem.forward.norm_squared()) * bound / size)
 
     def query(self, at: Accelerated, turn: Turn) -> Vector:

@@ -10,7 +10,7 @@ from typing_extensions import override
 
 from tacit import checks
 from tacit.algorithms.algorithm import AnswerMessages, Noise, Turn
-from tacit.algorithms.steps import radius_of, smoothness_of, tail_average
+from tacit.algorithms.steps import smoothness_of, tail_average
 from tacit.oracles import Point
 from tacit.problems import Problem
 from tacit.spec import Spec
@@ -43,7 +43,6 @@ class NoisyGradient(AnswerMessages):
 
     With radius = sqrt(d) / R (coordinates of order one for records of norm one) this says: stop
     when the noise moves a record's margin by one unit, the scale on which a logistic loss changes.
-    A ridge makes it smaller: `tacit.algorithms.steps.radius_of`.
     If H / T <= 1/L then eta = H / T and beta = 0; beyond it eta = 1/L and momentum makes up the
     rest, with a transient 1 / (1 - beta) of at most an eighth of the run. The last half of the
     iterates is averaged (a = 1, 1/2, 1/3, ... from there on; a = 1 before). Without noise this is
@@ -62,7 +61,7 @@ class NoisyGradient(AnswerMessages):
     problem
         Supplies the regulariser and the constraint; its loss is not used.
     radius
-        Assumed norm of the solution; None for that of `tacit.algorithms.steps.radius_of`.
+        Assumed norm of the solution; None for sqrt(d) / R.
     averaged
         Fraction of the run, at its end, that is averaged.
     """
@@ -79,7 +78,7 @@ class NoisyGradient(AnswerMessages):
     @override
     def schedule(self, spec: Spec, rounds: int, noise: Noise) -> dict[str, HostArray]:
         smoothness = smoothness_of(spec)
-        radius = self.radius or radius_of(spec, float(self.problem.regulariser.strong_convexity))
+        radius = self.radius or np.sqrt(spec.dimension) / spec.record_norm
         spread = np.sqrt(spec.dimension) * noise.of_mean
         if spread == 0 and not noise.sampled:
             return _accelerated(smoothness, rounds)

@@ -31,6 +31,10 @@ def radius_of(spec: Spec, ridge: float = 0.0) -> float:
 
     the horizon of `NoisyGradient` at a radius of sqrt(d) s / sqrt(1 + mu d / k); the larger of the
     two costs is taken for their sum, so that a ridge changes nothing where it is small.
+
+    What this lowers is the objective, ridge included. Methods on a star take the radius without the
+    ridge: their horizon does not depend on the rounds, and noise that only the ridge charges for
+    leaves predictions as they are.
     """
     size = np.sqrt(spec.dimension) / spec.record_norm
     bend = ridge * spec.dimension * (1 + np.log(spec.dimension)) / spec.smoothness
