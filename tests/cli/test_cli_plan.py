@@ -8,7 +8,7 @@ import pytest
 from tacit.cli.main import main
 
 PLAN = ["plan", "--records", "4000", "--epsilon", "1", "--delta", "1e-6", "--rounds", "10,200"]
-BY_HAND = [*PLAN, "--columns", "5", "--loss", "logistic"]
+BY_HAND = [*PLAN, "--columns", "5", "--loss", "logistic", "--no-centre"]
 BOUNDS = """
 source = "data"
 [target]
@@ -51,6 +51,17 @@ def test_json_is_one_object_with_a_forecast_per_method_and_number_of_rounds(taci
     ]  # fmt: skip
     assert values["recommended"]["rounds"] == 200
     assert (values["records"], values["coordinates"], values["gradient_bound"]) == (4000, 5, 0.5)
+
+
+def test_a_plan_says_whether_rows_are_taken_around_a_centre(tacit_):
+    by_hand = BY_HAND[: BY_HAND.index("--no-centre")]
+    _, out, err = tacit_(*by_hand)
+    assert "6 coordinates" in out
+    assert "Rows: around a private centre" in out
+    assert err == ""
+    few = [*by_hand[: by_hand.index("--records")], "--records", "100"]
+    rest = by_hand[by_hand.index("--records") + 2 :]
+    assert "Rows:" not in tacit_(*few, *rest)[1]
 
 
 def test_a_bounds_file_stands_for_columns_norm_and_loss(tacit_, tmp_path):

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
@@ -9,12 +10,12 @@ import numpy as np
 import pytest
 
 from conftest import ROUNDED, make_terms
-from tacit.algorithms import Centred, LinearisedADMM, NoisyGradient, centre_multiplier, pays
+from tacit.algorithms import MOST_NOISE, Centred, LinearisedADMM, NoisyGradient, centre_multiplier
 from tacit.algorithms.centred import SHARE
 from tacit.engine import behind_the_door, run
 from tacit.engine.planning import plan
 from tacit.errors import InputError
-from tacit.oracles import Around, CentredGradient, RowMean, usable_centre
+from tacit.oracles import Around, CentredGradient, Point, RowMean, usable_centre
 from tacit.privacy import Adjacency, Messages, ReplaceOne, Sum, ZeroOut
 from tacit.problems import (
     Logistic,
@@ -27,6 +28,14 @@ from tacit.problems import (
     public_facts,
     random_partition,
     replace_record,
+)
+from tacit.proposal import (
+    DataFacts,
+    Named,
+    Request,
+    centre_warning,
+    noise_of_centre,
+    propose,
 )
 from tacit.spec import Spec
 
@@ -58,16 +67,20 @@ def centred_plan(name, shards, *, terms=None, rounds=6, method=NoisyGradient, pr
     oracle = question(name)
     return plan(
         public_facts(problem, shards, clip=CLIP),
-        Centred(method(problem), NORM, oracle.row_norm),
-        (oracle, RowMean(centre_multiplier(rounds))),
+        Centred(method(problem), 1, NORM, oracle.row_norm),
+        (oracle, RowMean(centre_multiplier(rounds), outputs_of(name))),
         terms or make_terms(),
         rounds=rounds,
         precision=precision,
     )
 
 
+def outputs_of(name):
+    return 3 if name == "three classes" else None
+
+
 def model_shape(name, columns=6):
-    return (columns, 3) if name == "three classes" else (columns,)
+    return (columns,) if outputs_of(name) is None else (columns, outputs_of(name))
 
 
 def directly(name, x, y, w, centre):
@@ -94,7 +107,7 @@ def test_the_answer_is_the_gradient_on_rows_around_the_centre(name, on_grid):
     w = draw.standard_normal(model_shape(name))
     centre = np.append(draw.uniform(0, 0.5, 5), 0)
     found = question(name).exact(
-        shard, opened.records[0], Around(jnp.asarray(w), jnp.asarray(centre))
+        shard, opened.records[0], Around(Point(jnp.asarray(w)), jnp.asarray(centre))
     )
     x, y = np.asarray(shard.features), np.asarray(shard.targets)
     np.testing.assert_allclose(found, directly(name, x, y, w, centre), atol=1e-4)
@@ -104,8 +117,7 @@ def test_the_mean_of_the_rows_is_in_the_first_column():
     shards = shards_of("three classes", agents=1)
     opened = behind_the_door(centred_plan("three classes", shards), shards)
     shard = jax.tree.map(lambda leaf: leaf[0], opened.shard)
-    query = Around(jnp.zeros((6, 3)), jnp.zeros(6))
-    found = np.asarray(RowMean().exact(shard, opened.records[0], query))
+    found = np.asarray(RowMean(outputs=3).exact(shard, opened.records[0], None))
     np.testing.assert_allclose(found[:, 0], np.asarray(shard.features).mean(axis=0), rtol=1e-12)
     assert not found[:, 1:].any()
 
@@ -124,7 +136,7 @@ def hostile_queries(name):
     for size in HOSTILE:
         for centre in (draw.standard_normal(6) * size, ROWS[2], ROWS[2] * (1 - 1e-7), ROWS[4]):
             for weight in (1.0, size):
-                yield Around(draw.standard_normal(shape) * weight, centre)
+                yield Around(Point(draw.standard_normal(shape) * weight), centre)
 
 
 def most_moved(name, relation):
@@ -234,9 +246,44 @@ def test_local_updates_run_on_rows_around_a_centre():
     np.testing.assert_allclose(one.model, other.model, rtol=1e-9, atol=1e-12)
 
 
-def test_the_centre_pays_where_its_noise_is_a_small_part_of_a_row():
-    assert pays(np.full(10, 1e-3), columns=100, record_norm=1.0)
-    assert not pays(np.full(10, 0.1), columns=100, record_norm=1.0)
+@pytest.mark.parametrize(("records", "pays"), [(50, False), (40_000, True)])
+def test_a_centre_is_learned_where_its_noise_is_a_small_part_of_a_row(records, pays):
+    request = Request(epsilon=1.0, delta=1e-6, centre=None)
+    proposal = propose(facts_of("binary"), [records] * 4, request)
+    assert proposal.centre is pays
+    asked = propose(facts_of("binary"), [records] * 4, replace(request, centre=True))
+    assert (noise_of_centre(asked, asked.plan()) <= MOST_NOISE) is pays
+    assert bool(centre_warning(asked, asked.plan())) is not pays
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"regulariser": Named.parse("regulariser", "l1:1e-3")},
+        {"constraint": Named.parse("constraint", "ball:1")},
+        {"algorithm": "extra"},
+        {"algorithm": "dvp"},
+        {"rounds": 1},
+        {"epsilon": math.inf},
+        {"centre": False},
+    ],
+    ids=str,
+)
+def test_no_centre_is_learned_unasked_where_columns_matter_or_it_cannot_be(changes):
+    request = replace(Request(epsilon=1.0, delta=1e-6, centre=None), **changes)
+    assert not propose(facts_of("binary"), [40_000] * 4, request).centre
+
+
+def test_numbers_are_never_predicted_around_a_centre_unasked():
+    request = Request(epsilon=1.0, delta=1e-6, centre=None)
+    assert not propose(facts_of("regression"), [40_000] * 4, request).centre
+
+
+def facts_of(task):
+    classes = 2 if task == "binary" else None
+    return DataFacts(
+        name="mine", task=task, classes=classes, columns=10, record_norm=1.0, table=None
+    )
 
 
 def test_more_columns_than_products_with_a_centre_are_exact_in_are_refused():

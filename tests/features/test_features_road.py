@@ -61,7 +61,8 @@ def train(folder, *more, out):
 def test_a_model_on_bins_tells_what_no_line_can_and_predicts_as_it_was_tested(
     folder, tacit_, tmp_path
 ):
-    code, out, err = tacit_(*train(folder, "--features", "bins:10", out=tmp_path / "run"))
+    out_folder = tmp_path / "run"
+    code, out, err = tacit_(*train(folder, "--features", "bins:10", "--no-centre", out=out_folder))
     assert (code, err) == (0, "")
     assert "the features (bins:10) are public" in out
     model = load_model(tmp_path / "run" / "model.json")
@@ -81,7 +82,7 @@ def test_a_proposal_with_features_plans_and_trains_the_same(folder, tacit_, tmp_
     told = tacit_(
         "plan", "--bounds", folder / "bounds.toml", "--records", "3000", "--agents", "2",
         "--epsilon", "8", "--delta", "1e-5", "--features", "bins:10", "--rounds", "20",
-        "--out", file, "--json",
+        "--no-centre", "--out", file, "--json",
     )[1]  # fmt: skip
     proposal = Proposal.from_json(file.read_text())
     # age, two towns, the constant, ten bins; age, town, constant and bin: norm 2
@@ -167,8 +168,7 @@ def test_a_proposal_says_whether_there_is_a_centre(folder):
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        (("--algorithm", "dp-admm"), "around a centre"),
-        (("--algorithm", "dp-sgd"), "around a centre"),
+        (("--algorithm", "dvp"), "use pvp"),
         (("--algorithm", "nids"), "aggregator"),
         (("--structure", "lasso", "--algorithm", "noisy-gradient"), "structure"),
         (("--rounds", "1"), "2 rounds"),
@@ -183,7 +183,7 @@ def test_a_centre_is_refused_where_there_can_be_none(options, why, folder, tacit
 
 def test_a_centre_that_is_mostly_noise_is_warned_of(folder, tacit_, tmp_path):
     _, _, err = tacit_(*train(folder, "--centre", "--epsilon", "0.01", out=tmp_path / "run"))
-    assert "leave --centre out" in err
+    assert "say --no-centre" in err
 
 
 @pytest.mark.parametrize("features", ["bins:1000000000", "fourier:1000000000", "bins:9" * 200])

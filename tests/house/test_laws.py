@@ -2,6 +2,7 @@
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,12 @@ def is_slow(node: ast.expr) -> bool:
     return "mark.slow" in ast.unparse(node)
 
 
+@cache
+def all_quick_tests() -> set[str]:
+    files = (ROOT / "tests").rglob("test_*.py")
+    return set().union(*(quick_tests(file.read_text()) for file in files))
+
+
 DOCUMENT = (ROOT / "docs" / "explanation" / "architecture.md").read_text()
 ROWS = cells(DOCUMENT)
 
@@ -53,9 +60,8 @@ def test_the_table_has_every_law():
 @pytest.mark.parametrize("law", LAWS)
 def test_the_tests_of_every_law_exist_and_are_quick(law, column):
     named = named_tests(ROWS, law, column)
-    files = (ROOT / "tests").rglob("test_*.py")
     assert named
-    assert named - set().union(*(quick_tests(file.read_text()) for file in files)) == set()
+    assert named - all_quick_tests() == set()
 
 
 def test_the_tests_of_laws_are_quick_in_all_of_their_cases():

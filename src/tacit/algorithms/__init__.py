@@ -17,7 +17,15 @@ from tacit.algorithms.algorithm import (
     StarAlgorithm,
     Turn,
 )
-from tacit.algorithms.centred import Centred, around_centre, centre_multiplier, check_centre, pays
+from tacit.algorithms.centred import (
+    MOST_NOISE,
+    SHARE,
+    Centred,
+    around_centre,
+    centre_multiplier,
+    check_centre,
+    noise_share,
+)
 from tacit.algorithms.dp_admm import DPADMM
 from tacit.algorithms.general_consensus import (
     GeneralConsensus,
@@ -63,9 +71,11 @@ __all__ = [
     "DPADMM",
     "EXTRA",
     "METHODS",
+    "MOST_NOISE",
     "NIDS",
     "RECAL",
     "SADMM",
+    "SHARE",
     "VRADMM",
     "Accelerated",
     "AcceleratedADMM",
@@ -115,7 +125,7 @@ __all__ = [
     "checked_options",
     "lifts",
     "method_named",
-    "pays",
+    "noise_share",
     "radius_of",
     "rounds_by_default",
     "settled",

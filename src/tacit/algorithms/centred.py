@@ -1,21 +1,21 @@
 r"""A method on rows around a private centre: the first round learns it, the others run the method.
 
-Round 0 asks for the mean of the rows (`RowMean`, question 1); c is the mean over agents. From then
-on the method's queries w are asked of the rows around c (`CentredGradient`, question 0).
+Round 0 asks for the mean of the rows (`RowMean`, the last question); c is the mean over agents.
+From then on the method's queries are asked of the rows around c: gradients on all records by
+`CentredGradient`, others by `Recentred`.
 
 **The share of the centre.** With T questions of multiplier z and one of multiplier r z for the
 centre, mu^2 = T / z^2 + 1 / (r z)^2, so that r = sqrt((1 - s) / (s T)) spends the share s on the
-centre: here 5 %.
+centre: here 5 %. A question on batches of rate q costs about q^2 / z^2, so that q^2 T stands for T.
 
 **Whether it pays.** A noised centre misses the mean by sqrt(D) nu, nu the standard deviation of its
 noise in one coordinate, where the rows themselves have norm R. Where that is no small part of R the
 noise moves rows apart at random, and the method is better off without. The rule sees public
-numbers only (`pays`).
+numbers only: `noise_share` must be at most `MOST_NOISE`.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from typing import Any, NamedTuple
 
@@ -29,7 +29,16 @@ from typing_extensions import override
 from tacit.algorithms.algorithm import Noise, StarAlgorithm, Turn
 from tacit.algorithms.methods import Composition
 from tacit.errors import InputError
-from tacit.oracles import Around, CentredGradient, Gradient, RowMean, usable_centre
+from tacit.oracles import (
+    Around,
+    CentredGradient,
+    Gradient,
+    Oracle,
+    Recentred,
+    RowMean,
+    around,
+    usable_centre,
+)
 from tacit.problems import Loss
 from tacit.spec import Spec
 from tacit.typing import Array, HostArray, Model, PyTree
@@ -37,7 +46,7 @@ from tacit.typing import Array, HostArray, Model, PyTree
 # of mu^2, for the centre
 SHARE = 0.05
 # the largest error of a centre that pays, of the norm of rows
-_MOST_NOISE = 0.25
+MOST_NOISE = 0.25
 
 
 class _Public(NamedTuple):
@@ -55,7 +64,7 @@ class _State(NamedTuple):
 
 
 class Centred(StarAlgorithm):
-    """A star method that asks for gradients, asked on rows around a centre from round 1 on.
+    """A star method, whose questions are about rows around a centre from round 1 on.
 
     **Guarantee.** The centre is a function of noised answers, and the queries are those of the
     method beside it, so every query is public. Agents send the method's message, or in round 0
@@ -64,7 +73,9 @@ class Centred(StarAlgorithm):
     Attributes
     ----------
     method
-        The method; its question must be about the gradient.
+        The method; its answers have the model's shape.
+    centre_question
+        The number of the question for the centre.
     record_norm
         R of the packed rows.
     row_norm
@@ -72,6 +83,7 @@ class Centred(StarAlgorithm):
     """
 
     method: StarAlgorithm
+    centre_question: int = eqx.field(static=True)
     record_norm: float = eqx.field(static=True)
     row_norm: float = eqx.field(static=True)
 
@@ -80,24 +92,23 @@ class Centred(StarAlgorithm):
     def loss(self) -> Loss | None:
         return self.method.loss
 
+    @property
+    @override
+    def step_rho(self) -> float | None:
+        return self.method.step_rho
+
     @override
     def questions(self, rounds: int) -> HostArray:
-        """Return 1, once, in the first round, and then the method's questions."""
+        """Return the question for the centre, once, in round 0, and then those of the method."""
         later = np.asarray(self.method.questions(max(rounds - 1, 1)))
         first = np.full((1, later.shape[1]), -1)
-        first[0, 0] = 1
+        first[0, 0] = self.centre_question
         return np.concatenate([first, later])[:rounds]
 
     @override
     def schedule(self, spec: Spec, rounds: int, noise: Noise) -> dict[str, HostArray]:
         """Return the method's schedules for one round less, on rows of the centred norm."""
-        larger = self.row_norm / self.record_norm
-        facts = dataclasses.replace(
-            spec,
-            record_norm=self.row_norm,
-            gradient_bound=spec.gradient_bound * larger,
-            smoothness=spec.smoothness * larger**2,
-        )
+        facts = around(spec, self.row_norm)
         schedules = self.method.schedule(facts, max(rounds - 1, 1), noise)
         return {
             name: np.concatenate([values[..., :1], values], axis=-1)[..., :rounds]
@@ -122,8 +133,8 @@ class Centred(StarAlgorithm):
 
     @override
     def ask(self, state: _State, inbox: _Public, turn: Turn) -> Around:
-        point = self.method.ask(state.method, inbox.method, _later(turn))
-        return Around(point.x, inbox.centre)
+        query = self.method.ask(state.method, inbox.method, _later(turn))
+        return Around(query, inbox.centre)
 
     @override
     def tell(self, state: _State, inbox: _Public, turn: Turn, answer: Array) -> _State:
@@ -181,28 +192,47 @@ def check_centre(on_star: bool, plain: bool, rounds: int) -> None:
 
 
 def around_centre(
-    composition: Composition, facts: Spec, clip: float, rounds: int, constant: float
+    composition: Composition, facts: Spec, rounds: int, constant: float
 ) -> Composition:
     """Return a method on rows around a centre, with its questions.
+
+    Parameters
+    ----------
+    composition
+        The method, built from the facts about rows around a centre (`around`).
+    facts
+        Those about the packed rows.
 
     Raises
     ------
     InputError
-        If the method asks for something else than the gradient on all records, or has a parameter
-        rho, which would follow from rows that are not centred.
+        If the answers of the method have another shape than the model, or noise inside.
     """
     algorithm, oracles = composition
-    gradient = oracles[0]
-    on_gradients = len(oracles) == 1 and isinstance(gradient, Gradient)
-    if not isinstance(algorithm, StarAlgorithm) or hasattr(algorithm, "rho") or not on_gradients:
+    shapes = {oracle.answer_shape(facts.shape) for oracle in oracles}
+    if not isinstance(algorithm, StarAlgorithm) or shapes != {facts.shape}:
         raise InputError(
-            f"{type(algorithm).__name__} does not ask for gradients on all records alone, so there "
-            "is no version of its question around a centre; use noisy-gradient or linearised-admm"
+            f"{type(algorithm).__name__} asks for something else than vectors of the model's "
+            "shape, as the mean of the rows is; leave the centre out"
         )
-    assert isinstance(gradient, Gradient)
-    question = CentredGradient(gradient.loss, clip, facts.record_norm, constant)
-    method = Centred(algorithm, facts.record_norm, question.row_norm)
-    return Composition(method, (question, RowMean(centre_multiplier(rounds))))
+    questions = tuple(_around(oracle, facts.record_norm, constant) for oracle in oracles)
+    outputs = facts.shape[1] if len(facts.shape) > 1 else None
+    mean = RowMean(_multiplier_of_mean(oracles, rounds), outputs)
+    row_norm = math.hypot(1.0, constant)
+    method = Centred(algorithm, len(questions), facts.record_norm, row_norm)
+    return Composition(method, (*questions, mean))
+
+
+def _around(oracle: Oracle, record_norm: float, constant: float) -> Oracle:
+    """Return a question about rows around a centre, without forming them if that can be."""
+    if type(oracle) is Gradient:
+        return CentredGradient(oracle.loss, oracle.clip, record_norm, constant)
+    return Recentred(oracle, record_norm, constant)
+
+
+def _multiplier_of_mean(oracles: tuple[Oracle, ...], rounds: int) -> float:
+    rate = max(oracle.sampling.rate for oracle in oracles)
+    return centre_multiplier(rounds) / rate
 
 
 def centre_multiplier(rounds: int) -> float:
@@ -210,10 +240,10 @@ def centre_multiplier(rounds: int) -> float:
     return math.sqrt((1 - SHARE) / (SHARE * max(rounds - 1, 1)))
 
 
-def pays(scales: Float[HostArray, "A"], *, columns: int, record_norm: float) -> bool:
-    """Return whether a centre pays under noise of these scales on the agents' means."""
+def noise_share(scales: Float[HostArray, "A"], *, columns: int, record_norm: float) -> float:
+    """Return sqrt(D) nu / R under noise of these scales on the agents' means."""
     of_mean = float(np.sqrt(np.sum(scales**2))) / len(scales)
-    return math.sqrt(columns) * of_mean <= _MOST_NOISE * record_norm
+    return math.sqrt(columns) * of_mean / record_norm
 
 
 def _first(turn: Turn) -> Bool[Array, ""]:

@@ -30,6 +30,7 @@ from tacit.oracles import (
     OnLattice,
     Oracle,
     PoissonBatches,
+    Recentred,
     Sampling,
     Words,
 )
@@ -301,5 +302,7 @@ def on_batch(oracle: Oracle, drawn: Drawn) -> Oracle:
     """Return the oracle with a batch in place of those that it draws."""
     if isinstance(oracle, MinibatchGradient):
         return _GradientOn(oracle.loss, oracle.clip, oracle.rate, drawn=drawn)
+    if isinstance(oracle, Recentred):
+        return dataclasses.replace(oracle, inner=on_batch(oracle.inner, drawn))
     assert isinstance(oracle, MinibatchDifference)
     return _DifferenceOn(oracle.loss, oracle.clip, oracle.spread, oracle.rate, drawn=drawn)

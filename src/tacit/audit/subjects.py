@@ -5,6 +5,7 @@ All but the noise inside an objective, for which no run without a seed is certif
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import jax.numpy as jnp
@@ -23,6 +24,7 @@ from tacit.oracles import (
     Point,
     ProjectedStep,
     ProximalStep,
+    Recentred,
     Residual,
     RowMean,
     Snapshot,
@@ -48,6 +50,7 @@ CLIP, RATE, RHO, TOL, CLASSES = 1.0, 0.5, 1.0, 1e-9, 10
 # how far one target moves, where features are public
 BETA = 2.0
 _LOSS = Squared()
+_KAPPA = 0.3
 _PROBLEM = Problem(_LOSS, NoRegulariser(), WholeSpace())
 _ON_SIMPLEX = Problem(_LOSS, NoRegulariser(), Simplex(1.0))
 _IN_BALL = Problem(_LOSS, ElasticNet(0.1, 0.1), Ball(1.0))
@@ -61,7 +64,13 @@ ORACLES: dict[str, Callable[[int], Oracle]] = {
     "snapshot": lambda _: Snapshot(_LOSS, CLIP),
     "statistics": lambda _: Statistics(1.0),
     "row mean": lambda _: RowMean(),
-    "centred gradient": lambda _: CentredGradient(_LOSS, CLIP, 1.0, 0.3),
+    "centred gradient": lambda _: CentredGradient(_LOSS, CLIP, 1.0, _KAPPA),
+    "mini-batch gradient around a centre": lambda _: Recentred(
+        MinibatchGradient(_LOSS, CLIP, RATE), 1.0, _KAPPA
+    ),
+    "proximal step around a centre": lambda _: Recentred(
+        ProximalStep(_PROBLEM, CLIP, RHO, math.hypot(1.0, _KAPPA), TOL), 1.0, _KAPPA
+    ),
     "projected step": lambda _: ProjectedStep(_PROBLEM, CLIP),
     "proximal step": lambda _: _STEP,
     "projected step, simplex": lambda _: ProjectedStep(_ON_SIMPLEX, CLIP),
@@ -130,8 +139,11 @@ def asks(oracle: Oracle) -> Callable[[HostArray, HostArray], PyTree]:
     """Return the function from two arrays to a question of the kind that the oracle takes."""
     if isinstance(oracle, MinibatchDifference):
         return lambda x, anchor: Pair(jnp.asarray(x), jnp.asarray(anchor))
-    if isinstance(oracle, CentredGradient | RowMean):
-        return lambda x, anchor: Around(jnp.asarray(x), jnp.asarray(anchor))
+    if isinstance(oracle, CentredGradient):
+        return lambda x, centre: Around(Point(jnp.asarray(x)), jnp.asarray(centre))
+    if isinstance(oracle, Recentred):
+        inner = asks(oracle.inner)
+        return lambda x, centre: Around(inner(x, x), jnp.asarray(centre))
     if isinstance(oracle, ProximalStep):
         return lambda x, _: Centre(jnp.asarray(x))
     if isinstance(oracle, ProjectedStep):

@@ -66,7 +66,10 @@ _RUN: Mapping[str, tuple[Any, str]] = {
     "delta": (float, "Total budget; at most 1/(10 x records)."),
     "agents": (int, f"How many share the records; {DEFAULT_AGENTS}, or 1 with --structure."),
     "features": (str, f"Public feature map: {feature_usage()}; the columns if not given."),
-    "centre": (bool, "The first round learns a private centre of the rows."),
+    "centre": (
+        bool,
+        "The first round learns a private centre of the rows; if not given, where that pays.",
+    ),
     "loss": (str, f"{usage(LOSSES)}; by the target if not given."),
     "class_weight": (
         list[str],
@@ -219,7 +222,7 @@ def run_options(given: Mapping[str, Any], *, rounds: int | None) -> RunOptions:
         prior=_by_label("prior", given["prior"]),
         clip=given["clip"],
         rounds=rounds,
-        centre=bool(given["centre"]),
+        centre=given["centre"],
         options={k: given[k] for k in method_options() if given[k] is not None},
         network=NetworkRequest(network=given["network"], walk=given["walk"], cap=given["cap"]),
         methods=methods,

@@ -16,11 +16,18 @@ from tacit.cli.data import PublicOptions, counts_of, data_facts, whole_numbers
 from tacit.cli.options import all_options, method_options, run_options, takes
 from tacit.errors import InputError
 from tacit.models import write_text
-from tacit.proposal import NONE, Proposal, Request, propose
+from tacit.proposal import (
+    NONE,
+    Proposal,
+    Request,
+    centre_text,
+    centre_warning,
+    facts_of_method,
+    propose,
+)
 from tacit.proposal.forecast import (
     PREDICTED,
     Forecast,
-    centre_warning,
     floor,
     forecast,
     recommended,
@@ -89,7 +96,13 @@ class _Answer:
     floor: float
     forecasts: tuple[Forecast, ...]
     best: Forecast | None
+    centre: str | None
     warnings: tuple[str, ...]
+
+    @property
+    def gradient_bound(self) -> float:
+        """The largest gradient of a record, on the rows that the method asks about."""
+        return facts_of_method(self.proposal.facts, self.proposal.centre).gradient_bound
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values; None where no prediction is known."""
@@ -99,9 +112,10 @@ class _Answer:
             "agents": facts.agents,
             "coordinates": facts.dimension,
             "loss": str(self.proposal.loss),
+            "centre": self.centre,
             "class_weights": self.proposal.class_weights,
             "record_norm": facts.record_norm,
-            "gradient_bound": facts.gradient_bound,
+            "gradient_bound": self.gradient_bound,
             **{k: getattr(budget, k) for k in ("epsilon", "delta", "observer", "relation")},
             "floor": self.floor,
             "risk_of_zero": risk_of_zero(self.proposal),
@@ -141,16 +155,18 @@ def _answer(
         for count in _rounds(method, len(counts), alone, rounds):
             now = dataclasses.replace(alone, rounds=count)
             forecasts.append(forecast(propose(data, counts, now, needed), request.methods))
+    planned = proposal.plan(request.methods)
     best = recommended(f for f in forecasts if f.algorithm == names[0])
     return _Answer(
         proposal=proposal,
         floor=floor(proposal.facts, request.epsilon),
         forecasts=tuple(forecasts),
         best=best,
+        centre=centre_text(proposal, planned),
         warnings=(
             *warnings_of(proposal),
             *risk_warning(proposal, best or forecasts[0]),
-            *(centre_warning(proposal, proposal.plan(request.methods)) if proposal.centre else ()),
+            *centre_warning(proposal, planned),
         ),
     )
 
@@ -205,8 +221,9 @@ def _sentences(answer: _Answer, out: Path | None) -> str:
     lines = [
         f"{sum(facts.counts):,} records of {facts.agents} agents, {facts.dimension} coordinates, "
         f"{answer.proposal.loss} loss, record norm {facts.record_norm:g}, record gradient at most "
-        f"{facts.gradient_bound:g}",
+        f"{answer.gradient_bound:g}",
         *([f"Class weights: {weights}"] if weights is not None else []),
+        *([f"Rows: {answer.centre}"] if answer.centre is not None else []),
         f"Total epsilon {budget.epsilon:g} at delta {budget.delta:g}{total}, relation "
         f"{budget.relation}, observer {budget.observer}. No data was read, nothing was spent.",
         "",

@@ -112,13 +112,18 @@ class Split(NamedTuple):
     test_targets: Num[HostArray, "K"]
 
 
-def split(dataset: Dataset, *, seed: int) -> Split:
+def split(dataset: Dataset, *, seed: int, rows: HostArray | None = None) -> Split:
     r"""Divide a data set into `train_rows` training records and the remaining test records.
 
     With :math:`\pi` the permutation drawn by ``np.random.default_rng(seed)``, the training part is
     :math:`\pi(1..n)` and the test part :math:`\pi(n+1..N)`, where n is `train_rows`. If the test
     set is fixed by the publisher it is the last N - n rows in their order, and the seed only
     shuffles the training rows.
+
+    Parameters
+    ----------
+    rows
+        What stands for the features of the records, in their order; None for the features.
 
     Raises
     ------
@@ -134,6 +139,8 @@ def split(dataset: Dataset, *, seed: int) -> Split:
     """
     generator = np.random.default_rng(checks.at_least("seed", seed, 0))
     x, y, cut = dataset.features, dataset.targets, dataset.train_rows
+    if rows is not None:
+        x = rows
     if dataset.fixed_test:
         train = generator.permutation(cut)
         return Split(x[train], y[train], x[cut:], y[cut:])

@@ -2,6 +2,7 @@
 
 from tacit.features.around import CONSTANT, NEAREST, AroundCentre
 from tacit.features.feature_map import FeatureMap, Inputs
+from tacit.features.kept import applied
 from tacit.features.named import FEATURES, feature_map_named, usage
 
 __all__ = [
@@ -11,6 +12,7 @@ __all__ = [
     "AroundCentre",
     "FeatureMap",
     "Inputs",
+    "applied",
     "feature_map_named",
     "usage",
 ]

@@ -72,6 +72,11 @@ class FeatureMap(ABC):
     """
 
     @property
+    def costly(self) -> bool:
+        """Whether features of published records are worth keeping on disk; here they are not."""
+        return False
+
+    @property
     @abstractmethod
     def columns(self) -> int:
         """K, computed without making so many names."""

@@ -107,6 +107,11 @@ class Scattering(FeatureMap):
 
     @property
     @override
+    def costly(self) -> bool:
+        return True
+
+    @property
+    @override
     def columns(self) -> int:
         _, channels, small = self._shape
         return channels * len(self._paths) * small**2

@@ -9,6 +9,7 @@ from tacit.oracles.placement import AddedNoise, NoisePlacement, ObjectiveNoise, 
 from tacit.oracles.projected_step import ProjectedStep, Step
 from tacit.oracles.proximal import PerturbedStep, ProximalStep
 from tacit.oracles.queries import Centre, Point
+from tacit.oracles.recentred import Recentred, around
 from tacit.oracles.sampling import (
     AllRecords,
     FixedSizeBatches,
@@ -41,6 +42,7 @@ __all__ = [
     "PoissonBatches",
     "ProjectedStep",
     "ProximalStep",
+    "Recentred",
     "Residual",
     "RowMean",
     "Sampling",
@@ -51,6 +53,7 @@ __all__ = [
     "TargetQuestion",
     "Targets",
     "Words",
+    "around",
     "margins",
     "packed",
     "record_sum",

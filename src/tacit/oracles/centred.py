@@ -30,7 +30,7 @@ from tacit.privacy import Adjacency, Norm, SensitivityBound, mean_gradient_bound
 from tacit.problems import Loss, Shard, clip_coefficient
 from tacit.problems.grid import cut
 from tacit.spec import Spec
-from tacit.typing import Array
+from tacit.typing import Array, PyTree
 
 # binary digits of a centre, so that its products with rows are exact in so many columns: `margins`
 # keeps 53 - p - log2(D) / 2 digits below the power of two above it, 19 at least for p <= 26
@@ -38,16 +38,16 @@ _DIGITS, _MOST_COLUMNS = 18, 2**16
 
 
 class Around(NamedTuple):
-    """A question about f_i at `x`, of the model's shape, on rows around `centre`, of shape (D,)."""
+    """The question `inner`, asked of the rows around `centre`, of shape (D,)."""
 
-    x: Float[Array, "D *K"]
+    inner: PyTree
     centre: Float[Array, "D"]
 
 
 class RowMean(Oracle):
     r"""The mean of an agent's rows, in the first column of an answer of the model's shape.
 
-    The query is ignored. The other columns are 0, and get noise as the first does.
+    The query is ignored. Of several columns the others are 0, and get noise as the first does.
 
     **Guarantee.** |x_j| <= R is enforced when shards are packed, so one record's term has norm at
     most R / m_i; `mean_gradient_bound` derives the sensitivity from that. The sum is exact
@@ -57,9 +57,12 @@ class RowMean(Oracle):
     ----------
     relative_multiplier
         Its noise multiplier over that of the plan's other questions.
+    outputs
+        How many columns the model has; None for a vector.
     """
 
     relative_multiplier: float = eqx.field(static=True, default=1.0)
+    outputs: int | None = eqx.field(static=True, default=None)
 
     def __check_init__(self) -> None:
         checks.positive("relative_multiplier", self.relative_multiplier)
@@ -70,12 +73,13 @@ class RowMean(Oracle):
         return AddedNoise(self.relative_multiplier)
 
     @override
-    def exact(self, shard: Shard, count: Float[Array, ""], query: Around) -> Float[Array, "D *K"]:
+    def exact(self, shard: Shard, count: Float[Array, ""], query: object) -> Float[Array, "D *K"]:
+        del query
         ones = jnp.ones_like(shard.mask)
         mean = record_sum(shard, ones, 1.0) / count
-        if query.x.ndim == 1:
+        if self.outputs is None:
             return mean
-        return jnp.zeros(query.x.shape, mean.dtype).at[:, 0].set(mean)
+        return jnp.zeros((len(mean), self.outputs), mean.dtype).at[:, 0].set(mean)
 
     @override
     def bound(self, spec: Spec, adjacency: Adjacency, *, norm: Norm) -> SensitivityBound:
@@ -86,7 +90,7 @@ class RowMean(Oracle):
 class CentredGradient(Oracle):
     r"""The mean of the clipped record gradients on rows around a centre.
 
-    With the query (w, c), x without its last column, c limited to |c| <= R,
+    With the query (w, c), w a `Point`, x without its last column, c limited to |c| <= R,
     n_j = max(|x_j - c|, R / 64), a last column of kappa, margins
 
         z_j = (x_j - c)' w / n_j + kappa w_last
@@ -154,7 +158,8 @@ class CentredGradient(Oracle):
     @override
     def exact(self, shard: Shard, count: Float[Array, ""], query: Around) -> Float[Array, "D *K"]:
         centre = usable_centre(query.centre, self.record_norm)
-        weights, last = query.x.at[-1].set(0), query.x[-1]
+        x = query.inner.x
+        weights, last = x.at[-1].set(0), x[-1]
         distance = self._distances(shard, centre)
         if weights.ndim == 2:
             distance = distance[:, None]

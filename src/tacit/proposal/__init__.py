@@ -19,7 +19,8 @@ from tacit.proposal.parts import (
     graph_conditions,
     graph_warning,
 )
-from tacit.proposal.proposal import Proposal, propose
+from tacit.proposal.proposal import Proposal, facts_of_method
+from tacit.proposal.proposing import centre_text, centre_warning, noise_of_centre, propose
 from tacit.proposal.request import (
     DEFAULT_NETWORK,
     DEFAULT_REGULARISER,
@@ -48,12 +49,16 @@ __all__ = [
     "Structure",
     "StructureRequest",
     "TableFacts",
+    "centre_text",
+    "centre_warning",
     "chain_of",
     "check_seed",
+    "facts_of_method",
     "feature_conditions",
     "graph_conditions",
     "graph_warning",
     "labels_of",
+    "noise_of_centre",
     "propose",
     "weight_conditions",
     "weights_by_label",

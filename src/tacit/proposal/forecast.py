@@ -23,14 +23,16 @@ import numpy as np
 from tacit.algorithms import (
     DPADMM,
     METHODS,
+    Algorithm,
+    Centred,
     Method,
     NoisyGradient,
     batch_variance,
-    pays,
     radius_of,
 )
 from tacit.engine import Plan
 from tacit.errors import InputError
+from tacit.oracles import around
 from tacit.problems import Problem
 from tacit.proposal.proposal import Proposal
 from tacit.spec import Spec
@@ -79,6 +81,26 @@ class Forecast:
     least: float | None = None
 
 
+class _Setting(NamedTuple):
+    """What a prediction is about: the method, its first round, and the facts about its rows."""
+
+    plan: Plan
+    algorithm: Algorithm
+    facts: Spec
+    first: int
+
+    @property
+    def rounds(self) -> int:
+        return self.plan.rounds - self.first
+
+
+def _setting(plan: Plan) -> _Setting:
+    algorithm = plan.program.algorithm
+    if isinstance(algorithm, Centred):  # whose first round asks for the centre
+        return _Setting(plan, algorithm.method, around(plan.spec, algorithm.row_norm), 1)
+    return _Setting(plan, algorithm, plan.spec, 0)
+
+
 class _Prediction(NamedTuple):
     basis: str
     rule: float | None = None
@@ -113,13 +135,11 @@ def forecast(proposal: Proposal, methods: Mapping[str, Method] = METHODS) -> For
 
 def forecast_of(proposal: Proposal, plan: Plan) -> Forecast:
     """Return the prediction for a proposal with a finite budget, whose plan is made already."""
-    # the first round of a run with a centre asks for the centre
-    noise, name = noise_of_mean(plan, int(proposal.centre)), proposal.method.name
+    setting, name = _setting(plan), proposal.method.name
+    noise = noise_of_mean(plan, setting.first)
     known = _Prediction("no prediction for this algorithm")
-    if proposal.centre:
-        known = _Prediction("no prediction on rows around a centre")
-    elif name in _PREDICTIONS:
-        known = _PREDICTIONS[name](plan, proposal.problem, noise)
+    if name in _PREDICTIONS:
+        known = _PREDICTIONS[name](setting, proposal.problem, noise)
     return Forecast(
         algorithm=name,
         rounds=proposal.rounds,
@@ -198,18 +218,6 @@ def risk_warning(
     return (
         f"the excess risk is estimated at {predicted.rule:.3g}, and the model 0, which knows no "
         f"record, has a risk of at most {zero:.3g}: the released model may be of no use; {helps}",
-    )
-
-
-def centre_warning(proposal: Proposal, plan: Plan) -> tuple[str, ...]:
-    """Return a warning if a centre is asked for and does not pay (`tacit.algorithms.pays`)."""
-    columns, norm = proposal.data.coordinates, proposal.data.row_norm
-    if not proposal.centre or pays(plan.ledger.scale[:, 0, 0], columns=columns, record_norm=norm):
-        return ()
-    share = math.sqrt(columns) * noise_of_mean(plan) / norm
-    return (
-        f"the noise of the centre is {share:.2g} of a row's norm, which moves rows at random; "
-        "leave --centre out, or use more records, a larger epsilon, or the observer sum",
     )
 
 
@@ -297,8 +305,8 @@ def statistics_floor(noise: float, facts: Spec) -> float:
     return 2 * noise * math.sqrt(2 * facts.dimension)
 
 
-def _of_gradient(plan: Plan, problem: Problem, noise: float) -> _Prediction:
-    algorithm, facts, rounds = plan.program.algorithm, plan.spec, plan.rounds
+def _of_gradient(setting: _Setting, problem: Problem, noise: float) -> _Prediction:
+    (plan, algorithm, facts, _), rounds = setting, setting.rounds
     if not isinstance(algorithm, NoisyGradient):
         raise InputError("this forecast is for the noisy gradient only; forecast it by its name")
     step, momentum = (float(plan.schedules[k][0]) for k in ("step_size", "momentum"))
@@ -324,7 +332,7 @@ def _of_gradient(plan: Plan, problem: Problem, noise: float) -> _Prediction:
     return known._replace(basis=f"proven for the loss as clipped{batches}", proven=proven)
 
 
-def _of_admm(plan: Plan, problem: Problem, noise: float) -> _Prediction:
+def _of_admm(setting: _Setting, problem: Problem, noise: float) -> _Prediction:
     r"""(37) of Huang et al. 2019 over A, with beta = c_1 and without a regulariser.
 
     c_w sqrt(2 d) mean_i(s_i) / sqrt(T) + (c_w^2 (c_3 + rho) + c_1^2 / rho) / (2 T),  s_i the noise
@@ -334,21 +342,22 @@ def _of_admm(plan: Plan, problem: Problem, noise: float) -> _Prediction:
     is the last public value.
     """
     del problem, noise
-    algorithm, facts = plan.program.algorithm, plan.spec
+    plan, algorithm, facts, first = setting
     if not isinstance(algorithm, DPADMM):
         raise InputError("the method called dp-admm is another one now; forecast it by its rate")
     size = algorithm.radius or math.sqrt(facts.agents * facts.dimension) / facts.record_norm
     rho, slope = float(algorithm.rho), facts.gradient_bound
-    spread = size * math.sqrt(2 * facts.dimension) * float(np.mean(plan.ledger.scale[:, 0, 0]))
+    spread = size * math.sqrt(2 * facts.dimension) * float(np.mean(plan.ledger.scale[:, first, 0]))
     rest = size**2 * (facts.smoothness + rho) + slope**2 / rho
-    rule = spread / math.sqrt(plan.rounds) + rest / (2 * plan.rounds)
+    rule = spread / math.sqrt(setting.rounds) + rest / (2 * setting.rounds)
     return _Prediction("(37) as published: average of all rounds, iterates within c_w", rule)
 
 
-def _of_statistics(plan: Plan, problem: Problem, noise: float) -> _Prediction:
+def _of_statistics(setting: _Setting, problem: Problem, noise: float) -> _Prediction:
     del problem
-    least, rule = statistics_floor(noise, plan.spec), statistics_risk(noise, plan.spec)
-    even = plan.spec.record_norm**2 / plan.spec.dimension
+    facts = setting.facts
+    least, rule = statistics_floor(noise, facts), statistics_risk(noise, facts)
+    even = facts.record_norm**2 / facts.dimension
     meaning = (
         "a least value to first order, not to be compared"
         if rule is not None
@@ -358,7 +367,7 @@ def _of_statistics(plan: Plan, problem: Problem, noise: float) -> _Prediction:
     return _Prediction(text, rule, estimate=True)
 
 
-_PREDICTIONS: Mapping[str, Callable[[Plan, Problem, float], _Prediction]] = MappingProxyType(
+_PREDICTIONS: Mapping[str, Callable[[_Setting, Problem, float], _Prediction]] = MappingProxyType(
     {
         "noisy-gradient": _of_gradient,
         "dp-admm": _of_admm,

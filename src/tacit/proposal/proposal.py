@@ -1,10 +1,9 @@
-"""The proposal: everything public about a run, how it follows from a request, and its plan."""
+"""The proposal: everything public about a run, and its plan."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping
 from typing import ClassVar, Literal
 
 from pydantic import model_validator
@@ -19,24 +18,16 @@ from tacit.algorithms import (
     check_centre,
     checked_options,
     method_named,
-    settled,
 )
 from tacit.engine.planning import Plan, check_size, plan
 from tacit.errors import InputError
 from tacit.features import CONSTANT
-from tacit.network import (
-    SUFFIXES,
-    Graph,
-    cyclic_walk,
-    network_named,
-    read_network,
-    uniform_walk,
-)
-from tacit.problems import Loss, Problem, default_clip, facts_from
-from tacit.proposal.class_weights import labels_of, weighted, weights_by_label, weights_text
+from tacit.oracles import around
+from tacit.problems import Problem, facts_from
+from tacit.proposal.class_weights import labels_of, weighted, weights_text
 from tacit.proposal.data_facts import DataFacts
 from tacit.proposal.document import Document, Extended
-from tacit.proposal.named import NONE, Named
+from tacit.proposal.named import Named
 from tacit.proposal.parts import (
     Budget,
     Connection,
@@ -45,7 +36,6 @@ from tacit.proposal.parts import (
     check_seed,
     problem_of,
 )
-from tacit.proposal.request import DEFAULT_NETWORK, DEFAULT_WALK, NetworkRequest, Request
 from tacit.spec import Spec
 
 
@@ -195,7 +185,7 @@ class Proposal(Document):
         composition = method.build(
             Setting(
                 problem=self.problem,
-                facts=self.facts,
+                facts=facts_of_method(self.facts, self.centre),
                 clip=self.clip,
                 terms=self.budget.terms,
                 rounds=self.rounds,
@@ -204,7 +194,7 @@ class Proposal(Document):
         )
         if not self.centre:
             return composition
-        return around_centre(composition, self.facts, self.clip, self.rounds, CONSTANT)
+        return around_centre(composition, self.facts, self.rounds, CONSTANT)
 
     def plan(self, methods: Mapping[str, Method] = METHODS) -> Plan:
         """Return the plan: schedules, noise scales, ledger and certificate.
@@ -239,112 +229,6 @@ class Proposal(Document):
         return filled_in or (self.structure is not None and self.structure.source == "private")
 
 
-def propose(
-    data: DataFacts, counts: Sequence[int], request: Request, structure: Structure | None = None
-) -> Proposal:
-    """Return the proposal of a request, with every default from public facts alone.
-
-    Parameters
-    ----------
-    counts
-        Records of each agent.
-
-    Raises
-    ------
-    InputError
-        If the request cannot be met; the message names the fix.
-    """
-    agents, method = len(counts), request.method
-    rounds = request.rounds_among(agents)
-    check_size(rounds, agents)
-    regulariser = request.regulariser if structure is None else NONE
-    loss_name, plain = data.loss(request.loss)
-    weights = weights_by_label(labels_of(data), request.class_weight, request.prior)
-    loss = weighted(plain, weights)
-    columns = data.coordinates + request.centre
-    problem = problem_of(loss, regulariser, request.constraint, structure, columns)
-    clip = coefficient_clip(loss, request)
-    norm = data.row_norm
-    facts = facts_from(problem, counts, features=columns, record_norm=norm, clip=clip)
-    setting = Setting(
-        problem=problem,
-        facts=facts,
-        clip=clip,
-        terms=request.budget.terms,
-        rounds=rounds,
-        options={},
-    )
-    return Proposal(
-        data=data,
-        counts=tuple(int(count) for count in counts),
-        split_seed=request.split_seed,
-        loss=loss_name,
-        class_weights=weights,
-        clip=clip,
-        regulariser=regulariser,
-        constraint=request.constraint,
-        structure=structure,
-        method=MethodChoice(
-            name=request.algorithm, options=settled(method, setting, request.options)
-        ),
-        budget=request.budget,
-        rounds=rounds,
-        centre=request.centre,
-        precision=request.precision,
-        network=connection_for(request.network, method, agents, rounds, seed=request.split_seed),
-    )
-
-
-def coefficient_clip(loss: Loss, request: Request) -> float:
-    """Return the public bound on the coefficient of a record.
-
-    The default is the largest norm of the coefficient at the starting point w = 0: 1/2 for the
-    logistic loss, 1 for the squared loss, whose targets lie in [-1, 1]. The first gradient is then
-    exact. A squared loss whose coefficient z - y is clipped at c has the gradient of the Huber loss
-    with threshold c. By default nothing is clipped without privacy, or where a method answers with
-    minimisers of a loss of several margins. For one-question the bound is on the targets.
-    """
-    if request.clip is not None:
-        return float(request.clip)
-    unclipped = request.method.minimises and loss.outputs is not None
-    return math.inf if math.isinf(request.epsilon) or unclipped else default_clip(loss)
-
-
-def connection_for(
-    request: NetworkRequest, method: Method, agents: int, rounds: int, *, seed: int
-) -> Connection | None:
-    """Return the connection of this many agents in so many rounds; None with an aggregator.
-
-    Parameters
-    ----------
-    seed
-        The public seed of a random walk.
-
-    Raises
-    ------
-    InputError
-        If there is no such network (`tacit.network.network_named`), or it has other agents.
-    """
-    if method.network is None:
-        return None
-    name = request.network or DEFAULT_NETWORK
-    graph = _graph(name, agents)
-    holders, walk = None, None
-    if method.network == "relay":
-        walk = request.walk or DEFAULT_WALK
-        cyclic = walk == "cyclic"
-        route = cyclic_walk(graph, rounds) if cyclic else uniform_walk(graph, rounds, seed=seed)
-        holders = tuple(route.holders.tolist())
-    edges = tuple(map(tuple, graph.edges.tolist()))
-    return Connection(name=name, edges=edges, walk=walk, holders=holders, cap=request.cap)
-
-
-def _graph(text: str, agents: int) -> Graph:
-    if not text.lower().endswith(SUFFIXES):
-        return network_named(text, agents)
-    graph = read_network(Path(text))
-    if graph.agents != agents:
-        raise InputError(
-            f"the network in {text} has {graph.agents} agents, the data {agents}; make them equal"
-        )
-    return graph
+def facts_of_method(facts: Spec, centre: bool) -> Spec:
+    """Return the facts that a method is built from: about packed rows, or rows around a centre."""
+    return around(facts, math.hypot(1.0, CONSTANT)) if centre else facts

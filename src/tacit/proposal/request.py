@@ -95,7 +95,9 @@ class Request:
     rounds
         None for the method's default.
     centre
-        Whether the first round learns a private centre of the rows (`tacit.algorithms.Centred`).
+        Whether the first round learns a private centre of the rows (`tacit.algorithms.Centred`);
+        None where that pays. The model is then linear in the rows around it and not in the
+        columns.
     options
         Values of options of the method; defaults stand for the rest.
     network
@@ -121,7 +123,7 @@ class Request:
     prior: Mapping[str, float] | None = None
     clip: float | None = None
     rounds: int | None = None
-    centre: bool = False
+    centre: bool | None = False
     options: Mapping[str, Value] = field(default_factory=dict)
     network: NetworkRequest = field(default_factory=NetworkRequest)
     split_seed: int = 0

@@ -15,7 +15,7 @@ import numpy as np
 import tacit
 from tacit.engine.planning import describe
 from tacit.privacy import Certificate
-from tacit.proposal import Named, Proposal
+from tacit.proposal import Named, Proposal, centre_text
 from tacit.report.figures import curves_svg
 from tacit.report.layout import document, list_of, percent, section, spread, table_of
 from tacit.report.results import between_agents, error_name
@@ -197,11 +197,13 @@ _NAMES = {
 def settings(training: Training) -> list[tuple[str, str]]:
     """Return (name, value) of every setting of the run; all of them are public."""
     plan, proposal = training.plan, training.proposal
-    counts = plan.spec.counts
+    counts, rows_around = plan.spec.counts, centre_text(proposal, plan)
     rows = [
         ("algorithm", proposal.method.name),
         ("loss", str(proposal.loss)),
         *([("class weights", proposal.weights_text)] if proposal.weights_text is not None else []),
+        *([("features", proposal.data.features)] if proposal.data.features is not None else []),
+        *([("rows", rows_around)] if rows_around is not None else []),
         ("regulariser", _weights(proposal)),
         ("constraint", str(proposal.constraint)),
         ("agents", f"{len(counts)}, with {spread(counts)} records each"),

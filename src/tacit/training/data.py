@@ -11,7 +11,7 @@ from jaxtyping import Int
 
 from tacit.datasets import Dataset, Split, split
 from tacit.errors import InputError
-from tacit.features import AroundCentre, FeatureMap, Inputs, feature_map_named
+from tacit.features import AroundCentre, FeatureMap, Inputs, applied, feature_map_named
 from tacit.problems import Shards, pack, random_partition
 from tacit.proposal import (
     DataFacts,
@@ -127,23 +127,27 @@ def divide(
         If a number of agents is given for records that have owners, there are more agents than
         records, or the feature map does not suit them.
     """
-    parts = _parts(dataset, split_seed)
+    feature_map = None if features is None else feature_map_named(features, inputs_for(dataset))
+    parts = _parts(dataset, split_seed, feature_map)
     owners = _owners(dataset, len(parts.train_targets), agents, default, split_seed)
-    if features is None:
-        return DividedData(dataset, parts, owners, split_seed)
-    feature_map = feature_map_named(features, inputs_for(dataset))
-    mapped = parts._replace(
-        train_features=feature_map.apply(parts.train_features),
-        test_features=feature_map.apply(parts.test_features),
-    )
-    return DividedData(dataset, mapped, owners, split_seed, feature_map, features)
+    return DividedData(dataset, parts, owners, split_seed, feature_map, features)
 
 
-def _parts(dataset: Dataset | Table, split_seed: int) -> Split:
+def _parts(dataset: Dataset | Table, split_seed: int, feature_map: FeatureMap | None) -> Split:
     if isinstance(dataset, Dataset) and dataset.owners is None:
-        return split(dataset, seed=split_seed)
-    x, y, cut = dataset.features, dataset.targets, dataset.train_rows
+        return split(dataset, seed=split_seed, rows=_features(dataset, feature_map))
+    x, y, cut = _features(dataset, feature_map), dataset.targets, dataset.train_rows
     return Split(x[:cut], y[:cut], x[cut:], y[cut:])
+
+
+def _features(dataset: Dataset | Table, feature_map: FeatureMap | None) -> HostArray:
+    """Return the rows that are learned from; only those of published records are kept on disk."""
+    if feature_map is None:
+        return dataset.features
+    published = isinstance(dataset, Dataset) and dataset.public
+    if published and feature_map.costly:
+        return applied(feature_map, dataset.features)
+    return feature_map.apply(dataset.features)
 
 
 def _owners(

@@ -25,13 +25,14 @@ from tacit.proposal import (
     Proposal,
     Request,
     StructureRequest,
+    centre_warning,
     feature_conditions,
     graph_conditions,
     graph_warning,
     labels_of,
     weight_conditions,
 )
-from tacit.proposal.forecast import centre_warning, known_forecast, risk_warning
+from tacit.proposal.forecast import known_forecast, risk_warning
 from tacit.tables import Table
 from tacit.training.assessment import Assessment, assess
 from tacit.training.data import (
