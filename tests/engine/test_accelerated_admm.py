@@ -19,6 +19,7 @@ from tacit.algorithms import (
     variance_reduction,
 )
 from tacit.engine import run
+from tacit.engine.credit import credits_summation
 from tacit.engine.planning import plan
 from tacit.errors import InputError
 from tacit.oracles import Gradient, MinibatchGradient
@@ -276,6 +277,30 @@ def test_smoothing_pays_where_neighbouring_weights_are_alike_and_harms_where_the
             ])  # fmt: skip
     assert gaps["in order", strength] < gaps["in order", 0.0]
     assert gaps["shuffled", strength] > gaps["shuffled", 0.0]
+
+
+class Remembers(AcceleratedADMM):
+    """Planted fault: the message is the sum of the last two answers."""
+
+    def tell(self, state, inbox, turn, answer):
+        return answer + 0.5 * state
+
+
+def test_momentum_keeps_the_credit_for_summation_and_memory_of_answers_loses_it():
+    """The query is public: an agent's message is its fresh answer alone."""
+    shards = pack(
+        np.eye(4, D), np.ones(4), np.split(np.arange(4), 2), record_norm=1.0,
+        precision="float64", enforce="clip",
+    )  # fmt: skip
+    facts, structure = public_facts(DATA, shards, clip=1.0), STRUCTURES["lasso"]
+    oracles, noise = variance_reduction(Logistic(), clip=1.0, spread=1.0, rate=1.0, inner=2)
+    for algorithm, questions, credited in (
+        (AcceleratedADMM(structure), FULL, True),
+        (AcceleratedVRADMM(structure, inner=2, snapshot_noise=noise), oracles, True),
+        (Remembers(structure), FULL, False),
+    ):
+        made = plan(facts, algorithm, questions, make_terms(), rounds=3, precision="float64")
+        assert credits_summation(made.program) == credited
 
 
 def test_bad_settings_are_refused_in_one_line():
