@@ -32,6 +32,16 @@ PAPERS = Path(__file__).parents[1] / "papers" / "tacit_papers_tests"
 QUICK_OF_THE_PAPERS = {"test_commands.py"}
 
 
+def bounds_of_ill(source="public", ignore=(), **columns):
+    """A bounds file for the labels no and yes of `ill`, with what is said of each column."""
+    top = (
+        [f'source = "{source}"', f"ignore = {list(ignore)}"] if ignore else [f'source = "{source}"']
+    )
+    sections = {"target": 'name = "ill"\nvalues = ["no", "yes"]'}
+    sections |= {f"columns.{name}": said for name, said in columns.items()}
+    return "\n".join([*top, *(f"[{name}]\n{said}" for name, said in sections.items())]) + "\n"
+
+
 def make_shards(*, agents=4, records=12, features=3, seed=0, precision="float64", classes=None):
     draw = np.random.default_rng(seed)
     rows = agents * records

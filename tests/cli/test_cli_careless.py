@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from conftest import bounds_of_ill
 from tacit.cli.main import main
 from tacit.report import check_out
 from tacit.tables import Bounds, Categories, Numeric, encode
@@ -18,15 +19,7 @@ from tacit.tables import Bounds, Categories, Numeric, encode
 # the package hands on a function of that name
 saving = importlib.import_module("tacit.report.save")
 
-BOUNDS = """
-source = "data"
-[target]
-name = "ill"
-values = ["no", "yes"]
-[columns.age]
-min = 20
-max = 70
-"""
+BOUNDS = bounds_of_ill("data", age="min = 20\nmax = 70")
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_diabetes, load_digits
 from sklearn.linear_model import LinearRegression, LogisticRegression
 
-from conftest import just_below
+from conftest import bounds_of_ill, just_below
 from tacit.cli.main import main
 from tacit.datasets.adult import BUNDLED, COLUMNS, bundled_text
 from tacit.tables import read_bounds
@@ -166,17 +166,7 @@ def test_diabetes_goes_from_csv_to_predictions_of_the_least_squares_fit(tacit_, 
 
 # a small table
 
-BOUNDS = """
-source = "public"
-[target]
-name = "ill"
-values = ["no", "yes"]
-[columns.age]
-min = 20
-max = 70
-[columns.town]
-values = ["a", "b"]
-"""
+BOUNDS = bounds_of_ill(age="min = 20\nmax = 70", town='values = ["a", "b"]')
 
 
 def small_rows(count=40):

@@ -84,6 +84,21 @@ def test_indicators_of_all_columns_cost_no_norm_and_no_noise():
     assert marked.certificate_.conditions == plain.certificate_.conditions
 
 
+def test_filling_in_is_the_middle_without_a_column_and_may_be_said_per_column():
+    x, score = records()
+    middle = np.where(np.isnan(x), (LOW + HIGH) / 2, x)
+    by_hand = PrivateLogisticRegression(**NOISY).fit(middle, labels(score))
+    model = PrivateLogisticRegression(**NOISY, missing="fill").fit(x, labels(score))
+    assert model.plan_.spec.record_norm == 2.0
+    assert (model.indicators_, model.filled_) == ((), (0, 1, 2))
+    np.testing.assert_array_equal(model.coef_, by_hand.coef_)
+    np.testing.assert_allclose(model.predict_proba(x), by_hand.predict_proba(middle))
+    model.set_params(missing={0: "indicator", 1: "fill"}).fit(x, labels(score))
+    assert (model.indicators_, model.filled_) == ((0,), (1,))
+    with pytest.raises(InputError, match="missing cells in 2, which"):
+        model.predict(np.full((1, 3), np.nan))
+
+
 def extreme_rows():
     """Return every row of cells at an end, beyond it, in the middle, or missing."""
     cells = [
@@ -93,7 +108,7 @@ def extreme_rows():
 
 
 def test_no_row_is_longer_than_the_norm_whatever_is_missing():
-    ranges = Ranges(LOW, HIGH, True, (0, 1, 2))
+    ranges = Ranges(LOW, HIGH, True, (0, 1), (2,))
     norms = np.linalg.norm(ranges.encoded(extreme_rows()), axis=1)
     assert norms.max() == ranges.record_norm == 2.0
 
@@ -126,7 +141,9 @@ def test_a_missing_cell_is_an_error_that_names_the_option_unless_it_is_asked_for
     with pytest.raises(InputError, match="X has missing cells in 0, 2, which"):
         model.predict(np.full((1, 3), np.nan))
     for wrong, words in (
-        ("mean", "missing is 'mean'; write \"indicator\""),
+        ("mean", 'missing is \'mean\'; write "indicator" or "fill"'),
+        ({1: "mean"}, 'missing is \'mean\'; write "indicator" or "fill"'),
+        (3, 'missing is 3; it must be "indicator", "fill", a list of columns, or a'),
         (["age"], "missing names columns, and X has no names"),
         ([3], "missing names 3"),
     ):

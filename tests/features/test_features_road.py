@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from conftest import bounds_of_ill
 from tacit.cli.main import main
 from tacit.datasets import FACTS, load
 from tacit.errors import InputError
@@ -15,17 +16,7 @@ from tacit.tables import read_bounds
 from tacit.training import check_data, divide, proposal_for, train_on
 from tacit.training.data import inputs_for
 
-BOUNDS = """
-source = "public"
-[target]
-name = "ill"
-values = ["no", "yes"]
-[columns.age]
-min = 0
-max = 100
-[columns.town]
-values = ["a", "b"]
-"""
+BOUNDS = bounds_of_ill(age="min = 0\nmax = 100", town='values = ["a", "b"]')
 
 
 @pytest.fixture
@@ -93,6 +84,54 @@ def test_a_proposal_with_features_plans_and_trains_the_same(folder, tacit_, tmp_
     )
     assert code == 0
     assert "(bins:10)" in out
+
+
+CODED = bounds_of_ill(
+    age="min = 0\nmax = 100\nbins = [40, 60]", town='values = ["a", "b"]\ncentre = "uniform"'
+)
+
+
+def test_bins_of_a_bounds_file_are_planned_trained_shown_and_predicted(folder, tacit_, tmp_path):
+    (tmp_path / "coded.toml").write_text(CODED)
+    shared = ("--epsilon", "8", "--delta", "1e-5", "--bounds", tmp_path / "coded.toml")
+    told = tacit_("plan", *shared, "--records", "3000", "--agents", "2", "--rounds", "20", "--json")
+    # age, three bins, two towns, the constant
+    assert json.loads(told[1])["coordinates"] == 7
+    code, out, err = tacit_(
+        "train", folder / "train.csv", "--target", "ill", "--test", folder / "test.csv",
+        "--agents", "2", "--quiet", "--out", tmp_path / "run", *shared,
+    )  # fmt: skip
+    assert (code, err) == (0, "")
+    assert "scales, bins, centres and weights of columns are public" in out
+    model = load_model(tmp_path / "run" / "model.json")
+    rows = pd.read_csv(folder / "test.csv", dtype=str)
+    wrong = float((predict(model, rows)["prediction"] != rows["ill"]).mean())
+    assert wrong == pytest.approx(model.assessment["error"], abs=1e-9)
+    assert wrong < 0.05
+    shown = tacit_("show", tmp_path / "run" / "model.json")[1]
+    assert "age=40 to 60" in shown
+    assert "bins [40.0, 60.0]" in shown
+    assert "centre uniform" in shown
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("[40, 60]", "[60, 40]", "column 'age': bins has 2 edges that do not increase"),
+        ('"uniform"', "{ c = 0.5 }", "column 'town': centre has 'c', which is not one of values"),
+    ],
+)
+def test_a_coding_that_cannot_be_is_one_line_with_the_column_and_the_cure(
+    old, new, words, folder, tacit_, tmp_path
+):
+    (tmp_path / "coded.toml").write_text(CODED.replace(old, new))
+    code, out, err = tacit_(
+        "train", folder / "train.csv", "--target", "ill", "--bounds", tmp_path / "coded.toml",
+        "--epsilon", "8", "--delta", "1e-5",
+    )  # fmt: skip
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert words in err
+    assert ";" in err
 
 
 def test_records_with_other_features_than_proposed_are_refused():

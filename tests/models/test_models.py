@@ -4,11 +4,13 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
 
 from tacit.errors import InputError
+from tacit.estimators import PrivateLogisticRegression
 from tacit.models import (
     Model,
     Term,
@@ -19,6 +21,7 @@ from tacit.models import (
     save_model,
     table_terms,
 )
+from tacit.problems import Logistic
 from tacit.tables import Bounds, Categories, Numeric, encode
 
 COLUMNS = {
@@ -139,6 +142,17 @@ def test_a_binary_model_predicts_labels_with_probabilities():
     assert table["probability of yes"].to_numpy() == pytest.approx(1 / (1 + np.exp(-z)))
     assert table.iloc[:, 1:].sum(axis=1).to_numpy() == pytest.approx(1)
     assert set(table["prediction"]) == {"no", "yes"}
+
+
+def test_a_score_of_0_is_the_second_label_wherever_labels_are_predicted():
+    model, frame = model_for("binary"), rows()
+    blank = replace(model, terms=tuple(term._replace(coefficient=(0.0,)) for term in model.terms))
+    assert set(predict(blank, frame)["prediction"]) == {"yes"}
+    assert Logistic().predict(jnp.zeros(1)) == 1
+    estimator = PrivateLogisticRegression(epsilon=1.0, delta=1e-6, bounds=(0, 1), classes=[0, 1])
+    estimator.set_params(rounds=1, random_state=0).fit([[0.0], [1.0]], [0, 1])
+    estimator.coef_, estimator.intercept_ = np.zeros((1, 1)), np.zeros(1)
+    assert estimator.predict([[0.5]]) == [1]
 
 
 def test_a_model_of_many_classes_predicts_the_likeliest():

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from conftest import bounds_of_ill
 from tacit.errors import InputError
 from tacit.tables import (
     Bounds,
@@ -18,21 +19,8 @@ from tacit.tables import (
     read_bounds,
 )
 
-GOOD = """
-source = "public"
-ignore = ["id"]
-
-[target]
-name = "ill"
-values = ["no", "yes"]
-
-[columns.age]
-min = 0
-max = 120
-
-[columns."home town"]
-values = ["Aa", "B", 7]
-"""
+TOWNS = {'"home town"': 'values = ["Aa", "B", 7]'}
+GOOD = bounds_of_ill(ignore=["id"], age="min = 0\nmax = 120", **TOWNS)
 
 names = st.text(min_size=1, max_size=8)
 numbers = st.floats(-1e100, 1e100)
@@ -102,7 +90,7 @@ def test_what_is_written_is_read_again(tmp_path_factory, bounds):
         ('values = ["no", "yes"]', 'values = ["no"]', "'ill' has one class"),
         ('name = "ill"', "", "target.*name"),
         ('name = "ill"', 'name = "age"', "'age' appears twice"),
-        ('["id"]', '["age"]', "'age' appears twice"),
+        ("['id']", "['age']", "'age' appears twice"),
         ("[target]", "[target", "not valid TOML"),
         ("[columns.age]", "[column.age]", "it may have columns"),
     ],

@@ -166,6 +166,34 @@ def test_constant_and_skewed_columns_are_pointed_out():
     assert "rare" not in remarks
 
 
+def test_bins_and_logarithms_are_proposed_as_comments_and_used_only_when_uncommented(tmp_path):
+    draw = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {
+            "cost": np.exp(draw.normal(5, 1.5, 200)).round(2).astype(str),
+            "level": draw.normal(size=200).round(3).astype(str),
+            "count": draw.integers(0, 9, 200).astype(str),
+            "number": [*map(str, range(200))],
+            "pay": np.exp(draw.normal(5, 1.5, 200)).round(2).astype(str),
+        },
+        dtype=object,
+    )
+    draft = draft_from(frame, "pay")
+    assert draft.notes.proposals == {
+        "cost": {"scale": "log", "bins": 10},
+        "level": {"bins": 10},
+    }
+    text = bounds_text(draft.bounds, draft.notes)
+    assert text.count('# scale = "log"\n# bins = 10\n') == 1
+    (tmp_path / "b.toml").write_text(text)
+    assert read_bounds(tmp_path / "b.toml") == draft.bounds
+    assert not any(f.bins or f.scale == "log" for f in draft.bounds.columns.values())
+    (tmp_path / "b.toml").write_text(text.replace("\n# bins", "\nbins").replace("# scale", "scale"))
+    used = read_bounds(tmp_path / "b.toml").columns
+    assert (used["cost"].scale, used["cost"].bins, used["level"].bins) == ("log", 10, 10)
+    assert "proposals" not in bounds_text(draft_from(frame[["count", "pay"]], "pay").bounds)
+
+
 def test_columns_with_missing_cells_get_an_indicator_and_a_remark(tmp_path):
     frame = messy()
     frame.loc[3, "town"] = ""

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from conftest import bounds_of_ill
 from tacit.errors import InputError
 from tacit.models import Model, predict, table_terms
 from tacit.proposal import DataFacts
@@ -29,33 +30,13 @@ from tacit.tables.bounds import bounds_from_dict, bounds_to_dict
 from tacit.tables.facts import USUAL_MISSING
 
 module = import_module("tacit.tables.encode")
-FILE = """
-source = "public"
-
-[target]
-name = "ill"
-values = ["no", "yes"]
-
-[columns.age]
-min = 20
-max = 70
-missing = "indicator"
-
-[columns.pay]
-min = 0
-max = 400
-missing = { as = "indicator", spellings = ["k.A.", -9], fill = 100 }
-
-[columns.seen]
-date = "%d.%m.%Y"
-min = 2020-01-01
-max = 2020-12-31
-missing = { as = "indicator", fill = 2020-12-31 }
-
-[columns.town]
-values = ["a", "b"]
-missing = "indicator"
-"""
+DATES = 'date = "%d.%m.%Y"\nmin = 2020-01-01\nmax = 2020-12-31\n'
+FILE = bounds_of_ill(
+    age='min = 20\nmax = 70\nmissing = "indicator"',
+    pay='min = 0\nmax = 400\nmissing = { as = "indicator", spellings = ["k.A.", -9], fill = 100 }',
+    seen=DATES + 'missing = { as = "indicator", fill = 2020-12-31 }',
+    town='values = ["a", "b"]\nmissing = "indicator"',
+)
 FULL = {"age": "45", "pay": "200", "seen": "1.1.2020", "town": "a", "ill": "no"}
 
 
@@ -128,30 +109,12 @@ def test_a_target_may_not_be_missing(bounds):
             replace(bounds, target_name="cost", target=target)
 
 
-FILLED = """
-source = "public"
-ignore = ["town"]
-
-[target]
-name = "ill"
-values = ["no", "yes"]
-
-[columns.age]
-min = 20
-max = 70
-missing = "fill"
-
-[columns.pay]
-min = 0
-max = 400
-missing = { as = "fill", spellings = ["k.A."], fill = 0 }
-
-[columns.seen]
-date = "%d.%m.%Y"
-min = 2020-01-01
-max = 2020-12-31
-missing = { as = "fill", fill = 2020-12-31 }
-"""
+FILLED = bounds_of_ill(
+    ignore=["town"],
+    age='min = 20\nmax = 70\nmissing = "fill"',
+    pay='min = 0\nmax = 400\nmissing = { as = "fill", spellings = ["k.A."], fill = 0 }',
+    seen=DATES + 'missing = { as = "fill", fill = 2020-12-31 }',
+)
 
 
 @pytest.fixture(scope="module")

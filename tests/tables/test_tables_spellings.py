@@ -59,7 +59,7 @@ def test_the_file_says_how_cells_are_spelled_and_is_written_as_it_is_read(tmp_pa
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        ("strip = true", "stripp = true", "'town': it has 'stripp'; it may have fold_case"),
+        ("strip = true", "stripp = true", "'town': it has 'stripp'; it may have centre, fold_case"),
         ("strip = true", "min = 0", "'town' needs min and max"),
         ("strip = true", 'strip = "yes"', "'town': strip must be true or false"),
         ("strip = true", 'date = "%Y"', "'town': it has 'date'"),

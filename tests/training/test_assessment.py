@@ -10,11 +10,12 @@ import pandas as pd
 import pytest
 from scipy.special import softmax
 from sklearn.dummy import DummyClassifier, DummyRegressor
-from sklearn.metrics import r2_score, recall_score, roc_auc_score
+from sklearn.metrics import balanced_accuracy_score, r2_score, recall_score, roc_auc_score
 
 from tacit.datasets import Dataset
 from tacit.models import Model, predict, table_terms
 from tacit.problems import (
+    ClassWeighted,
     Logistic,
     MultinomialLogistic,
     NoRegulariser,
@@ -114,6 +115,27 @@ def test_a_model_that_always_gives_the_commonest_label_is_said_to_be_useless(dra
     assert "2.30%" in useless
     assert "no better than chance" in ranks
     assert "Recall: '-1' 100.00%, '1' 0.00%" in found.lines()
+
+
+def test_with_class_weights_a_model_is_held_to_the_error_that_the_weights_aim_at(draw):
+    y = np.where(np.arange(2000) < 60, 1.0, -1.0)
+    z = y * np.where(draw.uniform(size=2000) < 0.75, 1.0, -1.0)  # right in three of four cases
+    balanced = ClassWeighted(Logistic(), (60 / 1940, 1.0))
+    plain, found = assessed(y, z), assessed(y, z, loss=balanced)
+    assert found.error == plain.error > plain.baseline_error == found.baseline_error
+    assert not plain.better  # the planted fault: plain errors of a model that aims at another
+    assert found.better
+    assert found.warnings == ()
+    truth = 1 - balanced_accuracy_score(y, z)
+    assert found.weighted.error == pytest.approx(truth)
+    assert found.weighted.baseline_error == pytest.approx(0.5)
+    assert found.gain == pytest.approx(0.5 - truth)
+    assert any(line.startswith("Error with the class weights") for line in found.lines())
+    assert json.loads(json.dumps(found.to_dict()))["weighted"]["error"] == found.weighted.error
+    (useless, _) = assessed(y, draw.standard_normal(2000), loss=balanced).warnings
+    assert "its error with the class weights of" in useless
+    even = assessed(y, z, loss=ClassWeighted(Logistic(), (1.0, 1.0)))
+    assert (even, even.weighted) == (plain, None)
 
 
 def test_scores_that_rank_well_are_told_of_where_labels_are_useless(draw):

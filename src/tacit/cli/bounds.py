@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -41,8 +42,7 @@ def bounds(
     draft = draft_from(frame, target, ignored=tuple(dict.fromkeys(ignored)), form=form)
     error_line(_WARNING + _left_out(draft), kind="warning: ")
     if json:
-        notes = {"left_out": draft.notes.left_out, "remarks": draft.notes.remarks}
-        emit({**bounds_to_dict(draft.bounds), **notes})
+        emit({**bounds_to_dict(draft.bounds), **dataclasses.asdict(draft.notes)})
     else:
         typer.echo(bounds_text(draft.bounds, draft.notes), nl=False)
 

@@ -11,6 +11,7 @@ from tacit.cli.console import emit, path, printable, table
 from tacit.models import Model, Term, load_model, model_to_dict
 from tacit.proposal import weights_text
 from tacit.tables import Categories, Numeric, encoded_name
+from tacit.tables.coding import coding_to_dict
 
 
 def show(
@@ -86,7 +87,10 @@ def _reach(model: Model, term: Term) -> float:
         return 1.0
     assert model.bounds is not None
     fact = model.bounds.columns[term.column]
-    return fact.width if isinstance(fact, Numeric) else 1.0
+    if isinstance(fact, Categories):
+        return 1.0
+    low, high = fact.ends
+    return high - low
 
 
 def _name(term: Term) -> str:
@@ -115,6 +119,11 @@ def _fact(fact: Numeric | Categories) -> str:
         if fact.accepts_missing:
             marked = "with an indicator" if fact.indicator else "without an indicator"
             missing = f"; a missing cell counts as {fact.filled:g}, {marked}{missing}"
-        return f"clipped to {fact.minimum:g} .. {fact.maximum:g}{dates}{missing}"
+        return f"clipped to {fact.minimum:g} .. {fact.maximum:g}{dates}{missing}{_coding(fact)}"
     flags = "".join(f"; {name}" for name in ("fold_case", "strip") if getattr(fact, name))
-    return f"one of {', '.join(fact.values)}{flags}{missing}"
+    return f"one of {', '.join(fact.values)}{flags}{missing}{_coding(fact)}"
+
+
+def _coding(fact: Numeric | Categories) -> str:
+    """Return scale, bins, centre and weight as the bounds file states them."""
+    return "".join(f"; {name} {value}" for name, value in coding_to_dict(fact).items())

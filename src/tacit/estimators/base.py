@@ -20,7 +20,8 @@ from tacit import checks
 from tacit.algorithms import METHODS
 from tacit.engine import Run, run
 from tacit.errors import InputError, PrivacyWarning, PublicFactsWarning, UtilityWarning
-from tacit.estimators.ranges import BoundsLike, Ranges, indicators_for, ranges_for, ranges_seen
+from tacit.estimators.encoding import Coefficients, Encoding, feature_map_for
+from tacit.estimators.ranges import BoundsLike, Ranges, missing_in, ranges_for, ranges_seen
 from tacit.estimators.records import Targets, owned_rows
 from tacit.estimators.validation import (
     RowsLike,
@@ -31,9 +32,17 @@ from tacit.estimators.validation import (
     validated,
     validated_rows,
 )
+from tacit.features import FeatureMap
 from tacit.privacy import delta_warning
 from tacit.problems import Shards, pack
-from tacit.proposal import WEIGHTS_ARE_PUBLIC, Named, Request, Structure, propose
+from tacit.proposal import (
+    WEIGHTS_ARE_PUBLIC,
+    Named,
+    Request,
+    Structure,
+    feature_conditions,
+    propose,
+)
 from tacit.proposal.forecast import known_forecast, risk_warning
 from tacit.typing import HostArray
 
@@ -70,6 +79,10 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         or numbers; None for none, and a missing cell is an error. It counts as the middle of the
         column's bounds, and one more encoded column says that it is missing. That takes no more
         noise per answer, since the row's norm stays as it is, and a further weight per column.
+        "fill" does without that column; a mapping, as in {"age": "fill"}, says which is meant.
+    features
+        A public feature map (`tacit.features`) by name, as after `tacit train --features`, such as
+        "bins:10", for encoded rows; a condition of the certificate names it. None for no map.
     relation
         The neighbouring relation: "replace_one" or "zero_out". At equal epsilon the default needs
         more noise.
@@ -99,12 +112,16 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
     Attributes
     ----------
     coef_, intercept_
-        In the units of the features (and of a regression's target), in scikit-learn's shapes.
+        In the units of the features (and of a regression's target), in scikit-learn's shapes. With
+        `features` per feature of `feature_map_`, the constant excepted.
     missing_coef_
         In the shape of `coef_`: what a missing cell adds to the score, beside `coef_` times the
-        middle of the bounds; 0 for columns without an indicator.
-    indicators_
-        The numbers of the columns with an indicator of missing cells.
+        middle of the bounds; 0 for columns without an indicator, and with `features`, where
+        indicators are among the features.
+    indicators_, filled_
+        The numbers of the columns whose cells may be missing, with an indicator and without.
+    feature_map_
+        The map that `features` names; None without.
     bounds_
         The pair (a, b) of arrays (k,) that features are clipped to, before predictions too. If
         they were read off the records, they are a fact about the records that is not noised.
@@ -140,7 +157,8 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
     epsilon: float | None = None
     delta: float | None = None
     bounds: BoundsLike | None = None
-    missing: str | Sequence[str | int] | None = None
+    missing: str | Sequence[str | int] | Mapping[str | int, str] | None = None
+    features: str | None = None
     relation: str = "replace_one"
     observer: str = "messages"
     algorithm: str = "noisy-gradient"
@@ -203,11 +221,12 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         shown = self._warnings(ranges, targets, delta, len(rows))
         for category, text in (*shown, *scaling_warnings(rows, column_names(self))):
             warnings.warn(text, category, stacklevel=2)
+        encoding = Encoding(ranges, self._feature_map(ranges))
         shards = pack(
-            ranges.encoded(rows),
+            encoding.rows(rows),
             targets.values,
             parts,
-            record_norm=ranges.record_norm,
+            record_norm=encoding.record_norm,
             precision="float64",
             enforce="clip",
         )
@@ -221,7 +240,7 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         seed = self.random_state
         if seed is not None:
             seed = checks.at_least("random_state", seed, 0)
-        self._keep(run(plan, shards, runtime="simulate", seed=seed), ranges, targets)
+        self._keep(run(plan, shards, runtime="simulate", seed=seed), encoding, targets)
         return self
 
     @abc.abstractmethod
@@ -231,29 +250,34 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
     def _ranges(self, rows: Float[HostArray, "N k"], *, sparse: bool) -> Ranges:
         """Return the ranges of the columns, which suit the rows."""
         names = column_names(self)
-        marked = indicators_for(self.missing, rows.shape[1], names)
+        marked, filled = missing_in(self.missing, rows.shape[1], names)
         if self.bounds is None:
-            ranges = ranges_seen(rows, indicators=marked)
+            ranges = ranges_seen(rows)
         else:
-            ranges = ranges_for(self.bounds, rows.shape[1], names=names, indicators=marked)
+            ranges = ranges_for(self.bounds, rows.shape[1], names=names)
+        ranges = dataclasses.replace(ranges, indicators=marked, filled=filled)
         ranges.check_filled(rows, names)
         if sparse and ranges.public:
             ranges.check_zero(names)
         return ranges
 
+    def _feature_map(self, ranges: Ranges) -> FeatureMap | None:
+        """Return the feature map for rows encoded with these ranges, if there is one."""
+        return feature_map_for(self.features, ranges, column_names(self))
+
     def _scores(self, X: RowsLike) -> Float[HostArray, "N *K"]:
         """Return x'coef + intercept, with features clipped, and filled, as `fit` does it."""
         check_is_fitted(self, "coef_")
-        rows = validated_rows(self, X, missing=bool(self.indicators_), sparse=True)
+        missing = bool(self.indicators_ or self.filled_)
+        rows = validated_rows(self, X, missing=missing, sparse=True)
         return np.concatenate([self._dense_scores(part) for part in pieces(rows)])
 
     def _dense_scores(self, rows: Float[HostArray, "N k"]) -> Float[HostArray, "N *K"]:
-        ranges = Ranges(*self.bounds_, True, self.indicators_)
+        ranges = Ranges(*self.bounds_, True, self.indicators_, self.filled_)
         ranges.check_filled(rows, column_names(self))
-        holes = np.isnan(rows)
-        inside = np.where(holes, ranges.middle, ranges.clipped(rows))
-        scores: HostArray = inside @ np.transpose(self.coef_) + self.intercept_
-        return scores + holes @ np.transpose(self.missing_coef_) if holes.any() else scores
+        slopes, missing = np.transpose(self.coef_), np.transpose(self.missing_coef_)
+        model = Coefficients(slopes, missing, np.asarray(self.intercept_))
+        return Encoding(ranges, self.feature_map_).scores(rows, model)
 
     def _request(self, targets: Targets) -> Request:
         assert self.epsilon is not None
@@ -319,34 +343,34 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         ]
         return from_data + [(PrivacyWarning, text) for text in delta_warning(delta, records)]
 
-    def _keep(self, finished: Run, ranges: Ranges, targets: Targets) -> None:
-        """Store the fit, with coefficients per unit of the user's columns.
-
-        A column with range [a, b] is encoded as (x - c) / h, c its middle and h half its width. So
-        a weight w is s w / h per unit and moves the intercept by -s w c / h, with s the scale of
-        the targets.
-        """
+    def _keep(self, finished: Run, encoding: Encoding, targets: Targets) -> None:
+        """Store the fit, with coefficients per unit of the user's columns, or per feature."""
         weights = targets.scale * finished.model.reshape(len(finished.model), -1)
-        columns = len(ranges.minimum)
-        slopes = weights[:columns] / (ranges.width[:, None] / 2)
-        missing = np.zeros_like(slopes)
-        missing[list(ranges.indicators)] = weights[columns:-1]
-        intercepts = weights[-1] + targets.offset - ranges.middle @ slopes
+        slopes, missing, intercepts = encoding.in_units(weights)
+        intercepts, ranges = intercepts + targets.offset, encoding.ranges
         facts = self._facts(ranges, targets)
         weighted = () if self._class_weight(targets) is None else (WEIGHTS_ARE_PUBLIC,)
         certificate = dataclasses.replace(
             finished.certificate,
-            conditions=(*(_condition(*fact) for fact in facts), *weighted, _OWNERS, _AS_THEY_ARE),
+            conditions=(
+                *(_condition(*fact) for fact in facts),
+                *weighted,
+                *feature_conditions(self.features),
+                _OWNERS,
+                _AS_THEY_ARE,
+            ),
             conditional=not all(public for _, _, public in facts),
         )
         if targets.labels is None:
-            self.coef_, self.intercept_ = slopes[:, 0], float(intercepts[0])
+            self.coef_ = slopes[:, 0]
+            self.intercept_: float | HostArray = float(intercepts[0])
             self.missing_coef_ = missing[:, 0]
         else:
             self.coef_, self.intercept_ = slopes.T, intercepts
             self.missing_coef_ = missing.T
             self.classes_ = targets.labels
-        self.indicators_ = ranges.indicators
+        self.indicators_, self.filled_ = ranges.indicators, ranges.filled
+        self.feature_map_ = encoding.features
         self.bounds_ = (ranges.minimum, ranges.maximum)
         self.certificate_ = certificate
         self.plan_ = dataclasses.replace(finished.plan, certificate=certificate)

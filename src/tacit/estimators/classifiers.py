@@ -19,6 +19,7 @@ from tacit.errors import InputError
 from tacit.estimators.base import PrivateLinearModel
 from tacit.estimators.records import Targets
 from tacit.estimators.validation import RowsLike, labels_in
+from tacit.problems import is_second
 from tacit.proposal import Named, labels_of, weights_by_label
 from tacit.typing import HostArray
 
@@ -26,6 +27,8 @@ from tacit.typing import HostArray
 @dataclass(kw_only=True, eq=False, repr=False)
 class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[misc]
     """A private linear classifier: two labels by the sign of one score, K by the largest of K.
+
+    Of two labels the second is predicted where the score is 0 or more.
 
     Parameters
     ----------
@@ -66,7 +69,7 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
     def predict(self, X: RowsLike) -> Shaped[HostArray, "N"]:
         """Return the label of each row; the features are clipped to the bounds first."""
         scores = self.decision_function(X)
-        chosen = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
+        chosen = is_second(scores).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
         labels: HostArray = self.classes_[chosen]
         return labels
 

@@ -12,7 +12,8 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 from tacit.errors import InputError
-from tacit.tables import Numeric, range_of
+from tacit.features import Inputs
+from tacit.tables import FILL, INDICATOR, INTERCEPT, Numeric, encoded_name, range_of
 from tacit.typing import HostArray
 
 BoundsLike: TypeAlias = tuple[ArrayLike, ArrayLike] | Mapping[str, Any]
@@ -30,12 +31,15 @@ class Ranges:
         Whether they were given; False if they were read off the records.
     indicators
         The q columns that get an indicator of missing cells, by number.
+    filled
+        The columns whose cells may be missing without one, by number.
     """
 
     minimum: Float[HostArray, "k"]
     maximum: Float[HostArray, "k"]
     public: bool
     indicators: tuple[int, ...] = ()
+    filled: tuple[int, ...] = ()
 
     @property
     def width(self) -> Float[HostArray, "k"]:
@@ -71,21 +75,31 @@ class Ranges:
         facts. Each u_j lies in [0, 1], in floating point as well, since subtraction and division
         round monotonically, and 2 u_j is exact, so each cell lies in [-1, 1]. A cell and its
         indicator are (2 u_j - 1, 0), or (0, 1) if it is missing: either way they add at most 1 to
-        the squared norm. So a row of k columns has norm at most sqrt(k + 1).
+        the squared norm; so does the 0 of a missing cell without an indicator. So a row of k
+        columns has norm at most sqrt(k + 1).
         """
         holes = np.isnan(rows)
         scaled = np.where(holes, 0.0, self.scaled(rows))
         marks = holes[:, list(self.indicators)].astype(np.float64)
         return np.concatenate([scaled, marks, np.ones((len(rows), 1))], axis=1)
 
+    def inputs(self, names: Sequence[str] | None) -> Inputs:
+        """Return what a feature map must know of the rows of `encoded`."""
+        columns = len(self.minimum)
+        known = tuple(names or map(str, range(columns)))
+        marks = (encoded_name(known[k], "") for k in self.indicators)
+        every = (*known, *marks, INTERCEPT)
+        return Inputs(every, self.record_norm, tuple(range(columns)), constant=len(every) - 1)
+
     def check_filled(self, rows: Float[HostArray, "N k"], names: Sequence[str] | None) -> None:
-        """Raise `InputError` that names columns with missing cells and without an indicator."""
-        bare = set(np.flatnonzero(np.isnan(rows).any(axis=0)).tolist()) - set(self.indicators)
+        """Raise `InputError` that names columns with missing cells that are not accepted."""
+        accepted = {*self.indicators, *self.filled}
+        bare = set(np.flatnonzero(np.isnan(rows).any(axis=0)).tolist()) - accepted
         if bare:
             said = [names[k] if names else k for k in sorted(bare)]
             raise InputError(
                 f"X has missing cells in {_listed(said)}, which missing= does not list; add that "
-                'there, or write missing="indicator" for all columns'
+                'there, or write missing="indicator" or "fill" for all columns'
             )
 
     def check_zero(self, names: Sequence[str] | None) -> None:
@@ -99,13 +113,7 @@ class Ranges:
             )
 
 
-def ranges_for(
-    bounds: Any,
-    columns: int,
-    *,
-    names: Sequence[str] | None = None,
-    indicators: tuple[int, ...] = (),
-) -> Ranges:
+def ranges_for(bounds: Any, columns: int, *, names: Sequence[str] | None = None) -> Ranges:
     """Return the ranges that `bounds` states for so many columns.
 
     Parameters
@@ -115,8 +123,6 @@ def ranges_for(
         of every column to a pair.
     names
         The names of the columns, if they have any.
-    indicators
-        The columns that get an indicator of missing cells.
 
     Raises
     ------
@@ -148,14 +154,10 @@ def ranges_for(
         except InputError as error:
             column = repr(names[number]) if names else number
             raise InputError(f"bounds of column {column}: {error}") from error
-    return _ranges(facts, public=True, indicators=indicators)
+    return _ranges(facts, public=True)
 
 
-def ranges_seen(
-    rows: Float[HostArray, "N k"],
-    what: str = "column {} of X",
-    indicators: tuple[int, ...] = (),
-) -> Ranges:
+def ranges_seen(rows: Float[HostArray, "N k"], what: str = "column {} of X") -> Ranges:
     """Return the ranges that the columns span; no public facts, so a certificate is conditional.
 
     Parameters
@@ -176,12 +178,12 @@ def ranges_seen(
                 f"every cell of {what.format(number)} is missing; state its bounds, or leave it out"
             )
         facts.append(range_of(filled, what.format(number)))
-    return _ranges(facts, public=False, indicators=indicators)
+    return _ranges(facts, public=False)
 
 
-def _ranges(facts: Sequence[Numeric], *, public: bool, indicators: tuple[int, ...]) -> Ranges:
+def _ranges(facts: Sequence[Numeric], *, public: bool) -> Ranges:
     ends = np.array([(fact.minimum, fact.maximum) for fact in facts]).reshape(-1, 2)
-    return Ranges(ends[:, 0], ends[:, 1], public, indicators)
+    return Ranges(ends[:, 0], ends[:, 1], public)
 
 
 def _by_name(bounds: Mapping[Any, Any], names: Sequence[str] | None) -> tuple[list[Any], list[Any]]:
@@ -219,37 +221,50 @@ def _listed(names: Sequence[Any]) -> str:
     return ", ".join(map(repr, names[:10])) + more
 
 
-def indicators_for(missing: Any, columns: int, names: Sequence[str] | None) -> tuple[int, ...]:
-    """Return the columns whose cells may be missing, by number, in order.
+def missing_in(
+    missing: Any, columns: int, names: Sequence[str] | None
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return the columns whose cells may be missing, with an indicator and without, by number.
 
     Parameters
     ----------
     missing
-        None for no column, "indicator" for all of them, or a list of names or numbers.
+        None for no column; "indicator" or "fill" for all of them; a list of names or numbers, which
+        get an indicator; or a mapping from names or numbers to one of the two words.
 
     Raises
     ------
     InputError
-        If it is none of these, or lists a column that X does not have.
+        If it is none of these, or names a column that X does not have.
 
     Examples
     --------
-    >>> indicators_for(["sex", 0], 3, ("age", "height", "sex"))
-    (0, 2)
+    >>> missing_in({"sex": "fill", 0: "indicator"}, 3, ("age", "height", "sex"))
+    ((0,), (2,))
     """
     if missing is None:
-        return ()
-    if isinstance(missing, str):
-        if missing == "indicator":
-            return tuple(range(columns))
+        return (), ()
+    given = dict.fromkeys(range(columns), missing) if isinstance(missing, str) else missing
+    if isinstance(given, list | tuple | np.ndarray):
+        given = dict.fromkeys(given, INDICATOR)
+    if not isinstance(given, Mapping):
         raise InputError(
-            f'missing is {missing!r}; write "indicator", or a list of columns in brackets'
+            f'missing is {missing!r}; it must be "{INDICATOR}", "{FILL}", a list of columns, or a '
+            "mapping from columns to these words"
         )
-    if not isinstance(missing, list | tuple | np.ndarray):
-        raise InputError(f'missing is {missing!r}; it must be "indicator" or a list of columns')
-    if names is None and any(isinstance(name, str) for name in missing):
+    wrong = [said for said in given.values() if said not in (INDICATOR, FILL)]
+    if wrong:
+        raise InputError(
+            f'missing is {wrong[0]!r}; write "{INDICATOR}" or "{FILL}", or a list of columns in '
+            "brackets"
+        )
+    if names is None and any(isinstance(name, str) for name in given):
         raise _nameless("missing")
     places: dict[Any, int] = {name: place for place, name in enumerate(names or ())}
     known = places | {place: place for place in range(columns)}
-    _check_named("missing", missing, list(known))
-    return tuple(sorted({known[name] for name in missing}))
+    _check_named("missing", given, list(known))
+    marked, filled = (
+        tuple(sorted({known[name] for name, said in given.items() if said == word}))
+        for word in (INDICATOR, FILL)
+    )
+    return marked, filled

@@ -15,6 +15,7 @@ from tacit.errors import InputError
 from tacit.estimators.classifiers import PrivateLogisticRegression
 from tacit.estimators.ranges import Ranges
 from tacit.estimators.records import Targets
+from tacit.features import FeatureMap
 from tacit.problems import Shards
 from tacit.problems.graphs import DEFAULT_GRAPH_WEIGHT, learned_edges
 from tacit.proposal import Structure, chain_of
@@ -80,6 +81,15 @@ class PrivateStructuredClassifier(PrivateLogisticRegression):
     graph_weight: float = DEFAULT_GRAPH_WEIGHT
     l1: float = 1e-4
     smoothing: float = 0.0
+
+    @override
+    def _feature_map(self, ranges: Ranges) -> FeatureMap | None:
+        if self.features is not None and self.structure != "lasso":
+            raise InputError(
+                f"features={self.features!r} and the structure {self.structure!r}, which is one of "
+                'the columns, do not go together; leave one out, or use structure="lasso"'
+            )
+        return super()._feature_map(ranges)
 
     @override
     def _options(self) -> dict[str, Any]:

@@ -180,8 +180,8 @@ def _told(error: Exception, rows: Any) -> Exception:
     if "contains NaN" in text and text.startswith("Input X"):
         return InputError(
             'Input X contains NaN. Pass missing="indicator" to have missing cells count as the '
-            "middle of their bounds, with a column that says so; or drop such rows, or fill them "
-            "in with a public number"
+            'middle of their bounds, with a column that says so, or missing="fill" without one; or '
+            "drop such rows, or fill them in with a public number"
         )
     if _HARMLESS.match(text):
         kind = TypeError if isinstance(error, TypeError) else InputError

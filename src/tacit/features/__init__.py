@@ -1,6 +1,7 @@
 """Public feature maps: what lies between encoded records and the rows that agents hold."""
 
 from tacit.features.around import CONSTANT, NEAREST, AroundCentre
+from tacit.features.bins import set_bins
 from tacit.features.feature_map import FeatureMap, Inputs
 from tacit.features.kept import applied
 from tacit.features.named import FEATURES, feature_map_named, usage
@@ -14,5 +15,6 @@ __all__ = [
     "Inputs",
     "applied",
     "feature_map_named",
+    "set_bins",
     "usage",
 ]

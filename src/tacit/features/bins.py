@@ -2,7 +2,8 @@ r"""Public bins: beside every number, which of B equal parts of its range it lie
 
 A number x in [-1, 1] lies in part k = min(floor(B (x + 1) / 2), B - 1), which is set to 1 while the
 other parts are 0. A linear model is then a step function of every number, beside its slope. The
-ranges are public, so the edges are: they are never read off the records.
+ranges are public, so the edges are: they are never read off the records. The bins that a bounds
+file gives a single column are set by the same `set_bins`.
 """
 
 from __future__ import annotations
@@ -70,8 +71,27 @@ class Bins(FeatureMap):
         columns, numbers = len(self.inputs.names), self.inputs.numbers
         found = np.zeros((len(rows), self.columns))
         found[:, :columns] = rows
-        parts = np.floor(self.bins * (rows[:, list(numbers)] + 1) / 2).astype(np.int64)
-        parts = np.clip(parts, 0, self.bins - 1)
-        places = columns + self.bins * np.arange(len(numbers)) + parts
-        found[np.arange(len(rows))[:, None], places] = 1
+        edges = 2 * np.arange(1, self.bins) / self.bins - 1
+        for place, number in enumerate(numbers):
+            first = columns + self.bins * place
+            found[:, first : first + self.bins] = set_bins(rows[:, number], edges)
         return found
+
+
+def set_bins(
+    numbers: Float[HostArray, "N"], edges: Float[HostArray, "E"]
+) -> Float[HostArray, "N _"]:
+    """Return E + 1 columns of zeros and a one: in which bin between E inner edges a number lies.
+
+    An edge belongs to the bin above it. Exactly one bin is set, the outer ones for numbers beyond
+    the edges.
+
+    Examples
+    --------
+    >>> set_bins(np.array([0.5, 1.0]), np.array([1.0]))
+    array([[1., 0.],
+           [0., 1.]])
+    """
+    found = np.zeros((len(numbers), len(edges) + 1))
+    found[np.arange(len(numbers)), np.searchsorted(edges, numbers, side="right")] = 1
+    return found

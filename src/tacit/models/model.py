@@ -20,8 +20,9 @@ from tacit.tables import (
     Categories,
     Numeric,
     encoded_names,
-    encoded_width,
+    entries_of,
     inputs_of,
+    zeros_and_units,
 )
 from tacit.tables.bounds import bounds_from_dict, bounds_to_dict
 from tacit.typing import HostArray, Task
@@ -35,9 +36,11 @@ class Term(NamedTuple):
     column
         The user's column; None for the intercept.
     value
-        The category that the addend is for; empty for a missing cell, None for a number.
+        The category, or the bin, that the addend is for; empty for a missing cell, None for a
+        number.
     coefficient
-        (K,): per unit of the column, or for a row that has the category or misses the cell.
+        (K,): per unit of the column, of its logarithm if that is its scale, or for a row that has
+        the category, lies in the bin or misses the cell.
     """
 
     column: str | None
@@ -53,9 +56,10 @@ class Model:
 
     .. math:: z = a + \sum_{j \text{ numeric}} b_j x_j + \sum_{c \text{ category}} b_{c, x_c},
 
-    K numbers for K > 2 classes, else one. A missing cell of a column with an indicator counts as
-    `Numeric.filled`, and has an addend besides. A regression predicts z, two labels the second
-    where z >= 0, K classes the one with the largest z.
+    K numbers for K > 2 classes, else one; x is on the scale of its column (`Numeric.on_scale`), and
+    the bin that it lies in has an addend besides, where there are bins. A missing cell of a column
+    with an indicator counts as `Numeric.filled`, and has an addend in place of a bin. A regression
+    predicts z, two labels the second where z >= 0, K classes the one with the largest z.
 
     Attributes
     ----------
@@ -146,28 +150,19 @@ class Model:
 def table_terms(bounds: Bounds, weights: Float[HostArray, "D *K"]) -> tuple[Term, ...]:
     r"""Return the terms of a model whose weights are per encoded column (see `encode`).
 
-    A numeric column is encoded as :math:`(x - c) / h` (`Numeric.zero_and_unit`); its weight w
-    gets :math:`s w / h` per unit and moves the intercept by :math:`-s w c / h`; s is half the range
-    of a numeric target, whose middle is added to the intercept, and 1 for labels.
+    An entry of a row is encoded as :math:`(x - c) / h` (`tacit.tables.zeros_and_units`); its weight
+    w gets :math:`s w / h` per unit and moves the intercept by :math:`-s w c / h`; s is half the
+    range of a numeric target, whose middle is added to the intercept, and 1 for labels.
     """
     scaled = bounds.half_range * weights.reshape(len(weights), -1).astype(np.float64)
     target = bounds.target
     middle = target.minimum + target.width / 2 if isinstance(target, Numeric) else 0.0
-    intercept = scaled[-1] + middle
-    terms: list[Term] = []
-    start = 0
-    for name, fact in bounds.columns.items():
-        if isinstance(fact, Numeric):
-            zero, unit = fact.zero_and_unit(bounds.interval)
-            slope = scaled[start] / unit
-            intercept = intercept - slope * zero
-            terms.append(Term(name, None, tuple(slope.tolist())))
-            if fact.indicator:
-                terms.append(Term(name, "", tuple(scaled[start + 1].tolist())))
-        else:
-            rows = scaled[start : start + len(fact.values)].tolist()
-            terms += [Term(name, v, tuple(r)) for v, r in zip(fact.values, rows, strict=True)]
-        start += encoded_width(fact)
+    zeros, units = zeros_and_units(bounds)
+    slopes = scaled / units[:, None]
+    intercept = slopes[-1] + middle - zeros @ slopes
+    entries = [(name, value) for name, fact in bounds.columns.items() for value in entries_of(fact)]
+    rows = zip(entries, slopes[:-1].tolist(), strict=True)
+    terms = (Term(name, value, tuple(row)) for (name, value), row in rows)
     return (Term(None, None, tuple(intercept.tolist())), *terms)
 
 

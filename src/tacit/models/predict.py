@@ -11,7 +11,8 @@ from scipy.special import expit, softmax
 
 from tacit.errors import InputError
 from tacit.models.model import Model
-from tacit.tables import INTERCEPT, Bounds, Numeric, encode, encoded_width
+from tacit.problems import is_second
+from tacit.tables import INTERCEPT, Bounds, Numeric, encode, zeros_and_units
 from tacit.typing import HostArray
 
 
@@ -57,7 +58,8 @@ def predict(
     if model.labels is None:
         added["prediction"] = _inside(scores[:, 0], model)
     else:
-        chosen = (scores[:, 0] >= 0).astype(int) if model.outputs == 1 else scores.argmax(axis=1)
+        single = model.outputs == 1
+        chosen = is_second(scores[:, 0]).astype(int) if single else scores.argmax(axis=1)
         added["prediction"] = np.array(model.labels, object)[chosen]
     if probabilities is not False:
         odds = _probabilities(model, scores)
@@ -131,15 +133,10 @@ def _addends(rows: HostArray, model: Model) -> HostArray:
 
 
 def _in_units(rows: HostArray, bounds: Bounds) -> HostArray:
-    """Return encoded rows with their numeric columns in the user's units again."""
-    scale, offset = np.ones(rows.shape[1]), np.zeros(rows.shape[1])
-    start = 0
-    for fact in bounds.columns.values():
-        if isinstance(fact, Numeric):
-            offset[start], scale[start] = fact.zero_and_unit(bounds.interval)
-        start += encoded_width(fact)
-    units: HostArray = rows * scale + offset
-    return units
+    """Return encoded rows in the user's units again, zeros and ones without centre and weight."""
+    zeros, units = zeros_and_units(bounds)
+    natural: HostArray = rows * units + zeros
+    return natural
 
 
 def _probabilities(model: Model, scores: HostArray) -> list[HostArray]:

@@ -12,6 +12,7 @@ from tacit.problems.losses import (
     MultinomialLogistic,
     RegressionLoss,
     Squared,
+    is_second,
 )
 from tacit.problems.named import (
     CONSTRAINTS,
@@ -109,6 +110,7 @@ __all__ = [
     "for_exact_sums",
     "fused_lasso",
     "generalised_lasso",
+    "is_second",
     "laplacian_smooth",
     "lasso",
     "loss_named",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import abc
 import math
-from typing import TypeAlias, final
+from typing import TypeAlias, TypeVar, final
 
 import equinox as eqx
 import jax
@@ -22,8 +22,20 @@ from tacit.errors import InputError
 from tacit.typing import Array, HostArray
 
 Margins: TypeAlias = Float[Array, "*K"]
+Scores = TypeVar("Scores", Array, HostArray)
 PerRecord: TypeAlias = Float[Array, "*B"]
 Targets: TypeAlias = Shaped[Array, "*#B"]
+
+
+def is_second(scores: Scores) -> Scores:
+    """Return where the second of two classes is predicted: at scores z >= 0.
+
+    Examples
+    --------
+    >>> is_second(np.array([-1.0, 0.0, 2.0]))
+    array([False,  True,  True])
+    """
+    return scores >= 0
 
 
 class Loss(eqx.Module):
@@ -143,7 +155,7 @@ class MarginLoss(Loss):
 
     def predict(self, margins: PerRecord) -> PerRecord:
         """Return the sign of z, 1 at z = 0."""
-        return jnp.where(margins >= 0, 1, -1).astype(margins.dtype)
+        return jnp.where(is_second(margins), 1, -1).astype(margins.dtype)
 
     def error(self, margins: PerRecord, targets: Targets) -> PerRecord:
         """Return 1 where the sign is wrong, else 0."""

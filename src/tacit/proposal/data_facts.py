@@ -22,6 +22,7 @@ from tacit.tables import (
     encoded_norm,
     inputs_of,
 )
+from tacit.tables.facts import Scale
 from tacit.typing import Interval, Task
 
 MOST_COORDINATES, MOST_NORM = 10**7, 1e15
@@ -42,16 +43,31 @@ class Column(Part):
     missing: tuple[str, ...]
     indicator: bool
     fill: float | None
+    scale: Scale = "linear"
+    bins: int | tuple[float, ...] | None = None
+    centre: float | Literal["uniform"] | tuple[float, ...] | None = None
+    weight: float = 1.0
 
     @property
     def fact(self) -> Numeric | Categories:
         """The range or the list, checked."""
-        of_numbers = self.date is not None or self.indicator or self.fill is not None
-        if self.range is not None and self.values is None and not (self.fold_case or self.strip):
-            return Numeric(*self.range, self.date, self.missing, self.indicator, self.fill)
-        if self.values is not None and self.range is None and not of_numbers:
-            return Categories(self.values, self.fold_case, self.strip, self.missing)
+        centre, of_text = self.centre, self.fold_case or self.strip
+        if self.range is not None and self.values is None and not of_text:
+            plain = Numeric(*self.range, self.date, self.missing, self.indicator, self.fill)
+            if centre is None or isinstance(centre, float):
+                coded: dict[str, Any] = {"scale": self.scale, "bins": self.bins, "centre": centre}
+                return dataclasses.replace(plain, **coded, weight=self.weight)
+        if self.values is not None and self.range is None and not self._of_numbers:
+            flags = self.fold_case, self.strip
+            if not isinstance(centre, float):
+                return Categories(self.values, *flags, self.missing, centre, self.weight)
         raise InputError(f"column {self.name!r} needs either a range or values")
+
+    @property
+    def _of_numbers(self) -> bool:
+        """Whether something is said that only numbers have."""
+        stated = (self.date, self.fill, self.bins) != (None, None, None)
+        return stated or self.indicator or self.scale != "linear"
 
 
 class TableForm(Part):

@@ -119,6 +119,11 @@ def _beside(
     baseline = _error(training, assessment.baseline_error)
     errors = [_error(training, one.test_error) for one in measured]
     rows = [(f"test {error_name(training)}", baseline, errors)]
+    weighted = [one.weighted for one in known if one.weighted is not None]
+    if assessment.weighted is not None:
+        least = percent(assessment.weighted.baseline_error)
+        shares = [percent(one.error) for one in weighted]
+        rows.append(("test error with the class weights", least, shares))
     if assessment.r2 is not None:
         rows.append(("R^2", "0", [f"{one.r2:.3f}" for one in known]))
     if assessment.auc is not None:

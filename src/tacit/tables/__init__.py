@@ -8,12 +8,14 @@ from tacit.tables.encode import (
     encoded_name,
     encoded_names,
     encoded_norm,
-    encoded_width,
+    entries_of,
     inputs_of,
+    zeros_and_units,
 )
 from tacit.tables.facts import Categories, Numeric
 from tacit.tables.fill import Draft, bounds_from, draft_from, range_of
 from tacit.tables.form import FORM, Form
+from tacit.tables.missing import FILL, INDICATOR
 from tacit.tables.read import (
     SUFFIXES,
     is_spreadsheet,
@@ -25,7 +27,9 @@ from tacit.tables.read import (
 from tacit.tables.table import Source, Table, load_table
 
 __all__ = [
+    "FILL",
     "FORM",
+    "INDICATOR",
     "INTERCEPT",
     "SUFFIXES",
     "Bounds",
@@ -44,7 +48,7 @@ __all__ = [
     "encoded_name",
     "encoded_names",
     "encoded_norm",
-    "encoded_width",
+    "entries_of",
     "inputs_of",
     "is_spreadsheet",
     "load_table",
@@ -54,4 +58,5 @@ __all__ = [
     "read_table",
     "read_tables",
     "refuse_spreadsheet",
+    "zeros_and_units",
 ]

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
-from datetime import date
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, cast, get_args
 
 from tacit.errors import InputError
-from tacit.tables.dates import day_text, days_of
+from tacit.tables.coding import (
+    CODING_OF_NUMBERS,
+    CODING_OF_TEXT,
+    coding_to_dict,
+    numbers_coding,
+    text_coding,
+)
+from tacit.tables.dates import day_text, number_of
 from tacit.tables.facts import Categories, Numeric, repeated
 from tacit.tables.form import Form
 from tacit.tables.missing import FILL, INDICATOR, missing_of, missing_to_dict, shortened, texts
@@ -29,6 +36,12 @@ _ABOUT: Mapping[Origin, str] = {
     ),
     "public": "# These values were known before anybody looked at the records.\n",
 }
+
+_PROPOSED = (
+    "# Entries behind a # are proposals, and nothing uses them as they stand: bins beside a\n"
+    "# number for what no straight line says, and the logarithm of an amount. Take the # away\n"
+    "# where they suit.\n#"
+)
 
 
 @dataclass(frozen=True)
@@ -59,7 +72,7 @@ class Bounds:
     ------
     InputError
         If a column appears twice, there is no column, there are fewer than two labels, or the
-        target may have missing cells.
+        target may have missing cells, or has a scale, bins, a centre or a weight.
     """
 
     origin: Origin
@@ -79,6 +92,9 @@ class Bounds:
             raise InputError("there is no column to predict from; list at least one")
         if isinstance(self.target, Numeric) and self.target.accepts_missing:
             raise _never_missing(self.target_name)
+        coded = sorted(coding_to_dict(self.target))
+        if coded:
+            raise _never_coded(self.target_name, coded[0])
         if isinstance(self.target, Categories) and len(self.target.values) < 2:
             raise InputError(
                 f"the target {self.target_name!r} has one class; there must be at least two"
@@ -190,10 +206,13 @@ class Notes:
         Why a column is not used, by its name.
     remarks
         What is to be looked at in a column, by its name.
+    proposals
+        Entries that a column might have, by its name; they are written as comments.
     """
 
     left_out: Mapping[str, str] = field(default_factory=dict)
     remarks: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    proposals: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 def bounds_text(bounds: Bounds, notes: Notes | None = None) -> str:
@@ -201,6 +220,8 @@ def bounds_text(bounds: Bounds, notes: Notes | None = None) -> str:
     notes = notes or Notes()
     values = bounds_to_dict(bounds)
     lines = [_ABOUT[bounds.origin] + f"source = {_toml(bounds.origin)}"]
+    if notes.proposals:
+        lines.insert(0, _PROPOSED)
     if bounds.interval != "symmetric":
         lines.append(f"interval = {_toml(bounds.interval)}")
     if notes.left_out:
@@ -215,7 +236,8 @@ def bounds_text(bounds: Bounds, notes: Notes | None = None) -> str:
     for (section, name), fact in zip(sections.items(), stated, strict=True):
         remarks = [f"# {text}" for text in notes.remarks.get(name, ())]
         written = fact if section == "target" else shortened(fact)
-        lines += ["", f"[{section}]", *remarks, *_entries(written)]
+        proposed = [f"# {text}" for text in _entries(notes.proposals.get(name, {}))]
+        lines += ["", f"[{section}]", *remarks, *_entries(written), *proposed]
     return "\n".join(lines) + "\n"
 
 
@@ -227,7 +249,7 @@ def _plain(fact: Numeric | Categories) -> dict[str, Any]:
     else:
         values = {"values": list(fact.values)}
         values |= {name: True for name in ("fold_case", "strip") if getattr(fact, name)}
-    return values | missing_to_dict(fact)
+    return values | missing_to_dict(fact) | coding_to_dict(fact)
 
 
 def _entries(values: Mapping[str, Any]) -> list[str]:
@@ -240,13 +262,18 @@ def _entries(values: Mapping[str, Any]) -> list[str]:
 
 def _toml(value: Any) -> str:
     if isinstance(value, dict):
-        return f"{{ {', '.join(f'{name} = {_toml(part)}' for name, part in value.items())} }}"
+        pairs = (f"{_key(name)} = {_toml(part)}" for name, part in value.items())
+        return f"{{ {', '.join(pairs)} }}"
     # JSON texts, numbers and lists are TOML, but for one control character
     return json.dumps(value, ensure_ascii=False, allow_nan=False).replace("\x7f", "\\u007f")
 
 
-_OF_NUMBERS = frozenset({"min", "max", "date", "missing"})
-_OF_TEXT = frozenset({"values", "fold_case", "strip", "missing"})
+def _key(name: str) -> str:
+    return name if re.fullmatch("[A-Za-z0-9_-]+", name) else _toml(name)
+
+
+_OF_NUMBERS = frozenset({"min", "max", "date", "missing"}) | CODING_OF_NUMBERS
+_OF_TEXT = frozenset({"values", "fold_case", "strip", "missing"}) | CODING_OF_TEXT
 
 
 def _fact(name: str, values: Any) -> Numeric | Categories:
@@ -262,10 +289,19 @@ def _fact(name: str, values: Any) -> Numeric | Categories:
 
 
 def _aim(name: str, values: Mapping[str, Any]) -> Numeric | Categories:
+    coded = sorted(set(values) & CODING_OF_NUMBERS)
+    if coded:
+        raise _never_coded(name, coded[0])
     fact = _fact(name, values)
     if missing_of(values.get("missing", [])).treated:
         raise _never_missing(name)
     return fact
+
+
+def _never_coded(name: str, what: str) -> InputError:
+    return InputError(
+        f"{what} is given for the target {name!r}; it is for columns to predict from: take it out"
+    )
 
 
 def _never_missing(name: str) -> InputError:
@@ -282,13 +318,14 @@ def _range(values: Mapping[str, Any]) -> Numeric:
     missing = missing_of(values.get("missing", []))
     dated = pattern is not None
     ends = "min and max must be numbers"
-    least, most = (_number(values[name], ends, dated=dated) for name in ("min", "max"))
-    plain = Numeric(least, most, pattern, missing.of_numbers)
+    least, most = (number_of(values[name], ends, dated=dated) for name in ("min", "max"))
+    coding = numbers_coding(values, dated=dated)
+    plain = Numeric(least, most, pattern, missing.of_numbers, **coding)
     if missing.treated is None:
         return plain
-    fill = plain.middle if missing.treated == FILL else None
+    fill = plain.filled if missing.treated == FILL else None
     if missing.fill is not None:
-        fill = _number(missing.fill, "fill must be a number", dated=dated)
+        fill = number_of(missing.fill, "fill must be a number", dated=dated)
     return replace(plain, indicator=missing.treated == INDICATOR, fill=fill)
 
 
@@ -305,18 +342,8 @@ def _list(values: Mapping[str, Any]) -> Categories:
         )
     if missing.treated and "" not in listed:
         listed = ("", *listed)
-    return Categories(listed, **flags, missing=missing.spellings or ())
-
-
-def _number(value: Any, what: str, *, dated: bool) -> float:
-    if dated and isinstance(value, date):  # TOML has dates of its own
-        return days_of(value)
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise InputError(f"{what}, without quotes")
-    try:
-        return float(value)
-    except OverflowError as error:
-        raise InputError(f"{what}, and finite") from error
+    coding = text_coding(values, listed)
+    return Categories(listed, **flags, missing=missing.spellings or (), **coding)
 
 
 def _only(values: Mapping[str, Any], known: AbstractSet[str], where: str) -> None:

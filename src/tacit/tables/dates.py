@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from datetime import UTC, date, datetime, time, timedelta
+from typing import Any
 
 from tacit.errors import InputError, told_anew
 
@@ -53,6 +54,24 @@ def days_of(moment: date) -> float:
     if moment.tzinfo is not None:
         moment = moment.astimezone(UTC).replace(tzinfo=None)
     return (moment - _START) / timedelta(days=1)
+
+
+def number_of(value: Any, what: str, *, dated: bool = False) -> float:
+    """Return a number of a TOML file; where `dated`, the days to a date too.
+
+    Raises
+    ------
+    InputError
+        If it is something else; the message begins with `what`.
+    """
+    if dated and isinstance(value, date):  # TOML has dates of its own
+        return days_of(value)
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise InputError(f"{what}, without quotes")
+    try:
+        return float(value)
+    except OverflowError as error:
+        raise InputError(f"{what}, and finite") from error
 
 
 def day_text(number: float) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -10,9 +12,10 @@ import pandas as pd
 from jaxtyping import Bool, Float, Num
 
 from tacit.errors import InputError
-from tacit.features import Inputs
+from tacit.features import Inputs, set_bins
 from tacit.tables.bounds import Bounds
 from tacit.tables.cells import check_filled, empty, numbers, spelled
+from tacit.tables.dates import day_text
 from tacit.tables.facts import Categories, Numeric
 from tacit.tables.form import Form
 from tacit.typing import HostArray, Interval
@@ -41,14 +44,16 @@ class Encoded(NamedTuple):
 
 
 def encode(frame: pd.DataFrame, bounds: Bounds, *, with_target: bool) -> Encoded:
-    r"""Return the rows of a table as numbers in [-1, 1], and its targets.
+    r"""Return the rows of a table as numbers, in [-1, 1] but for weights, and its targets.
 
     Texts are read in the form, the spellings and the dates that the bounds state. A number x of a
     column with public range [a, b] becomes 2 u - 1 in [-1, 1], where
     u = (min(max(x, a), b) - a) / (b - a), or u itself where the bounds ask for the interval "unit";
     a category becomes as many zeros and ones as the public list has values; the last column is the
     constant 1. Where the bounds accept missing cells, x is `Numeric.filled` for such a cell; a
-    number whose column has an indicator is followed by a 1 if it is missing and by a 0 otherwise.
+    number whose column has an indicator is followed by a 1 if it is missing and by a 0 otherwise,
+    and one whose column has bins by zeros and a 1 for the bin that it lies in, but for no bin where
+    an indicator is set. Scales, centres and weights are those of `Numeric` and `Categories`.
     Numeric targets become 2 u - 1 always; two labels become -1 and 1 in the order of their list; K
     labels their numbers 0..K-1.
 
@@ -61,11 +66,12 @@ def encode(frame: pd.DataFrame, bounds: Bounds, *, with_target: bool) -> Encoded
 
     Notes
     -----
-    **Guarantee.** Every row depends on one record and public facts only. With k used columns
-    every row has norm at most sqrt(k + 1): each numeric column adds at most 1 to the squared norm,
-    each category exactly 1, the constant 1. A missing cell without an indicator is a number like
-    any other; with an indicator a number adds at most 1 too where a missing cell counts as the
-    middle, and more where another `fill` is given. See `encoded_norm`.
+    **Guarantee.** Every row depends on one record and public facts only. With k used columns,
+    without bins, centres and weights, every row has norm at most sqrt(k + 1): each numeric column
+    adds at most 1 to the squared norm, each category exactly 1, the constant 1. A missing cell
+    without an indicator is a number like any other; with an indicator a number adds at most 1 too
+    where a missing cell counts as the middle, and more where another `fill` is given. See
+    `encoded_norm`, also for bins, centres and weights.
     Rounding does not take a number out of [-1, 1]: subtraction and division are monotone, so u lies
     in [0, 1]; 2 u is exact.
     """
@@ -81,6 +87,8 @@ def encode(frame: pd.DataFrame, bounds: Bounds, *, with_target: bool) -> Encoded
             # not rows of an identity matrix, whose size would be the square of a long list
             hot = np.zeros((len(frame), len(fact.values)))
             hot[np.arange(len(frame)), _codes(frame[name], name, fact)] = 1
+            hot -= np.array(fact.shares)
+            hot *= fact.weight
             blocks.append(hot)
     blocks.append(np.ones((len(frame), 1)))
     features = np.concatenate(blocks, axis=1)
@@ -93,15 +101,36 @@ def encode(frame: pd.DataFrame, bounds: Bounds, *, with_target: bool) -> Encoded
 def encoded_names(bounds: Bounds) -> tuple[str, ...]:
     """Return the names of the encoded columns: `column`, `column=value`, `(intercept)`.
 
-    That of a missing cell, of a number or a category, is `column=missing`.
+    That of a missing cell, of a number or a category, is `column=missing`; that of a bin names its
+    ends.
     """
-    names: list[str] = []
-    for name, fact in bounds.columns.items():
-        if isinstance(fact, Numeric):
-            names += [name, encoded_name(name, "")][: encoded_width(fact)]
-        else:
-            names += [encoded_name(name, value) for value in fact.values]
+    entries = ((name, value) for name, fact in bounds.columns.items() for value in entries_of(fact))
+    names = (name if value is None else encoded_name(name, value) for name, value in entries)
     return (*names, INTERCEPT)
+
+
+def entries_of(fact: Numeric | Categories) -> tuple[str | None, ...]:
+    """Return what each encoded column of a column is for.
+
+    None is the number itself, the empty text a missing cell; any other a category, or a bin from
+    one end to the next.
+
+    Examples
+    --------
+    >>> entries_of(Numeric(0.0, 10.0, indicator=True, bins=(1.0, 5.0)))
+    (None, '', '0 to 1', '1 to 5', '5 to 10')
+    """
+    if isinstance(fact, Categories):
+        return fact.values
+    marks = ("",) if fact.indicator else ()
+    if fact.bins is None:
+        return (None, *marks)
+    said = [_end(end, fact) for end in (fact.minimum, *fact.edges, fact.maximum)]
+    return (None, *marks, *(f"{a} to {b}" for a, b in pairwise(said)))
+
+
+def _end(number: float, fact: Numeric) -> str:
+    return f"{number:.6g}" if fact.date is None else day_text(number) or f"{number:.6g}"
 
 
 def encoded_name(column: str, value: str) -> str:
@@ -109,17 +138,30 @@ def encoded_name(column: str, value: str) -> str:
     return f"{column}={value or MISSING}"
 
 
-def encoded_width(fact: Numeric | Categories) -> int:
-    """Return how many encoded columns a column has."""
-    if isinstance(fact, Numeric):
-        return 2 if fact.indicator else 1
-    return len(fact.values)
+def zeros_and_units(bounds: Bounds) -> tuple[Float[HostArray, "D"], Float[HostArray, "D"]]:
+    """Return (c, h) of each encoded column: it is (x - c) / h.
+
+    Here x is the number inside its range, on its scale, and 1 or 0 for a missing cell, a bin, a
+    category, or the constant.
+    """
+    zeros, units = [], []
+    for fact in bounds.columns.values():
+        width = len(entries_of(fact))
+        if isinstance(fact, Numeric):
+            zero, unit = fact.zero_and_unit(bounds.interval)
+            zeros += [zero, *[0.0] * (width - 1)]
+            units += [unit, *[1 / fact.weight] * (width - 1)]
+        else:
+            zeros += fact.shares
+            units += [1 / fact.weight] * width
+    return np.array([*zeros, 0.0]), np.array([*units, 1.0])
 
 
 def encoded_fill(fact: Numeric, interval: Interval) -> float:
     """Return what a missing cell is encoded as, a public number: 0 for the middle of [-1, 1]."""
     if fact.fill is None:  # exactly, though minimum and width may be rounded
-        return 0.0 if interval == "symmetric" else 0.5
+        at_zero = interval == "symmetric" or fact.centre is not None
+        return 0.0 if at_zero else 0.5 * fact.weight
     return float(_scaled(np.array([fact.fill]), fact, interval)[0][0])
 
 
@@ -128,15 +170,23 @@ def encoded_norm(bounds: Bounds) -> float:
 
     **Guarantee.** With `1` for the constant, the square of the norm of a row is at most
 
-    .. math:: 1 + \sum_{\text{columns}} s, \qquad s = 1 \text{ or, with an indicator, } 1 + f^2,
+    .. math:: 1 + \sum_{\text{columns}} v^2 s,
 
-    and some row reaches it. A category has a single 1. A number e without an indicator has
+    v the weight of the column, and some row reaches it. Here s is 1 for a number, 1 + f^2 for one
+    with an indicator, 2 for one with bins, and 1 - 2 min_k p_k + sum_k p_k^2 for a category from
+    which shares p are subtracted, 1 if there are none. Leave out the weight, which multiplies all
+    of a column. A category has a single 1. A number e without an indicator has
     e^2 <= 1, and so has a missing cell that is filled in without one: it is encoded as f, a public
     number in [-1, 1] as that of any other cell. With an indicator the two encoded columns of a cell
     are (e, 0) if it is filled and (f, 1) if it is missing, f being `encoded_fill`: e and the
     indicator are never free together, so they add at most max(1, f^2 + 1) = 1 + f^2. With the
     middle of [-1, 1] as fill f is 0, and the indicator costs nothing: k columns have sqrt(k + 1)
-    with indicators as without.
+    with indicators as without. Of bins exactly one is set, so a number with bins adds
+    e^2 + 1 <= 2, which both ends of the range reach. A missing cell of a column with both sets its
+    indicator and no bin, so it adds f^2 + 1 <= 2: the indicator takes the place of a bin. With a
+    centre e is still in [-1, 1], and reaches the end that is farther. A category k less shares is
+    the vector with 1 - p_k at k and -p_j elsewhere, whose square is 1 - 2 p_k + sum_j p_j^2; the
+    least share has the largest, 1 - 1 / K if all K are equal.
     """
     return math.sqrt(
         1 + math.fsum(_most(fact, bounds.interval) for fact in bounds.columns.values())
@@ -145,9 +195,12 @@ def encoded_norm(bounds: Bounds) -> float:
 
 def _most(fact: Numeric | Categories, interval: Interval) -> float:
     """Return the largest square of the norm of a column's encoded cell."""
-    if isinstance(fact, Numeric) and fact.indicator:
-        return 1 + encoded_fill(fact, interval) ** 2
-    return 1.0
+    square = fact.weight**2
+    if isinstance(fact, Categories):
+        return square * (1 - 2 * min(fact.shares) + math.fsum(p * p for p in fact.shares))
+    if fact.bins is not None:
+        return 2 * square
+    return square + encoded_fill(fact, interval) ** 2 if fact.indicator else square
 
 
 def _check_columns(frame: pd.DataFrame, bounds: Bounds, *, with_target: bool) -> None:
@@ -181,16 +234,18 @@ def _check_filled(frame: pd.DataFrame, bounds: Bounds, *, with_target: bool) -> 
 def _of_numbers(
     cells: pd.Series, name: str, fact: Numeric, bounds: Bounds
 ) -> tuple[Float[HostArray, "N _"], int]:
-    """Return the scaled column, its indicator if it has one, and how many cells lay outside."""
-    holes = empty(cells, fact) if fact.accepts_missing else None
+    """Return the scaled column, its indicator and bins if any, and how many cells lay outside."""
+    holes = empty(cells, fact) if fact.accepts_missing else np.zeros(len(cells), np.bool_)
     values = _numbers(cells, name, fact, bounds.form, holes)
     column, outside = _scaled(values, fact, bounds.interval)
-    if holes is None:
-        return column[:, None], outside
-    column = np.where(holes, encoded_fill(fact, bounds.interval), column)
-    if not fact.indicator:
-        return column[:, None], outside
-    return np.stack([column, holes.astype(np.float64)], axis=1), outside
+    block = [np.where(holes, encoded_fill(fact, bounds.interval), column)[:, None]]
+    if fact.indicator:
+        block.append(fact.weight * holes[:, None])
+    if fact.bins is not None:
+        places = fact.on_scale(np.clip(values, fact.minimum, fact.maximum))
+        hot = fact.weight * set_bins(places, np.array(fact.edges_on_scale))
+        block.append(np.where(holes[:, None], 0.0, hot) if fact.indicator else hot)
+    return np.concatenate(block, axis=1), outside
 
 
 def _numbers(
@@ -216,10 +271,15 @@ def _numbers(
 
 
 def _scaled(values: HostArray, fact: Numeric, interval: Interval) -> tuple[HostArray, int]:
-    """Return values in the interval, and how many lay outside the bounds."""
+    """Return values in the interval, times the weight, and how many lay outside the bounds."""
     inside = np.clip(values, fact.minimum, fact.maximum)
-    unit = (inside - fact.minimum) / fact.width
-    return unit if interval == "unit" else 2 * unit - 1, int(np.sum(inside != values))
+    outside, (low, high) = int(np.sum(inside != values)), fact.ends
+    if fact.centre is not None:
+        # both ends of the quotient are exact, and rounding keeps the order in between
+        zero, unit = replace(fact, weight=1.0).zero_and_unit(interval)
+        return fact.weight * ((fact.on_scale(inside) - zero) / unit), outside
+    part = (fact.on_scale(inside) - low) / (high - low)
+    return fact.weight * (part if interval == "unit" else 2 * part - 1), outside
 
 
 def _codes(cells: pd.Series, name: str, fact: Categories) -> HostArray:
@@ -246,7 +306,12 @@ def inputs_of(bounds: Bounds) -> Inputs:
     """Return what a feature map must know of an encoded table."""
     names, place, numbers = encoded_names(bounds), 0, []
     for fact in bounds.columns.values():
-        if isinstance(fact, Numeric) and bounds.interval == "symmetric":
+        if bounds.interval == "symmetric" and isinstance(fact, Numeric) and _is_plain(fact):
             numbers.append(place)
-        place += encoded_width(fact)
+        place += len(entries_of(fact))
     return Inputs(names, encoded_norm(bounds), tuple(numbers), constant=place)
+
+
+def _is_plain(fact: Numeric) -> bool:
+    """Whether a map may put the number into bins: it fills [-1, 1], and has none of its own."""
+    return fact.bins is None and fact.centre is None and fact.weight == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,6 +17,7 @@ from tacit.tables.form import Form
 from tacit.tables.look import Look, another_form, look
 
 MOST_LABELS = 20
+PROPOSED_BINS = 10
 _USUAL = Form()
 _OF_NUMBERS = (
     "cells are missing: each counts as the middle of the range, and one more column says that it is"
@@ -59,8 +61,10 @@ def draft_from(
     1970-01-01; any other gets the list of its values. Spellings that differ by case or white space
     alone become one. A column of text with more than 100 different values is left out, and so are
     numbers that are written in another form; the notes say why. Where cells are missing, the column
-    gets an indicator of that. A target of numbers with more than
-    20 different values is a regression target, any other has labels.
+    gets an indicator of that. A target of numbers with more than 20 different values is a
+    regression target, any other has labels. The notes propose bins for columns of many numbers,
+    and the logarithm where half of them lie in the lowest tenth of their range; the bounds have
+    neither.
 
     Raises
     ------
@@ -87,9 +91,14 @@ def draft_from(
     aim = _target(seen[target], target)
     facts = {name: _fact(seen[name], f"column {name!r}") for name in used if name != target}
     remarks = {name: _remarks(seen[name], is_target=name == target) for name in used}
+    proposals = {name: _proposed(seen[name]) for name in facts}
     return Draft(
         Bounds("data", target, aim, facts, (*ignored, *left_out), form),
-        Notes(left_out, {name: said for name, said in remarks.items() if said}),
+        Notes(
+            left_out,
+            {name: said for name, said in remarks.items() if said},
+            {name: said for name, said in proposals.items() if said},
+        ),
     )
 
 
@@ -114,6 +123,13 @@ def _remarks(one: Look, *, is_target: bool) -> tuple[str, ...]:
     if one.holes.any():
         said.append(_OF_CATEGORIES if one.numbers is None else _OF_NUMBERS)
     return tuple(said)
+
+
+def _proposed(one: Look) -> dict[str, Any]:
+    """Return entries that a column of numbers might have."""
+    if not one.many_numbers or one.like_id:
+        return {}
+    return ({"scale": "log"} if one.low else {}) | {"bins": PROPOSED_BINS}
 
 
 def _check_finite(seen: Mapping[str, Look]) -> None:

@@ -75,9 +75,22 @@ class Look:
         return len(self.holes) >= FEW_ROWS and not self.holes.any() and self.texts.nunique() == 1
 
     @property
+    def many_numbers(self) -> bool:
+        """Whether there are numbers, no dates, and more than a few different ones."""
+        return self.numbers is not None and self.date is None and self.texts.nunique() > FEW_NUMBERS
+
+    @property
+    def low(self) -> bool:
+        """Whether half of the numbers lie in the lowest tenth of their range, and none below 0."""
+        if self.numbers is None:
+            return False
+        least, middle, most = np.quantile(self.numbers, [0, 0.5, 1])
+        return bool(least >= 0 and 10 * (middle - least) < most - least)
+
+    @property
     def skewed(self) -> bool:
         """Whether 19 of 20 numbers lie in the lowest, or in the highest, tenth of their range."""
-        if self.numbers is None or self.date is not None or self.texts.nunique() <= FEW_NUMBERS:
+        if self.numbers is None or not self.many_numbers:
             return False
         least, low, high, most = np.quantile(self.numbers, [0, 0.05, 0.95, 1])
         return bool(10 * (high - least) < most - least or 10 * (most - low) < most - least)

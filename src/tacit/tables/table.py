@@ -15,6 +15,7 @@ from jaxtyping import Float, Int, Num
 from tacit.errors import InputError
 from tacit.problems import partition_by
 from tacit.tables.bounds import Bounds, read_bounds
+from tacit.tables.coding import coding_to_dict
 from tacit.tables.encode import Encoded, encode, encoded_names, encoded_norm
 from tacit.tables.facts import Numeric
 from tacit.tables.form import FORM, Form
@@ -228,6 +229,11 @@ def _conditions(source: Source, bounds: Bounds) -> tuple[str, ...]:
         known = "is public" if bounds.origin == "public" else "was filled in from the records too"
         conditions += (
             f"which columns may have missing cells, and what such a cell counts as, {known}",
+        )
+    if any(coding_to_dict(fact) for fact in bounds.columns.values()):
+        conditions += (
+            "scales, bins, centres and weights of columns are public: chosen before anybody looked "
+            "at the records",
         )
     if source.test is None:
         return conditions

@@ -1,6 +1,6 @@
 """A training from end to end: divided records, the run of a proposal, its model and metrics."""
 
-from tacit.training.assessment import Assessment
+from tacit.training.assessment import Assessment, WeightedError
 from tacit.training.data import (
     DEFAULT_AGENTS,
     DividedData,
@@ -17,6 +17,7 @@ __all__ = [
     "DividedData",
     "Metrics",
     "Training",
+    "WeightedError",
     "check_data",
     "data_facts",
     "divide",

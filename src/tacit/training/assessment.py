@@ -13,13 +13,34 @@ from jaxtyping import Bool, Float, Int
 from scipy.special import softmax
 from scipy.stats import rankdata
 
-from tacit.problems import Loss
+from tacit.problems import ClassWeighted, Loss
 from tacit.proposal import labels_of
 from tacit.training.data import DividedData, data_facts, target_scale
 from tacit.typing import HostArray
 
 STANDARD_ERRORS = 2
 MOST_NAMED = 12  # classes whose recall is written out
+
+
+@dataclass(frozen=True)
+class WeightedError:
+    r"""Errors in which the records of class c count v_c times, v the public class weights.
+
+    .. math:: \sum_j v_{y_j} e_j \Big/ \sum_j v_{y_j}, \qquad e_j \in \{0, 1\}.
+
+    With the weights of a prior, and test records that follow it, this is 1 less the mean recall.
+
+    Attributes
+    ----------
+    error, baseline_error
+        Of the model, and of the best constant answer to this error.
+    baseline
+        That answer.
+    """
+
+    error: float
+    baseline: str
+    baseline_error: float
 
 
 @dataclass(frozen=True)
@@ -34,6 +55,9 @@ class Assessment:
 
     s_d the standard deviation of the d_j: of models that are as good as the baseline, about one in
     44 passes. The scores *rank* the records if the AUC exceeds 1/2 by two of its standard errors.
+    A model that was trained with class weights aims at the error in which records count as much as
+    in training: its d_j are times the weight of the record's class, and the baseline is the best
+    constant answer to that error.
 
     Attributes
     ----------
@@ -45,7 +69,8 @@ class Assessment:
     baseline
         What it answers: the commonest label (the first of several), or the mean.
     gain, gain_error
-        The mean of the d_j and its standard error; infinite for a single record.
+        The mean of the d_j and its standard error; infinite for a single record. With class
+        weights these are divided by their mean over the records.
     auc, auc_error
         Of labels, the chance that a record of the second class has a higher score than one of the
         first; of K classes the mean over those that occur, each against the rest by its
@@ -58,6 +83,8 @@ class Assessment:
     r2
         1 less the ratio of the mean squared errors of model and baseline; None for labels, and
         where all targets are equal.
+    weighted
+        The errors that the model was trained for, where its classes have different weights.
 
     Notes
     -----
@@ -75,6 +102,7 @@ class Assessment:
     auc_error: float | None = None
     recall: tuple[tuple[str, float | None], ...] | None = None
     r2: float | None = None
+    weighted: WeightedError | None = None
 
     @property
     def better(self) -> bool:
@@ -118,6 +146,12 @@ class Assessment:
         if self.recall is None:
             return [baseline if self.r2 is None else f"{baseline}; R^2 {self.r2:.3f}"]
         found = [baseline]
+        if self.weighted is not None:
+            aim = self.weighted
+            found.append(
+                f"Error with the class weights {aim.error:.2%}; always answering {aim.baseline!r}: "
+                f"{aim.baseline_error:.2%}"
+            )
         if self.auc is not None:
             several = ", each class against the rest" if len(self.recall) > 2 else ""
             chance = f"chance: 0.5, with a standard error of {self.auc_error:.2g}"
@@ -158,10 +192,12 @@ class Assessment:
         return {**values, "better": self.better, "statement": told}
 
     def _no_better(self) -> str:
-        constant = repr(self.baseline) if isinstance(self.baseline, str) else "the mean"
+        aim = self.weighted or self
+        constant = repr(aim.baseline) if isinstance(aim.baseline, str) else "the mean"
+        how = "" if self.weighted is None else " with the class weights"
         return (
-            f"the model is no better than always answering {constant}: its error of "
-            f"{self.error_text(self.error)} is not below {self.error_text(self.baseline_error)} by "
+            f"the model is no better than always answering {constant}: its error{how} of "
+            f"{self.error_text(aim.error)} is not below {self.error_text(aim.baseline_error)} by "
             "two standard errors of the difference"
         )
 
@@ -191,7 +227,9 @@ def assess(
     counts = np.bincount(codes, minlength=len(labels))
     commonest = int(np.argmax(counts))
     auc, spread = _auc(codes, margins, counts)
-    gain, gain_error = _gain((codes != commonest) - wrong)
+    aim, weights = _weighted(loss, labels, codes, wrong)
+    answer = commonest if aim is None else labels.index(aim.baseline)
+    gain, gain_error = _gain(weights * ((codes != answer) - wrong))
     return Assessment(
         records=len(codes),
         error=error,
@@ -202,7 +240,28 @@ def assess(
         auc=auc,
         auc_error=spread,
         recall=tuple((label, _recall(codes == k, found == k)) for k, label in enumerate(labels)),
+        weighted=aim,
     )
+
+
+def _weighted(
+    loss: Loss, labels: tuple[str, ...], codes: Int[HostArray, "N"], wrong: Float[HostArray, "N"]
+) -> tuple[WeightedError | None, Float[HostArray, "N"]]:
+    """Return the weighted errors, if there are weights, and what each record counts, 1 on average.
+
+    Parameters
+    ----------
+    codes, wrong
+        The class of each record, and whether the model is wrong about it.
+    """
+    if not isinstance(loss, ClassWeighted) or len(set(loss.weights)) == 1:
+        return None, np.ones(len(codes))
+    given = np.array(loss.weights)[codes]
+    weights = given / np.mean(given)
+    shares = np.bincount(codes, weights, minlength=len(labels)) / len(codes)
+    best = int(np.argmax(shares))
+    error = float(np.mean(weights * wrong))
+    return WeightedError(error, labels[best], 1 - float(shares[best])), weights
 
 
 def _of_numbers(

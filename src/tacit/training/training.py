@@ -336,8 +336,9 @@ def released(training: Training) -> Model:
     bounds, target = None, "label"
     if isinstance(dataset, Table):
         bounds, target = dataset.bounds, dataset.bounds.target_name
-        terms = table_terms(bounds, training.model)
-        if training.features is not None:
+        if training.features is None:
+            terms = table_terms(bounds, training.model)
+        else:
             terms = feature_terms(bounds, training.features, training.model)
     else:
         rows = training.model.reshape(len(training.model), -1).tolist()
