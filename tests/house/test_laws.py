@@ -38,7 +38,7 @@ def quick_tests(code: str) -> set[str]:
 
 
 def is_slow(node: ast.expr) -> bool:
-    """Whether a mark, or a case of a parameter, is slow: a law is checked in all of its cases."""
+    """Whether a mark, or the mark of a case, is slow."""
     return "mark.slow" in ast.unparse(node)
 
 
