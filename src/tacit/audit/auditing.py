@@ -124,6 +124,7 @@ def audit(  # noqa: PLR0913 - who is attacked, by whom, with what
     options: Mapping[str, Value] | None = None,
     rows_per_person: int | None = None,
     agents_per_person: int = 1,
+    centre: bool = False,
 ) -> AuditReport:
     """Attack `algorithm`, planned to be mu-GDP, on a problem that saturates its bound.
 
@@ -153,6 +154,8 @@ def audit(  # noqa: PLR0913 - who is attacked, by whom, with what
         Of a named method.
     rows_per_person, agents_per_person
         Attack a person with so many rows, at so many of the agents, and not a record.
+    centre
+        Whether a named method asks about rows around a private centre.
 
     Notes
     -----
@@ -171,6 +174,7 @@ def audit(  # noqa: PLR0913 - who is attacked, by whom, with what
         network=network,
         options=options or {},
         **_persons(rows_per_person, agents_per_person),
+        centre=centre,
     )
     refuse_without_mu(algorithm)
     pair, plan = prepared(algorithm, setup, seed)
@@ -225,7 +229,8 @@ def _drawn(
 
 def prepared(subject: str | Maker, setup: Setup, seed: int) -> tuple[Canary, Plan]:
     """Return the pair that saturates the subject's question, and the plan that is attacked."""
-    return saturating(composition_of(subject).oracles, seed, setup), planned(subject, setup)
+    oracles = composition_of(subject, centre=setup.centre).oracles
+    return saturating(oracles, seed, setup), planned(subject, setup)
 
 
 def saturating(oracles: tuple[Oracle, ...], seed: int, setup: Setup | None = None) -> Canary:

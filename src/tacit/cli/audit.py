@@ -84,6 +84,9 @@ def audit(  # noqa: PLR0913 - one parameter per option
         int | None,
         typer.Option(help="Of the noise and of the data; the operating system's if not given."),
     ] = None,
+    centre: Annotated[
+        bool, typer.Option("--centre", help="Of a method on all records: around a private centre.")
+    ] = False,
     full: Annotated[
         bool,
         typer.Option("--full", help=f"For {_ARITHMETIC}: all sizes, hours in place of a minute."),
@@ -110,8 +113,10 @@ def audit(  # noqa: PLR0913 - one parameter per option
         seed,
         rows_per_person,
         agents_per_person,
+        centre or None,
     )
     if algorithm == _ARITHMETIC:
+        options.refuse(("centre",), "its questions are attacked around centres in any case")
         _print_arithmetic(options, full=full, json=json)
         return
     if full:
@@ -137,6 +142,7 @@ class _Options:
     seed: int | None
     rows_per_person: int | None
     agents_per_person: int | None
+    centre: bool | None
 
     def refuse(self, names: tuple[str, ...], why: str) -> None:
         """Raise `InputError` if an option of these names was given."""
@@ -206,6 +212,7 @@ def _run(options: _Options) -> AuditReport | EpsilonBound:
 
 
 def _inside_objective(options: _Options) -> EpsilonBound:
+    options.refuse(("centre",), "noise inside an objective has none")
     options.refuse(
         ("mu", "relation", *_PERSON),
         "noise inside an objective has a curve for one record under replace_one, so give --epsilon",
@@ -238,12 +245,14 @@ def _on_all_records(options: _Options) -> AuditReport:
         options=options.of_method,
         rows_per_person=options.rows_per_person,
         agents_per_person=1 if options.agents_per_person is None else options.agents_per_person,
+        centre=bool(options.centre),
     )
 
 
 def _on_batches(options: _Options) -> EpsilonBound:
     options.refuse(("mu",), "answers on batches have none, so give --epsilon")
     options.refuse(_PERSON, "answers on batches are accounted for one record")
+    options.refuse(("centre",), "rows around a centre are audited for answers on all records")
     if options.of_method.get("batches", "poisson") != "poisson":
         raise InputError("batches of a fixed size have no audit yet; leave --batches out")
     if options.fault is not None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import typer
 
 from tacit.cli.console import emit, error_line, printable
-from tacit.report import ORACLE, error_name, numbered, results, save
+from tacit.report import ORACLE, charged_line, error_name, numbered, results, save
 from tacit.training import Metrics, Training
 
 
@@ -49,7 +49,10 @@ def _sentences(training: Training, certificate: Path | None) -> str:
         where += _kept(certificate)
     promised = (f"  {line}" for line in training.certificate.lines())
     took = f"Took {training.seconds:.1f} s"
-    return "\n".join(["", "Certificate", *promised, "", *_measured(training), took, *where])
+    account = charged_line(training.charged)
+    return "\n".join(
+        ["", "Certificate", *promised, "", account, *_measured(training), took, *where]
+    )
 
 
 def _kept(certificate: Path) -> list[str]:

@@ -186,7 +186,7 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
             calibrated = _multiplier_on_lattice(design, questions, terms, observer)
         calibrated = checks.not_negative("multiplier", calibrated)
         scales = scales_for(preview, calibrated, observer)
-        noise = Noise(calibrated, scales, oracles[0].sampling.rate < 1)
+        noise = Noise(calibrated, scales, oracles[0].sampling.rate)
         return calibrated, drafted(design, questions, noise, observer, precision)
 
     observer, (calibrated, draft) = terms.observer, build(terms.observer)

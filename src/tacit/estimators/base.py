@@ -18,17 +18,19 @@ from sklearn.utils.validation import check_is_fitted
 
 from tacit import checks
 from tacit.algorithms import METHODS
+from tacit.budget import Account
 from tacit.engine import Run, run
-from tacit.errors import InputError, PrivacyWarning, PublicFactsWarning, UtilityWarning
+from tacit.errors import InputError, UtilityWarning
+from tacit.estimators.charged import charged_fit, proposed, proposed_ahead
 from tacit.estimators.conditions import (
     AS_THEY_ARE,
     fact_condition,
-    fact_warning,
+    fit_warnings,
     owners_condition,
 )
 from tacit.estimators.encoding import Coefficients, Encoding, feature_map_for
 from tacit.estimators.ranges import BoundsLike, Ranges, missing_in, ranges_for, ranges_seen
-from tacit.estimators.records import Targets, owned_rows, persons_of
+from tacit.estimators.records import Targets, persons_of
 from tacit.estimators.validation import (
     RowsLike,
     column_names,
@@ -39,15 +41,13 @@ from tacit.estimators.validation import (
     validated_rows,
 )
 from tacit.features import FeatureMap
-from tacit.privacy import delta_warning
-from tacit.problems import Persons, Shards, pack
+from tacit.problems import Shards
 from tacit.proposal import (
     WEIGHTS_ARE_PUBLIC,
     Named,
     Request,
     Structure,
     feature_conditions,
-    propose,
 )
 from tacit.proposal.forecast import known_forecast, risk_warning
 from tacit.typing import HostArray
@@ -118,6 +118,11 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
     random_state
         None draws the noise from the operating system's entropy. A whole number makes the fit
         repeatable, and its certificate says "reproduction, not private".
+    account
+        The account that every fit is charged to: its name, or a `tacit.budget.Account`; None
+        charges it nowhere. Bounds, and labels or the range of the target, must then be given, and
+        `random_state` may not. The charge is made before a cell is looked at and stays, whatever
+        the cells turn out to be.
 
     Attributes
     ----------
@@ -140,6 +145,9 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
     plan_
         The `tacit.engine.Plan` that was carried out; it holds public facts only. Its certificate
         is `certificate_`, and its digest covers the conditions too.
+    charged_
+        The `tacit.engine.Charged` of this fit, with the account before and after; None if it was
+        charged nowhere.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
@@ -184,6 +192,7 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
     clip: float | None = None
     split_seed: int = 0
     random_state: int | None = None
+    account: Account | str | None = None
 
     def fit(
         self: EstimatorT,
@@ -213,6 +222,8 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         ------
         InputError
             If epsilon or delta is not set, a setting is out of range, or the data do not suit it.
+        AccountError
+            If the account has no room for the fit; it says how many fits were charged to it.
 
         Warns
         -----
@@ -233,38 +244,33 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
             )
         checks.positive("epsilon", self.epsilon, allow_infinity=True)
         delta = checks.delta(self.delta)
-        stored, answers = validated(self, X, y, missing=self.missing is not None)
-        rows = dense(stored)
-        ranges, targets = self._ranges(rows, sparse=issparse(stored)), self._targets(answers)
-        people = persons_of(persons, len(rows), self.rows_per_person)
-        parts = owned_rows(agents, len(rows), people, seed=self.split_seed)
-        if people is not None:
-            people.check_agents(parts, self.agents_per_person)
-        shown = self._warnings(ranges, targets, delta, people or len(rows))
-        for category, text in (*shown, *scaling_warnings(rows, column_names(self))):
-            warnings.warn(text, category, stacklevel=2)
-        encoding = Encoding(ranges, self._feature_map(ranges))
-        shards = pack(
-            encoding.rows(rows),
-            targets.values,
-            parts,
-            record_norm=encoding.record_norm,
-            precision="float64",
-            enforce="clip",
-            persons=people,
-        )
-        data = targets.facts(columns=shards.dimension, record_norm=shards.record_norm)
-        structure = self._structure(shards)
-        proposal = propose(data, shards.counts, self._request(targets), structure)
-        plan = proposal.plan()
-        # targets are encoded in [-1, 1], whichever range they have
-        for text in risk_warning(proposal, known_forecast(proposal, plan), scaled=True):
-            warnings.warn(text, UtilityWarning, stacklevel=2)
         seed = self.random_state
         if seed is not None:
             seed = checks.at_least("random_state", seed, 0)
-        self._keep(run(plan, shards, runtime="simulate", seed=seed), encoding, targets)
+        with charged_fit(
+            self.account, seed, lambda: proposed_ahead(self, X, agents, persons)
+        ) as paid:
+            stored, answers = validated(self, X, y, missing=self.missing is not None)
+            rows = dense(stored)
+            ranges = self._ranges(rows, sparse=issparse(stored))
+            targets = self._targets(answers)
+            people = persons_of(persons, len(rows), self.rows_per_person)
+            shown = fit_warnings(self._facts(ranges, targets), delta, people or len(rows))
+            for category, text in (*shown, *scaling_warnings(rows, column_names(self))):
+                warnings.warn(text, category, stacklevel=2)
+            encoding = Encoding(ranges, self._feature_map(ranges))
+            shards, proposal = proposed(self, rows, encoding, targets, agents, people)
+            plan = proposal.plan()
+            # targets are encoded in [-1, 1], whichever range they have
+            for text in risk_warning(proposal, known_forecast(proposal, plan), scaled=True):
+                warnings.warn(text, UtilityWarning, stacklevel=2)
+            finished = run(plan, shards, runtime="simulate", seed=seed, account=paid)
+        self._keep(finished, encoding, targets)
         return self
+
+    @abc.abstractmethod
+    def _public_answers(self, rows: int) -> HostArray:
+        """Return targets that the public facts allow; `InputError` where they are not given."""
 
     @abc.abstractmethod
     def _targets(self, answers: HostArray) -> Targets:
@@ -354,17 +360,6 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
             return facts
         return (*facts, ("the columns that may have missing cells", "missing", True))
 
-    def _warnings(
-        self, ranges: Ranges, targets: Targets, delta: float, units: int | Persons
-    ) -> list[tuple[type[Warning], str]]:
-        from_data: list[tuple[type[Warning], str]] = [
-            (PublicFactsWarning, fact_warning(what, setting))
-            for what, setting, public in self._facts(ranges, targets)
-            if not public
-        ]
-        counted = (units.count, "persons") if isinstance(units, Persons) else (units,)
-        return from_data + [(PrivacyWarning, text) for text in delta_warning(delta, *counted)]
-
     def _keep(self, finished: Run, encoding: Encoding, targets: Targets) -> None:
         """Store the fit, with coefficients per unit of the user's columns, or per feature."""
         weights = targets.scale * finished.model.reshape(len(finished.model), -1)
@@ -395,6 +390,7 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         self.feature_map_ = encoding.features
         self.bounds_ = (ranges.minimum, ranges.maximum)
         self.certificate_ = certificate
+        self.charged_ = finished.charged
         self.plan_ = dataclasses.replace(finished.plan, certificate=certificate)
 
     def __sklearn_tags__(self) -> Any:

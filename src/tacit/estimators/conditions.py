@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from tacit.errors import PrivacyWarning, PublicFactsWarning
+from tacit.privacy import delta_warning
+from tacit.problems import Persons
+
 _OF_RECORDS = "the number of records of each agent, and who owns which, is public"
 _OF_PERSONS = (
     "the number of persons of each agent is public, and so is which agents have rows of a person; "
@@ -30,9 +36,18 @@ def fact_condition(what: str, setting: str, public: bool, rows_per_person: int |
     )
 
 
-def fact_warning(what: str, setting: str) -> str:
-    """Return the warning that a fact was read off the records."""
-    return (
-        f"the certificate is conditional: {what} were read off the records; pass {setting}= with "
-        "what was public beforehand"
-    )
+def fit_warnings(
+    facts: Iterable[tuple[str, str, bool]], delta: float, units: int | Persons
+) -> list[tuple[type[Warning], str]]:
+    """Return the warnings about facts that were read off the records, and about delta."""
+    from_data: list[tuple[type[Warning], str]] = [
+        (
+            PublicFactsWarning,
+            f"the certificate is conditional: {what} were read off the records; pass {setting}= "
+            "with what was public beforehand",
+        )
+        for what, setting, public in facts
+        if not public
+    ]
+    counted = (units.count, "persons") if isinstance(units, Persons) else (units,)
+    return from_data + [(PrivacyWarning, text) for text in delta_warning(delta, *counted)]

@@ -33,6 +33,7 @@ from tacit.problems.operators import (
     chain,
     differences,
     laplacian_smooth,
+    smoothed_share,
     sparse_rows,
 )
 from tacit.problems.persons import Persons, numbered
@@ -125,6 +126,7 @@ __all__ = [
     "regulariser_named",
     "replace_record",
     "row_norms",
+    "smoothed_share",
     "soft_threshold",
     "sparse_rows",
     "structured_from",

@@ -20,7 +20,7 @@ from tacit.proposal import (
     StructureRequest,
     propose,
 )
-from tacit.tables import Numeric, Table, inputs_of
+from tacit.tables import Files, Numeric, Table, inputs_of
 from tacit.typing import HostArray, Precision
 
 DEFAULT_AGENTS = 10
@@ -67,9 +67,7 @@ class DividedData:
     @property
     def counts(self) -> tuple[int, ...]:
         """How many records each agent has, or places of persons."""
-        if self.persons is None:
-            return tuple(len(rows) for rows in self.owners)
-        return tuple(self.persons.places_of(rows) for rows in self.owners)
+        return counts_of(self.owners, self.persons)
 
     @property
     def rows_per_person(self) -> int | None:
@@ -157,18 +155,26 @@ def divide(  # noqa: PLR0913 - what is divided, among whom, and how
     """
     feature_map = None if features is None else feature_map_named(features, inputs_for(dataset))
     parts = _parts(dataset, split_seed, feature_map)
-    persons = _persons(dataset, rows_per_person)
-    if dataset.owners is None:
-        owners = _dealt(persons, len(parts.train_targets), agents or default, split_seed)
-    else:
-        owners = _given(dataset.owners, agents)
-    if persons is not None:
-        persons.check_agents(owners, agents_per_person)
+    persons = persons_of(_numbers(dataset), rows_per_person)
+    rows = len(parts.train_targets)
+    owners = _owners(
+        dataset.owners,
+        rows,
+        agents,
+        default,
+        split_seed=split_seed,
+        persons=persons,
+        agents_per_person=agents_per_person,
+    )
     return DividedData(dataset, parts, owners, split_seed, feature_map, features, persons)
 
 
-def _persons(dataset: Dataset | Table, rows_per_person: int | None) -> Persons | None:
-    numbers = dataset.persons if isinstance(dataset, Table) else None
+def _numbers(dataset: Dataset | Table) -> HostArray | None:
+    return dataset.persons if isinstance(dataset, Table) else None
+
+
+def persons_of(numbers: HostArray | None, rows_per_person: int | None) -> Persons | None:
+    """Return whose row each row is; None where records are protected."""
     if (numbers is None) != (rows_per_person is None):
         missing = "--rows-per-person K" if rows_per_person is None else "--person-column COL"
         raise InputError(
@@ -195,12 +201,23 @@ def _features(dataset: Dataset | Table, feature_map: FeatureMap | None) -> HostA
     return feature_map.apply(dataset.features)
 
 
-def _given(
-    owners: tuple[Int[HostArray, "_m"], ...], agents: int | None
+def _owners(  # noqa: PLR0913 - who has rows, and how they are dealt out
+    known: tuple[Int[HostArray, "_m"], ...] | None,
+    rows: int,
+    agents: int | None,
+    default: int,
+    *,
+    split_seed: int,
+    persons: Persons | None,
+    agents_per_person: int,
 ) -> tuple[Int[HostArray, "_m"], ...]:
+    if known is None:
+        return _dealt(persons, rows, default if agents is None else agents, split_seed)
     if agents is not None:
-        raise InputError(f"the records belong to {len(owners)} agents already; leave --agents out")
-    return owners
+        raise InputError(f"the records belong to {len(known)} agents already; leave --agents out")
+    if persons is not None:
+        persons.check_agents(known, agents_per_person)
+    return known
 
 
 def _dealt(
@@ -213,6 +230,71 @@ def _dealt(
     if persons is None:
         return tuple(random_partition(rows, agents, seed=split_seed))
     return tuple(persons.shared(agents, seed=split_seed))
+
+
+def proposal_ahead(
+    files: Files,
+    request: Request,
+    structure: StructureRequest,
+    *,
+    agents: int | None,
+    default: int = DEFAULT_AGENTS,
+    features: str | None = None,
+) -> Proposal:
+    """Return the proposal of a request on the records of files of which no cell was looked at.
+
+    It is that of `proposal_for` on the same records.
+
+    Raises
+    ------
+    InputError
+        If a graph is to be learned from records.
+    """
+    if structure.graph_from is not None:
+        raise InputError(
+            "--graph-from reads records before anything is charged; with an account give --graph"
+        )
+    facts = DataFacts.of(files.bounds, features)
+    counts = counts_ahead(
+        files,
+        agents,
+        default,
+        split_seed=request.split_seed,
+        rows_per_person=request.rows_per_person,
+        agents_per_person=request.agents_per_person,
+    )
+    names = facts.inputs.names if facts.feature_map is None else facts.feature_map.names
+    return propose(facts, counts, request, structure.structure(names, None))
+
+
+def counts_ahead(
+    files: Files,
+    agents: int | None,
+    default: int = DEFAULT_AGENTS,
+    *,
+    split_seed: int,
+    rows_per_person: int | None = None,
+    agents_per_person: int = 1,
+) -> tuple[int, ...]:
+    """Return how many records each agent will have, or places of persons."""
+    persons = persons_of(files.persons, rows_per_person)
+    owners = _owners(
+        files.owners,
+        files.rows,
+        agents,
+        default,
+        split_seed=split_seed,
+        persons=persons,
+        agents_per_person=agents_per_person,
+    )
+    return counts_of(owners, persons)
+
+
+def counts_of(owners: Sequence[Int[HostArray, "_m"]], persons: Persons | None) -> tuple[int, ...]:
+    """Return how many records each agent has, or places of persons."""
+    if persons is None:
+        return tuple(len(rows) for rows in owners)
+    return tuple(persons.places_of(rows) for rows in owners)
 
 
 def inputs_for(dataset: Dataset | Table) -> Inputs:
@@ -266,22 +348,32 @@ def data_facts(dataset: Dataset | Table, features: str | None = None) -> DataFac
 
 def check_data(data: DividedData, proposal: Proposal) -> None:
     """Raise `InputError` unless a proposal is for records with these facts and counts."""
-    facts = data.facts
+    check_known(data.facts, data.counts, proposal, rows_per_person=data.rows_per_person)
+
+
+def check_known(
+    facts: DataFacts,
+    counts: tuple[int, ...],
+    proposal: Proposal,
+    *,
+    rows_per_person: int | None = None,
+) -> None:
+    """Raise `InputError` unless a proposal is for records with these facts and counts."""
     if _apart_from_form(facts) != _apart_from_form(proposal.data):
         raise InputError(
             f"the proposal is for {proposal.data.name!r} with {proposal.data.columns} encoded "
             f"columns, and its facts differ from those of {facts.name!r} with {facts.columns}; "
             "name the data it was made for"
         )
-    if data.rows_per_person != proposal.budget.rows_per_person:
+    if rows_per_person != proposal.budget.rows_per_person:
         raise InputError(
             f"the proposal protects {_unit(proposal.budget.rows_per_person)}, and the data are "
-            f"read for {_unit(data.rows_per_person)}; propose again"
+            f"read for {_unit(rows_per_person)}; add or leave out --person-column, or propose again"
         )
-    if data.counts != proposal.counts:
+    if counts != proposal.counts:
         raise InputError(
             f"the proposal is for {len(proposal.counts)} agents with {sum(proposal.counts)} "
-            f"records in all, the data have {len(data.counts)} with {sum(data.counts)}, or "
+            f"records in all, the data have {len(counts)} with {sum(counts)}, or "
             "share them otherwise; propose again"
         )
 

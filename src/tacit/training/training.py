@@ -15,8 +15,9 @@ import numpy as np
 
 import tacit
 from tacit.algorithms import METHODS, Centred, Method
+from tacit.budget import Account, Reservation
 from tacit.datasets import Dataset
-from tacit.engine import Plan, Run, run
+from tacit.engine import Charged, ChargedTo, Plan, Run, reserve, returned_on_error, run
 from tacit.features import AroundCentre, FeatureMap
 from tacit.models import Model, Term, feature_terms, table_terms
 from tacit.privacy import Certificate, delta_warning
@@ -95,6 +96,8 @@ class Training:
         Wall time of planning, running and measuring; the non-private optimum is not counted.
     warnings
         What was said before a record was read.
+    charged
+        Where the run was charged; None if nowhere.
     """
 
     proposal: Proposal
@@ -107,6 +110,7 @@ class Training:
     nonprivate: Metrics | None
     seconds: float
     warnings: tuple[str, ...]
+    charged: Charged | None = None
 
     @property
     def certificate(self) -> Certificate:
@@ -139,6 +143,7 @@ def train(  # noqa: PLR0913 - what is run, and who is told what
     report: Callable[[Any], None] | None = None,
     methods: Mapping[str, Method] = METHODS,
     warn: Callable[[str], None] | None = None,
+    account: ChargedTo | None = None,
 ) -> Training:
     """Return the training that a proposal describes, on the records it was written for.
 
@@ -155,11 +160,14 @@ def train(  # noqa: PLR0913 - what is run, and who is told what
         The table that the method's name is looked up in.
     warn
         Called with each warning before a record is read.
+    account
+        What the run is charged to before its door opens, or a reservation for this plan; None
+        charges it nowhere.
 
     Raises
     ------
     InputError
-        If the proposal is for other records, or no such plan exists.
+        If the proposal is for other records, no such plan exists, or the account cannot hold it.
     """
     check_data(data, proposal)
     began = time.perf_counter()
@@ -172,9 +180,15 @@ def train(  # noqa: PLR0913 - what is run, and who is told what
     if warn is not None:
         for warning in told:
             warn(warning)
+    if isinstance(account, Account):
+        account = reserved(account, proposal, plan, seed=seed, what=data.dataset.title)
+        with returned_on_error(account):
+            account.begin()
     shards = data.shards(proposal.precision, centre=proposal.centre)
     keep = frozenset({"models", "publics"} if proposal.centre else {"models"})
-    finished = run(plan, shards, runtime="simulate", seed=seed, keep=keep, report=report)
+    finished = run(
+        plan, shards, runtime="simulate", seed=seed, keep=keep, report=report, account=account
+    )
     problem = proposal.problem
     if proposal.centre:
         data = data.around(_centre_of(finished))
@@ -204,6 +218,21 @@ def train(  # noqa: PLR0913 - what is run, and who is told what
         nonprivate=nonprivate,
         seconds=seconds,
         warnings=told,
+        charged=finished.charged,
+    )
+
+
+def reserved(
+    account: Account, proposal: Proposal, plan: Plan, *, seed: int | None, what: str
+) -> Reservation:
+    """Return the reservation for a proposal with that plan, before a record is read."""
+    return reserve(
+        account,
+        plan,
+        seed=seed,
+        what=f"{proposal.method.name} on {what}",
+        proposal=proposal.digest,
+        conditional=proposal.conditional,
     )
 
 

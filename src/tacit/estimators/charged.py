@@ -1,0 +1,167 @@
+"""The charge of a fit, made from the shape of the data and public settings alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float
+from numpy.typing import ArrayLike
+from sklearn.base import clone
+
+from tacit.budget import Account, Reservation
+from tacit.budget.process import this_process
+from tacit.engine import Plan, check_chargeable, reserve, returned_on_error
+from tacit.errors import AccountError, InputError
+from tacit.estimators.encoding import Encoding
+from tacit.estimators.ranges import ranges_for
+from tacit.estimators.records import Targets, owned_rows, persons_of
+from tacit.estimators.validation import validated
+from tacit.problems import Persons, Shards, pack
+from tacit.proposal import Proposal, propose
+from tacit.typing import HostArray
+
+
+def proposed_ahead(
+    estimator: Any, X: Any, agents: Any, persons: Any = None
+) -> tuple[Proposal, bool]:
+    """Return the proposal of a fit, and whether all that it takes for public is given.
+
+    Raises
+    ------
+    InputError
+        If bounds, labels or the range of the target are not given, or a setting does not suit.
+
+    Notes
+    -----
+    **Guarantee.** Of X, only shape and names of the columns are looked at: the proposal is made for
+    as many rows in the middle of the bounds, with public targets. So it is a function of what is
+    public.
+    """
+    count, columns = _shape(X)
+    check_chargeable(seed=None, conditional=estimator.bounds is None)
+    middle = ranges_for(estimator.bounds, columns, names=_names(X)).middle
+    rows = np.tile(middle, (count, 1))
+    stand_in = clone(estimator)
+    validated(stand_in, _like(X, rows), np.zeros(count), missing=False)
+    ranges = stand_in._ranges(rows, sparse=False)
+    targets = stand_in._targets(estimator._public_answers(count))
+    public = all(public for _, _, public in stand_in._facts(ranges, targets))
+    encoding = Encoding(ranges, stand_in._feature_map(ranges))
+    people = persons_of(persons, count, estimator.rows_per_person)
+    return proposed(stand_in, rows, encoding, targets, agents, people)[1], public
+
+
+def proposed(
+    estimator: Any,
+    rows: Float[HostArray, "N k"],
+    encoding: Encoding,
+    targets: Targets,
+    agents: ArrayLike | None,
+    persons: Persons | None,
+) -> tuple[Shards, Proposal]:
+    """Return the records of a fit as they are trained on, and the proposal for them."""
+    parts = owned_rows(agents, len(rows), persons, seed=estimator.split_seed)
+    if persons is not None:
+        persons.check_agents(parts, estimator.agents_per_person)
+    shards = pack(
+        encoding.rows(rows),
+        targets.values,
+        parts,
+        record_norm=encoding.record_norm,
+        precision="float64",
+        enforce="clip",
+        persons=persons,
+    )
+    data = targets.facts(columns=shards.dimension, record_norm=shards.record_norm)
+    structure = estimator._structure(shards)
+    return shards, propose(data, shards.counts, estimator._request(targets), structure)
+
+
+def _shape(rows: Any) -> tuple[int, int]:
+    """Return the number of rows and columns, which is public; no cell is looked at."""
+    shape = tuple(rows.shape) if hasattr(rows, "shape") else _listed(rows)
+    if len(shape) != 2 or min(shape) < 1:
+        raise InputError("X must have rows and columns, at least one of each")
+    return int(shape[0]), int(shape[1])
+
+
+def _listed(rows: Any) -> tuple[int, ...]:
+    try:
+        return (len(rows), len(rows[0]))
+    except (TypeError, IndexError, KeyError) as error:
+        raise InputError("X must be a list of rows, an array or a data frame") from error
+
+
+def _like(rows: Any, cells: HostArray) -> Any:
+    """Return cells as a data frame with the columns of `rows`, if it is one."""
+    return pd.DataFrame(cells, columns=rows.columns) if hasattr(rows, "columns") else cells
+
+
+def _names(rows: Any) -> tuple[str, ...] | None:
+    """Return the names of the columns as scikit-learn takes them; None if there are none."""
+    columns = getattr(rows, "columns", None)
+    if columns is None or not all(isinstance(name, str) for name in columns):
+        return None
+    return tuple(columns)
+
+
+@contextmanager
+def charged_fit(
+    account: Account | str | None, seed: int | None, ahead: Callable[[], tuple[Proposal, bool]]
+) -> Iterator[Reservation | None]:
+    """Reserve for a fit, mark it as begun, and yield the reservation; None without an account.
+
+    Parameters
+    ----------
+    ahead
+        Returns the proposal of the fit, made without the records, and whether all is public.
+
+    Raises
+    ------
+    AccountError
+        If the account has no room. The message says how many fits it was charged for.
+    """
+    if account is None:
+        yield None
+        return
+    charged = Account(account) if isinstance(account, str) else account
+    if not isinstance(charged, Account):
+        raise InputError("account must be the name of an account, or a tacit.budget.Account")
+    check_chargeable(seed=seed, conditional=False)
+    proposal, public = ahead()
+    reservation = _reserved(charged, proposal, proposal.plan(), conditional=not public)
+    try:
+        with returned_on_error(reservation):
+            reservation.begin()
+        yield reservation
+    finally:
+        reservation.close(released=False)  # nothing, if the run has closed it
+
+
+def _reserved(
+    account: Account, proposal: Proposal, plan: Plan, *, conditional: bool
+) -> Reservation:
+    rows = f"{proposal.units:,} rows"
+    if proposal.budget.unit == "person":
+        rows = proposal.units_text
+    what = f"{proposal.method.name}, a fit of {rows}"
+    try:
+        return reserve(
+            account,
+            plan,
+            seed=None,
+            what=what,
+            proposal=proposal.digest,
+            conditional=conditional or proposal.conditional,
+        )
+    except AccountError as error:
+        runs = account.state().charged
+        own = sum(run.process == this_process() for run in runs)
+        raise AccountError(
+            f"{error}; {own} fits of this process were charged to it before, of {len(runs)} runs "
+            "in all"
+        ) from None
