@@ -97,8 +97,7 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         which trusts secure aggregation. A guarantee against the first holds against the second.
     rows_per_person, agents_per_person
         Given to protect persons, whom `fit` is told of, in place of single rows: how many rows of a
-        person count, at most, and at how many agents one has rows. Public numbers, chosen before
-        anybody looked; the further rows of a person are left out.
+        person count, at most, and at how many agents one has rows. Public numbers.
     algorithm, rounds
         The method, see `tacit.algorithms.METHODS`, and its number of rounds.
     sampling_rate, batches, rho, local_updates
