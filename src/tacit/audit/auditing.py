@@ -173,9 +173,9 @@ def audit(  # noqa: PLR0913 - who is attacked, by whom, with what
         observer=observer or Messages(),
         network=network,
         options=options or {},
-        **_persons(rows_per_person, agents_per_person),
         centre=centre,
     )
+    setup = _of_persons(setup, rows_per_person, agents_per_person)
     refuse_without_mu(algorithm)
     pair, plan = prepared(algorithm, setup, seed)
     if fault in ("reused-noise", "repeated-noise") and plan.rounds == 1:
@@ -195,15 +195,15 @@ def audit(  # noqa: PLR0913 - who is attacked, by whom, with what
     )
 
 
-def _persons(rows_per_person: int | None, agents_per_person: int) -> dict[str, int]:
-    """Return the settings of an attack on a person, checked; none where a record is attacked."""
+def _of_persons(setup: Setup, rows_per_person: int | None, agents_per_person: int) -> Setup:
+    """Return the setup of an attack on a person, checked; as it is where a record is attacked."""
     if rows_per_person is None:
         if agents_per_person != 1:
             raise InputError(
                 "agents_per_person is given and rows_per_person is not; give both to attack a "
                 "person, or neither"
             )
-        return {}
+        return setup
     rows = checks.at_least("rows_per_person", rows_per_person, 1)
     agents = checks.at_least("agents_per_person", agents_per_person, 1)
     if rows > MOST_ROWS or agents > AGENTS:
@@ -211,7 +211,9 @@ def _persons(rows_per_person: int | None, agents_per_person: int) -> dict[str, i
             f"a person with {rows} rows at {agents} agents is attacked nowhere; ask for at most "
             f"{MOST_ROWS} rows at {AGENTS} agents"
         )
-    return {"rows_per_person": rows, "agents_per_person": agents, "records": 2 * rows}
+    return dataclasses.replace(
+        setup, rows_per_person=rows, agents_per_person=agents, records=2 * rows
+    )
 
 
 def _drawn(
