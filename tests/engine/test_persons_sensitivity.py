@@ -31,20 +31,19 @@ def opposite(name):
     others, other_targets = rows.copy(), targets.copy()
     one = rows[0, 0]
     query = np.zeros((1, *subject.shape(D)))
-    if classes:  # sure of the second class: a record of another one has the largest gradient
-        query[0] = 1e3 * one[:, None] * np.eye(10)[1]
+    away = np.linalg.svd(one[None])[2][1]
+    if classes:  # both rows are sure of the second class by what they share, and differ else
+        query[0] = 1e6 * away[:, None] * np.eye(10)[1]
         targets[:, :PERSON], other_targets[:, :PERSON] = 0, 0
-        others[:, :PERSON] *= -1
-        query[0, :, 2] = -query[0, :, 1]
+        rows[:, :PERSON] = NEAR * (math.cos(0.01) * one + math.sin(0.01) * away)
+        others[:, :PERSON] = NEAR * (math.sin(0.01) * away - math.cos(0.01) * one)
     elif name == "row mean":
         others[:, :PERSON] *= -1
     else:
         targets[:, :PERSON], other_targets[:, :PERSON] = -1e4, 1e4
     if name == "statistics":
-        away = np.linalg.svd(one[None])[2][1]
         others[:, :PERSON] = one / 2 + math.sqrt(3) / 2 * away * NEAR
-    centre = query if name == "centred gradient" and classes else np.zeros_like(query)
-    asked = subject.ask(query, centre)
+    asked = subject.ask(query, np.zeros_like(query))
     return subject, Trials(rows, targets, others, other_targets, np.ones((1, M)), asked)
 
 

@@ -32,7 +32,6 @@ REFUSED = {
     "no K": ({"persons": PERSONS}, "rows_per_person="),
     "no persons": ({"persons": None, "rows_per_person": 2}, "persons= in fit"),
     "K = 0": ({"persons": PERSONS, "rows_per_person": 0}, "at least 1"),
-    "K = 1.5": ({"persons": PERSONS, "rows_per_person": 1.5}, "whole"),
     "too few": ({"persons": SECRET[:7], "rows_per_person": 2}, "120 rows"),
     "a missing one": ({"persons": [None, *SECRET[1:]], "rows_per_person": 2}, "no label"),
     "a blank one": ({"persons": [" ", *SECRET[1:]], "rows_per_person": 2}, "no label"),

@@ -101,7 +101,6 @@ def test_persons_that_nothing_accounts_for_are_refused():
         lambda: Adjacency(ReplaceOne(), "record", 5),
         lambda: Adjacency(ReplaceOne(), "agent", None, 2),
         lambda: person(0),
-        lambda: person(2.5),
         lambda: person(2, 0),
     ):
         with pytest.raises(InputError):
