@@ -10,6 +10,7 @@ from tacit.cli.main import main
 PRIVATE = ("--epsilon", "1", "--delta", "1e-4", "--rounds", "3", "--no-centre")
 BOUNDS = """
 source = "public"
+ignore = ["site", "who"]
 [target]
 name = "ill"
 values = ["no", "yes"]

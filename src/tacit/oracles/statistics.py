@@ -91,7 +91,7 @@ class Statistics(Oracle):
             change *= math.sqrt(statistics_size(_features(spec.shape)))
             reason += ", times the square root of the number of entries"
         share = adjacency.changed(spec.counts) / np.asarray(spec.counts, dtype=np.float64)
-        reason += f" {share_text(adjacency)}"
+        reason += share_text(adjacency)
         value = np.broadcast_to((change * share)[:, None, None], (spec.agents, 1, 1))
         return SensitivityBound(value, norm, adjacency, reason)
 

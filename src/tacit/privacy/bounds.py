@@ -119,7 +119,7 @@ def _derivation(adjacency: Adjacency, norm: Norm) -> str:
     else:
         change, size = "one contribution g becomes g', |g - g'| <= |g| + |g'| <= 2c", "2c"
     special = "" if isinstance(adjacency.relation, ZeroOut | ReplaceOne) else _SPECIAL
-    number = f"{size} {share_text(adjacency)}"
+    number = f"{size}{share_text(adjacency)}"
     root = ", times sqrt(dimension) since |v|_1 <= sqrt(D) |v|_2" if norm == "l1" else ""
     return f"mean of m_i gradients of norm at most c; {change}{special}: {number}{root}"
 
@@ -128,8 +128,8 @@ def share_text(adjacency: Adjacency) -> str:
     """Return which part of a mean one unit is, in words and formulas."""
     if adjacency.unit == "person":
         rows = adjacency.rows_per_person
-        return f"* {rows} / m_i (the {rows} places of a person together)"
-    return "/ m_i" if adjacency.unit == "record" else "(all m_i terms of the mean)"
+        return f" * {rows}/m_i (the {rows} places of a person together)"
+    return "/m_i" if adjacency.unit == "record" else " (all m_i terms of the mean)"
 
 
 _SPECIAL = " (a bounded change is a special case of replacing)"
