@@ -29,7 +29,7 @@ def opposite(name):
     targets = draw.integers(0, 10, (1, M)) if classes else np.ones((1, M))
     rows[:, :PERSON] = rows[:, :1]
     others, other_targets = rows.copy(), targets.copy()
-    one = rows[0, 0]
+    one = rows[0, 0].copy()
     query = np.zeros((1, *subject.shape(D)))
     away = np.linalg.svd(one[None])[2][1]
     if classes:  # both rows are sure of the second class by what they share, and differ else
