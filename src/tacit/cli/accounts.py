@@ -51,12 +51,13 @@ def charged_records(
     facts = DataFacts.of(files.bounds, proposal.data.features)
     agents = None if files.owners is not None else len(proposal.counts)
     rows, most = proposal.budget.rows_per_person, proposal.budget.agents_per_person
-    dealt = {
-        "split_seed": proposal.split_seed,
-        "rows_per_person": rows,
-        "agents_per_person": most,
-    }
-    counts = counts_ahead(files, agents, **dealt)
+    counts = counts_ahead(
+        files,
+        agents,
+        split_seed=proposal.split_seed,
+        rows_per_person=rows,
+        agents_per_person=most,
+    )
     check_known(facts, counts, proposal, rows_per_person=rows)
     plan = proposal.plan(methods)
     reservation = reserved(account, proposal, plan, seed=None, what=files.source.path.name)
@@ -64,7 +65,14 @@ def charged_records(
     try:
         table = table_of(files)
         features = proposal.data.features
-        records = divide(table, agents, features=features, **dealt)
+        records = divide(
+            table,
+            agents,
+            split_seed=proposal.split_seed,
+            features=features,
+            rows_per_person=rows,
+            agents_per_person=most,
+        )
         check_data(records, proposal)
     except BaseException:
         reservation.close(released=False)
