@@ -279,7 +279,7 @@ def train_on(
 def warnings_of(proposal: Proposal) -> tuple[str, ...]:
     """Return the warnings that a proposal deserves: about delta, bounds and graph."""
     table = proposal.data.table
-    unit = "records" if proposal.budget.unit == "record" else "persons"
+    unit = f"{proposal.budget.unit}s"
     return (
         *delta_warning(proposal.budget.delta, proposal.units, unit),
         *((_FILLED_IN,) if table is not None and table.source == "data" else ()),
@@ -341,8 +341,7 @@ def _train_error(problem: Problem, data: DividedData, shards: Shards, model: Hos
 
 def _answered(data: DividedData, margins: Margins) -> Margins:
     """Return margins as `predict` uses them: those of a table's numbers clipped to the range."""
-    dataset = data.dataset
-    if dataset.task != "regression" or not isinstance(dataset, Table):
+    if data.dataset.task != "regression" or not isinstance(data.dataset, Table):
         return margins
     inside: Margins = margins.clip(-1, 1)
     return inside
