@@ -49,7 +49,10 @@ def _sentences(training: Training, certificate: Path | None) -> str:
         where += _kept(certificate)
     promised = (f"  {line}" for line in training.certificate.lines())
     took = f"Took {training.seconds:.1f} s"
-    return "\n".join(["", "Certificate", *promised, "", *_measured(training), took, *where])
+    score = training.private_score
+    private = [] if score is None else [*map(printable, score.lines()), ""]
+    measured = [*private, *_measured(training)]
+    return "\n".join(["", "Certificate", *promised, "", *measured, took, *where])
 
 
 def _kept(certificate: Path) -> list[str]:

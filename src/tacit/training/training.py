@@ -17,6 +17,7 @@ import tacit
 from tacit.algorithms import METHODS, Centred, Method
 from tacit.datasets import Dataset
 from tacit.engine import Plan, Run, run
+from tacit.evaluation import Evaluated, PrivateScore, evaluate, scale_of
 from tacit.features import AroundCentre, FeatureMap
 from tacit.models import Model, Term, feature_terms, table_terms
 from tacit.privacy import Certificate, delta_warning
@@ -95,6 +96,8 @@ class Training:
         Wall time of planning, running and measuring; the non-private optimum is not counted.
     warnings
         What was said before a record was read.
+    evaluation
+        What held-out records were asked; None if nothing was held out.
     """
 
     proposal: Proposal
@@ -107,11 +110,17 @@ class Training:
     nonprivate: Metrics | None
     seconds: float
     warnings: tuple[str, ...]
+    evaluation: Evaluated | None = None
 
     @property
     def certificate(self) -> Certificate:
-        """The certificate of the run, with its conditions and the stamp of a seed."""
-        return self.plan.certificate
+        """The certificate of the run, with its evaluation, conditions and the stamp of a seed."""
+        return self.plan.certificate if self.evaluation is None else self.evaluation.certificate
+
+    @property
+    def private_score(self) -> PrivateScore | None:
+        """How good the model is, by noised counts of held-out records; None without any."""
+        return None if self.evaluation is None else self.evaluation.score
 
     @property
     def assessment(self) -> Assessment | None:
@@ -181,8 +190,6 @@ def train(  # noqa: PLR0913 - what is run, and who is told what
         shards = data.shards(proposal.precision)
     metrics = measure(problem, data, shards, finished.model)
     curves = curves_on_test(problem, data, np.asarray(finished.trace.models))
-    seconds = time.perf_counter() - began
-    nonprivate = optimum(problem, data) if reference else None
     certificate = dataclasses.replace(
         finished.certificate,
         conditions=(
@@ -193,6 +200,9 @@ def train(  # noqa: PLR0913 - what is run, and who is told what
         ),
         conditional=proposal.conditional,
     )
+    evaluation = _evaluated(proposal, certificate, data, finished.model, seed)
+    seconds = time.perf_counter() - began
+    nonprivate = optimum(problem, data) if reference else None
     return Training(
         proposal=proposal,
         dataset=data.dataset,
@@ -204,7 +214,22 @@ def train(  # noqa: PLR0913 - what is run, and who is told what
         nonprivate=nonprivate,
         seconds=seconds,
         warnings=told,
+        evaluation=evaluation,
     )
+
+
+def _evaluated(
+    proposal: Proposal,
+    certificate: Certificate,
+    data: DividedData,
+    model: HostArray,
+    seed: int | None,
+) -> Evaluated | None:
+    """Return what held-out records say of a model that was released; None without any."""
+    if proposal.evaluation is None:
+        return None
+    scale = scale_of(proposal, labels_of(proposal.data), target_scale(data.dataset)[0])
+    return evaluate(proposal, certificate, model, data.evaluated(), scale, seed=seed)
 
 
 def _centre_of(finished: Run) -> HostArray:
@@ -235,7 +260,13 @@ def train_on(
     features
         As for `divide`.
     """
-    data = divide(dataset, agents, split_seed=request.split_seed, features=features)
+    data = divide(
+        dataset,
+        agents,
+        split_seed=request.split_seed,
+        features=features,
+        evaluate=request.evaluate,
+    )
     proposal = proposal_for(data, request, StructureRequest())
     return train(data, proposal, reference=reference, seed=seed, methods=request.methods)
 
@@ -244,7 +275,7 @@ def warnings_of(proposal: Proposal) -> tuple[str, ...]:
     """Return the warnings that a proposal deserves: about delta, bounds and graph."""
     table = proposal.data.table
     return (
-        *delta_warning(proposal.budget.delta, sum(proposal.counts)),
+        *delta_warning(proposal.budget.delta, proposal.records),
         *((_FILLED_IN,) if table is not None and table.source == "data" else ()),
         *graph_warning(proposal.structure),
     )
@@ -332,7 +363,7 @@ def released(training: Training) -> Model:
     **Guarantee.** Post-processing of the released weights by public facts, and what is shown of
     test records that are public.
     """
-    dataset, assessment = training.dataset, training.assessment
+    dataset, assessment, score = training.dataset, training.assessment, training.private_score
     bounds, target = None, "label"
     if isinstance(dataset, Table):
         bounds, target = dataset.bounds, dataset.bounds.target_name
@@ -360,4 +391,5 @@ def released(training: Training) -> Model:
         statement=tuple(training.certificate.lines()),
         tacit_version=tacit.__version__,
         assessment=None if assessment is None else assessment.to_dict(),
+        private_score=None if score is None else score.to_dict(),
     )
