@@ -20,7 +20,6 @@ from tacit import checks
 from tacit.algorithms import METHODS
 from tacit.engine import Run, run
 from tacit.errors import InputError, PrivacyWarning, PublicFactsWarning, UtilityWarning
-from tacit.estimators.conditions import AS_THEY_ARE, OWNERS, condition
 from tacit.estimators.encoding import Coefficients, Encoding, feature_map_for
 from tacit.estimators.ranges import BoundsLike, Ranges, missing_in, ranges_for, ranges_seen
 from tacit.estimators.records import Targets, owned_rows
@@ -354,11 +353,11 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         certificate = dataclasses.replace(
             finished.certificate,
             conditions=(
-                *(condition(*fact) for fact in facts),
+                *(_condition(*fact) for fact in facts),
                 *weighted,
                 *feature_conditions(self.features),
-                OWNERS,
-                AS_THEY_ARE,
+                _OWNERS,
+                _AS_THEY_ARE,
             ),
             conditional=not all(public for _, _, public in facts),
         )
@@ -381,3 +380,20 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         tags.input_tags.allow_nan = self.missing is not None
         tags.input_tags.sparse = True
         return tags
+
+
+_OWNERS = "the number of records of each agent, and who owns which, is public"
+_AS_THEY_ARE = (
+    "X and y were not scaled, imputed, selected, resampled or otherwise changed beforehand with "
+    "numbers that were computed from the records: each row is one record, changed by public rules "
+    "at most, and stands there once"
+)
+
+
+def _condition(what: str, setting: str, public: bool) -> str:
+    if public:
+        return f"{what} are public, as the caller declares ({setting}=)"
+    return (
+        f"{what} were read off the records themselves ({setting}=None): the certificate holds only "
+        "if they would be the same whatever one record says"
+    )
