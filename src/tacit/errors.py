@@ -20,6 +20,10 @@ class DataError(InputError):
     """A data set is missing, truncated, or not the file that was pinned."""
 
 
+class AccountError(InputError):
+    """An account does not allow what was asked of it; nothing was charged and no record read."""
+
+
 class MissingPackageError(TacitError, ImportError):
     """An optional package is not installed; the message names the extra that brings it."""
 

@@ -27,7 +27,7 @@ from tacit.training import training
 
 PRIVATE = ["--epsilon", "1", "--delta", "1e-5"]
 TRAIN = ["train", "breast_cancer", *PRIVATE, "--rounds", "5", "--agents", "4"]
-ACCOUNT = ["account", "gaussian", "--rounds", "100", "--delta", "1e-6"]
+COST = ["cost", "gaussian", "--rounds", "100", "--delta", "1e-6"]
 KEYS = {
     "algorithm", "agents", "rounds", "epsilon", "delta", "mu", "relation", "unit", "observer",
     "trust", "test_error", "test_loss", "train_loss", "nonprivate_test_error", "seconds", "out",
@@ -209,19 +209,19 @@ def test_a_bad_option_is_one_line_that_names_the_fix(refused, tmp_path, changes,
         (["train", "digits", "--epsilon", "1"], "--delta"),
         (["fly"], "tacit --help"),
         (["--colour"], "tacit --help"),
-        ([*ACCOUNT], "either --multiplier or --epsilon"),
-        ([*ACCOUNT, "--multiplier", "1", "--epsilon", "1"], "either --multiplier or --epsilon"),
-        ([*ACCOUNT, "--multiplier", "0"], "above 0"),
-        ([*ACCOUNT, "--multiplier", "nan"], "above 0"),
-        ([*ACCOUNT, "--multiplier", "inf"], "finite"),
-        ([*ACCOUNT, "--epsilon", "-1"], "above 0"),
-        ([*ACCOUNT, "--epsilon", "inf"], "finite"),
-        ([*ACCOUNT, "--epsilon", "1", "--rounds", "0"], "at least 1"),
-        ([*ACCOUNT, "--epsilon", "1", "--delta", "1"], "below 1"),
-        ([*ACCOUNT, "--epsilon", "1", "--sampling-rate", "1.5"], "at most 1"),
-        ([*ACCOUNT, "--epsilon", "1", "--sampling-rate", "0"], "above 0"),
-        ([*ACCOUNT, "--epsilon", "1", "--relation", "x"], "replace_one, zero_out"),
-        (["account", "cauchy", *ACCOUNT[2:], "--epsilon", "1"], "gaussian, laplace"),
+        ([*COST], "either --multiplier or --epsilon"),
+        ([*COST, "--multiplier", "1", "--epsilon", "1"], "either --multiplier or --epsilon"),
+        ([*COST, "--multiplier", "0"], "above 0"),
+        ([*COST, "--multiplier", "nan"], "above 0"),
+        ([*COST, "--multiplier", "inf"], "finite"),
+        ([*COST, "--epsilon", "-1"], "above 0"),
+        ([*COST, "--epsilon", "inf"], "finite"),
+        ([*COST, "--epsilon", "1", "--rounds", "0"], "at least 1"),
+        ([*COST, "--epsilon", "1", "--delta", "1"], "below 1"),
+        ([*COST, "--epsilon", "1", "--sampling-rate", "1.5"], "at most 1"),
+        ([*COST, "--epsilon", "1", "--sampling-rate", "0"], "above 0"),
+        ([*COST, "--epsilon", "1", "--relation", "x"], "replace_one, zero_out"),
+        (["cost", "cauchy", *COST[2:], "--epsilon", "1"], "gaussian, laplace"),
         (["audit", "sgd"], "noisy-gradient, dp-admm"),
         (["audit", "dp-admm", "--fault", "typo"], "halved-noise"),
         (["audit", "dp-admm", "--mu", "nan"], "above 0"),
@@ -244,8 +244,8 @@ def test_a_bad_option_is_one_line_that_names_the_fix(refused, tmp_path, changes,
         (["audit", "dp-admm", "--runs", str(10**11)], "at most"),
         (["audit", "dp-admm", "--mu", "1e200"], "between"),
         (["audit", "dp-admm", "--mu", "1e-9"], "between"),
-        ([*ACCOUNT, "--epsilon", "1e308"], "at most"),
-        ([*ACCOUNT, "--multiplier", "1", "--sampling-rate", "1e-300"], "at least"),
+        ([*COST, "--epsilon", "1e308"], "at most"),
+        ([*COST, "--multiplier", "1", "--sampling-rate", "1e-300"], "at least"),
         (["train", "digits", *PRIVATE, "--out", "/", "--force"], "root"),
     ],
 )
@@ -342,7 +342,7 @@ def test_interruptible_hands_over_results_and_errors():
 
 def test_account_agrees_with_the_closed_form(tacit_):
     # 100 answers of multiplier 10 compose to mu = 1; delta(epsilon) of that mu in closed form
-    values = tacit_(*ACCOUNT, "--multiplier", "10", "--json").json
+    values = tacit_(*COST, "--multiplier", "10", "--json").json
     epsilon = values["epsilon"]
     delta = norm.cdf(0.5 - epsilon) - math.exp(epsilon) * norm.cdf(-0.5 - epsilon)
     assert values["mu"] == pytest.approx(1)
@@ -352,7 +352,7 @@ def test_account_agrees_with_the_closed_form(tacit_):
 
 @pytest.mark.parametrize("mechanism", ["gaussian", "laplace"])
 def test_account_finds_the_multiplier_that_it_would_price_at_the_budget(tacit_, mechanism):
-    command = ["account", mechanism, *ACCOUNT[2:], "--json"]
+    command = ["cost", mechanism, *COST[2:], "--json"]
     there = tacit_(*command, "--epsilon", "1.5").json
     back = tacit_(*command, "--multiplier", there["multiplier"]).json
     assert 1.5 * (1 - 1e-4) <= back["epsilon"] <= 1.5 * (1 + 1e-12)
@@ -361,7 +361,7 @@ def test_account_finds_the_multiplier_that_it_would_price_at_the_budget(tacit_, 
 
 def test_account_of_a_sampled_gaussian_is_the_published_value(tacit_):
     command = [
-        "account", "gaussian", "--multiplier", "1", "--rounds", "1000", "--delta", "1e-6",
+        "cost", "gaussian", "--multiplier", "1", "--rounds", "1000", "--delta", "1e-6",
         "--sampling-rate", "0.01",
     ]  # fmt: skip
     values = tacit_(*command, "--json").json
@@ -379,7 +379,7 @@ def attacked():
 
 
 def test_account_says_infinity_where_hardly_any_noise_is_added(tacit_):
-    command = [*ACCOUNT, "--multiplier", "1e-200"]
+    command = [*COST, "--multiplier", "1e-200"]
     values = tacit_(*command, "--json").json
     assert (values["epsilon"], values["mu"]) == ("infinity", "infinity")
     assert "epsilon     infinity" in tacit_(*command).out
@@ -458,7 +458,7 @@ def test_audit_of_arithmetic_prints_every_construction_and_a_verdict(tacit_, mon
 def test_help_names_the_commands(tacit_, arguments):
     done = tacit_(*arguments)
     assert done.code == 0
-    assert all(name in done.out for name in ("train", "account", "audit", "plan"))
+    assert all(name in done.out for name in ("train", "budget", "cost", "audit", "plan"))
 
 
 def test_the_command_line_runs_as_a_module():

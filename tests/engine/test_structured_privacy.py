@@ -15,7 +15,14 @@ from dp_accounting.privacy_accountant import NeighboringRelation
 from scipy import stats
 
 from conftest import make_shards, make_terms
-from tacit.algorithms import SADMM, VRADMM, Composition, variance_reduction
+from tacit.algorithms import (
+    SADMM,
+    VRADMM,
+    AcceleratedADMM,
+    AcceleratedVRADMM,
+    Composition,
+    variance_reduction,
+)
 from tacit.audit import audit, replay
 from tacit.engine import behind_the_door, run, simulate
 from tacit.engine.door import Live
@@ -252,8 +259,23 @@ def vradmm(ridge):
     return made
 
 
+def accelerated(ridge):
+    return lambda problem: AcceleratedADMM(lasso(problem.loss, 5, weight=0.1, ridge=ridge), 2.0)
+
+
+def accelerated_vradmm(ridge):
+    def made(problem):
+        oracles, noise = variance_reduction(problem.loss, clip=1.0, spread=2.0, rate=1.0, inner=4)
+        structure = lasso(problem.loss, 5, weight=0.1, ridge=ridge)
+        return Composition(
+            AcceleratedVRADMM(structure, 2.0, inner=4, snapshot_noise=noise), oracles
+        )
+
+    return made
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("maker", [sadmm, vradmm])
+@pytest.mark.parametrize("maker", [sadmm, vradmm, accelerated, accelerated_vradmm])
 @pytest.mark.parametrize("ridge", [0.0, 0.1])
 def test_replay_residuals_messages_and_likelihood_find_no_fault(maker, ridge):
     report = audit(maker(ridge), mu=1.5, runs=300, seed=0)
@@ -269,8 +291,8 @@ def test_the_published_un_noised_restart_is_caught(ridge):
 
 
 @pytest.mark.slow
-def test_halved_noise_is_caught_in_both_methods():
-    for maker in (sadmm, vradmm):
+def test_halved_noise_is_caught_in_every_method():
+    for maker in (sadmm, vradmm, accelerated, accelerated_vradmm):
         report = audit(maker(0.0), mu=1.5, runs=20, seed=0, fault="halved-noise")
         assert report.layers["residuals"] == "violated"
 

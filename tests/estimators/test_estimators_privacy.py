@@ -15,7 +15,13 @@ from scipy.stats import norm
 from sklearn.base import clone
 
 from tacit.errors import PrivacyError, PrivacyWarning, PublicFactsWarning, UtilityWarning
-from tacit.estimators import PrivateLinearRegression, PrivateLogisticRegression, PrivateSVC, base
+from tacit.estimators import (
+    PrivateLinearRegression,
+    PrivateLogisticRegression,
+    PrivateSVC,
+    base,
+    charged,
+)
 from tacit.estimators.ranges import Ranges
 from tacit.oracles import Point
 from tacit.privacy import Certificate
@@ -251,7 +257,7 @@ def unguarded(*args, record_norm, **rest):
     return dataclasses.replace(PACK(*args, record_norm=1e30, **rest), record_norm=record_norm)
 
 
-PACK = base.pack
+PACK = charged.pack
 
 
 def test_an_estimator_that_forgets_to_clip_is_caught(monkeypatch):
@@ -261,7 +267,7 @@ def test_an_estimator_that_forgets_to_clip_is_caught(monkeypatch):
     assert Ranges(np.zeros(3), np.ones(3), True).encoded(x).max() == 2e6 - 1
     # packing bounds the norm once more, so this fault alone costs accuracy and no privacy
     assert moved(monkeypatch, model) <= 1 + 1e-9
-    monkeypatch.setattr(base, "pack", unguarded)
+    monkeypatch.setattr(charged, "pack", unguarded)
     assert moved(monkeypatch, model) > 1000
     with pytest.raises(PrivacyError, match="norm above 2"):
         model.fit(x, y)

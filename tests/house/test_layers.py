@@ -16,7 +16,7 @@ LAYERS = [
     ("typing", "checks", "errors", "spec"),
     ("noise",),
     ("problems", "network", "privacy", "features"),
-    ("oracles", "datasets"),
+    ("oracles", "datasets", "budget"),
     ("algorithms", "tables"),
     ("engine",),
     ("proposal",),

@@ -1,5 +1,12 @@
 """Methods, one per file: they ask, are told, and send; they never see data."""
 
+from tacit.algorithms.accelerated_admm import (
+    Accelerated,
+    AcceleratedADMM,
+    AcceleratedRenyiADMM,
+    AcceleratedSplitting,
+)
+from tacit.algorithms.accelerated_vradmm import AcceleratedVRADMM
 from tacit.algorithms.admm import ADMM, ConsensusADMM, DualMessage, at_agents, steady_rho
 from tacit.algorithms.algorithm import (
     Algorithm,
@@ -57,7 +64,7 @@ from tacit.algorithms.one_question import OneQuestion
 from tacit.algorithms.options import Option, Setting, Value
 from tacit.algorithms.relay import RECAL, NoisedRelay, Walkman
 from tacit.algorithms.splitting import SADMM, Iterate, RateWarning, RenyiADMM, SplittingADMM
-from tacit.algorithms.steps import averaging, smoothness_of
+from tacit.algorithms.steps import averaging, batch_variance, radius_of, smoothness_of
 from tacit.algorithms.vradmm import VRADMM, variance_reduction
 
 __all__ = [
@@ -71,6 +78,11 @@ __all__ = [
     "SADMM",
     "SHARE",
     "VRADMM",
+    "Accelerated",
+    "AcceleratedADMM",
+    "AcceleratedRenyiADMM",
+    "AcceleratedSplitting",
+    "AcceleratedVRADMM",
     "Algorithm",
     "AnswerMessages",
     "Centred",
@@ -109,12 +121,14 @@ __all__ = [
     "around_centre",
     "at_agents",
     "averaging",
+    "batch_variance",
     "centre_multiplier",
     "check_centre",
     "checked_options",
     "lifts",
     "method_named",
     "noise_share",
+    "radius_of",
     "rounds_by_default",
     "settled",
     "shared_coordinates",

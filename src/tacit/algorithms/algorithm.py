@@ -68,13 +68,19 @@ class Noise:
     gradient_scale
         `(A,)`: standard deviation, per coordinate, of the noise on one answer of each agent to
         question 0, a mean gradient in most methods.
-    sampled
-        Whether question 0 is answered on random batches, so that answers vary without noise too.
+    rate
+        The share of the records that question 0 is answered on; below 1 they are a random batch,
+        and answers vary without noise too.
     """
 
     multiplier: float
     gradient_scale: HostArray
-    sampled: bool = False
+    rate: float = 1.0
+
+    @property
+    def sampled(self) -> bool:
+        """Whether question 0 is answered on random batches."""
+        return self.rate < 1
 
     @property
     def of_mean(self) -> float:

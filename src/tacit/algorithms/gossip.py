@@ -7,10 +7,11 @@ from abc import abstractmethod
 from typing import NamedTuple
 
 import equinox as eqx
+import numpy as np
 from typing_extensions import override
 
 from tacit.algorithms.algorithm import GossipAlgorithm, Noise, Turn
-from tacit.algorithms.steps import checked_step, smoothness_of, steps_and_averaging
+from tacit.algorithms.steps import averaging, checked_step, smoothness_of, step_within
 from tacit.network import Mixing
 from tacit.oracles import Point
 from tacit.problems import Problem
@@ -80,7 +81,9 @@ class NoisedGossip(GossipAlgorithm):
     @override
     def schedule(self, spec: Spec, rounds: int, noise: Noise) -> dict[str, HostArray]:
         limit, _ = self.limit(smoothness_of(spec))
-        return steps_and_averaging(self.step, limit, spec, noise, rounds=rounds, sweeps=rounds)
+        ridge = float(self.problem.regulariser.strong_convexity)
+        step = self.step or step_within(limit, spec, noise, rounds, ridge)
+        return {"step_size": np.full(rounds, step), "averaging": averaging(rounds, noise)}
 
     @override
     def start(self, template: Model) -> GossipState:

@@ -13,6 +13,8 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
+from tacit.algorithms.accelerated_admm import AcceleratedADMM, AcceleratedRenyiADMM
+from tacit.algorithms.accelerated_vradmm import AcceleratedVRADMM
 from tacit.algorithms.admm import ADMM, at_agents
 from tacit.algorithms.algorithm import Algorithm
 from tacit.algorithms.dp_admm import DPADMM
@@ -27,12 +29,13 @@ from tacit.algorithms.options import (
     SAMPLING_RATE,
     SMOOTHING,
     STEADY_RHO,
+    STEP_RULE,
     Option,
     Setting,
     Value,
 )
 from tacit.algorithms.relay import RECAL, Walkman
-from tacit.algorithms.splitting import SADMM, RenyiADMM
+from tacit.algorithms.splitting import SADMM, RenyiADMM, StepRule
 from tacit.algorithms.vradmm import VRADMM, variance_reduction
 from tacit.errors import InputError
 from tacit.oracles import (
@@ -180,15 +183,28 @@ def _one_question(setting: Setting) -> Composition:
 
 def _sadmm(setting: Setting) -> Composition:
     structured = structured_from(setting.problem)
-    smoothing = float(setting.options["smoothing"])
-    return Composition(SADMM(structured, smoothing), (_batch(setting),))
+    smoothing, rule = float(setting.options["smoothing"]), _printed(setting)
+    if rule is None:
+        return Composition(AcceleratedADMM(structured, smoothing), (_batch(setting),))
+    return Composition(SADMM(structured, smoothing, step_rule=rule), (_batch(setting),))
+
+
+def _printed(setting: Setting) -> StepRule | None:
+    """Return the rule of the printed form's steps, or None for the accelerated form."""
+    rule = setting.options["steps"]
+    if rule == "accelerated":
+        return None
+    return "published" if rule == "published" else "public"
 
 
 def _renyi_admm(setting: Setting) -> Composition:
     structured = structured_from(setting.problem)
     if not isinstance(structured.forward, Identity):
         raise InputError("renyi-admm is for the structure lasso; use sadmm or vradmm for others")
-    return Composition(RenyiADMM(structured), (_batch(setting),))
+    rule = _printed(setting)
+    if rule is None:
+        return Composition(AcceleratedRenyiADMM(structured), (_batch(setting),))
+    return Composition(RenyiADMM(structured, step_rule=rule), (_batch(setting),))
 
 
 def _inner(rate: float) -> int:
@@ -204,9 +220,12 @@ def _vradmm(setting: Setting) -> Composition:
     (batch, snapshot), noise = variance_reduction(
         loss, clip=clip, spread=spread, rate=_rate(setting), inner=inner
     )
-    smoothing = float(setting.options["smoothing"])
-    algorithm = VRADMM(
-        structured_from(setting.problem), smoothing, inner=inner, snapshot_noise=noise
+    smoothing, rule = float(setting.options["smoothing"]), _printed(setting)
+    structured = structured_from(setting.problem)
+    algorithm = (
+        AcceleratedVRADMM(structured, smoothing, inner=inner, snapshot_noise=noise)
+        if rule is None
+        else VRADMM(structured, smoothing, inner=inner, snapshot_noise=noise, step_rule=rule)
     )
     return Composition(algorithm, (dataclasses.replace(batch, records=_records(setting)), snapshot))
 
@@ -250,20 +269,20 @@ METHODS: Mapping[str, Method] = MappingProxyType(
         "sadmm": Method(
             build=_sadmm,
             summary="stochastic ADMM for a structure (Liu et al. 2022)",
-            options=(*_SAMPLED, SMOOTHING),
+            options=(*_SAMPLED, SMOOTHING, STEP_RULE),
             structure="required",
         ),
         "vradmm": Method(
             build=_vradmm,
             summary="sadmm with variance reduction (Liu et al. 2022)",
-            options=(*_SAMPLED, SMOOTHING),
+            options=(*_SAMPLED, SMOOTHING, STEP_RULE),
             structure="required",
             epoch=lambda rate: _inner(rate) + 1,
         ),
         "renyi-admm": Method(
             build=_renyi_admm,
             summary="stochastic ADMM for the lasso (Chen and Lee 2020)",
-            options=_SAMPLED,
+            options=(*_SAMPLED, STEP_RULE),
             structure="required",
         ),
         "recal": Method(

@@ -20,6 +20,7 @@ from tacit.spec import Spec
 
 Value = float | int | str
 BATCHES = ("poisson", "fixed")
+STEPS = ("accelerated", "public", "published")
 LEAST, MOST = 1e-30, 1e30
 
 
@@ -119,6 +120,12 @@ def _batches(given: Any) -> str:
     return str(given)
 
 
+def _steps(given: Any) -> str:
+    if given not in STEPS:
+        raise InputError(f"steps is {given!r}; choose from {', '.join(STEPS)}")
+    return str(given)
+
+
 def _positive_rho(given: Any) -> float:
     return checks.positive("rho", given)
 
@@ -147,4 +154,11 @@ SMOOTHING = Option(
     0.0,
     lambda given: checks.not_negative("smoothing", given),
     "Strength of Laplacian smoothing.",
+)
+STEP_RULE = Option(
+    "steps",
+    str,
+    "accelerated",
+    _steps,
+    "accelerated: with momentum; public: without; published: as printed.",
 )

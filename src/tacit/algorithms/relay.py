@@ -7,11 +7,12 @@ from abc import abstractmethod
 from typing import NamedTuple, TypeVar
 
 import equinox as eqx
+import numpy as np
 from typing_extensions import override
 
 from tacit import checks
 from tacit.algorithms.algorithm import Noise, RelayAlgorithm, Turn
-from tacit.algorithms.steps import checked_step, smoothness_of, steps_and_averaging
+from tacit.algorithms.steps import averaging, checked_step, smoothness_of, step_within
 from tacit.network import Walk
 from tacit.oracles import Point
 from tacit.problems import Problem
@@ -65,7 +66,9 @@ class NoisedRelay(RelayAlgorithm):
     def schedule(self, spec: Spec, rounds: int, noise: Noise) -> dict[str, HostArray]:
         limit, _ = self.limit(spec)
         sweeps = rounds / spec.agents
-        return steps_and_averaging(self.step, limit, spec, noise, rounds=rounds, sweeps=sweeps)
+        ridge = float(self.problem.regulariser.strong_convexity)
+        step = self.step or step_within(limit, spec, noise, sweeps, ridge)
+        return {"step_size": np.full(rounds, step), "averaging": averaging(rounds, noise)}
 
     @override
     def start(self, template: Model) -> PyTree:

@@ -79,14 +79,7 @@ class VRADMM(SplittingADMM):
 
     @override
     def questions(self, rounds: int) -> HostArray:
-        if rounds % self.epoch:
-            raise InputError(
-                f"{rounds} rounds are not a whole number of epochs; an epoch of {self.inner} inner "
-                f"steps takes {self.epoch} rounds, so plan a multiple of that"
-            )
-        place = np.arange(rounds) % self.epoch
-        asks_snapshot = place % 2 == 0 if self.fused else place == 0
-        return np.where(asks_snapshot, SNAPSHOT, DIFFERENCE)[:, None]
+        return epochs(rounds, self.inner, fused=self.fused)
 
     @override
     def schedule(self, spec: Spec, rounds: int, noise: Noise) -> dict[str, HostArray]:
@@ -165,6 +158,32 @@ class VRADMM(SplittingADMM):
     @override
     def model(self, public: _Public) -> Vector:
         return public.average
+
+
+def epochs(rounds: int, inner: int, *, fused: bool = False) -> HostArray:
+    """Return the questions of epochs of m differences, `(T, 1)`: a snapshot opens each.
+
+    Where `fused`, a snapshot is asked for before every difference.
+
+    Raises
+    ------
+    InputError
+        If the rounds are not a whole number of epochs.
+
+    Examples
+    --------
+    >>> epochs(6, 2)[:, 0].tolist()
+    [1, 0, 0, 1, 0, 0]
+    """
+    epoch = 2 * inner if fused else inner + 1
+    if rounds % epoch:
+        raise InputError(
+            f"{rounds} rounds are not a whole number of epochs; an epoch of {inner} inner "
+            f"steps takes {epoch} rounds, so plan a multiple of that"
+        )
+    place = np.arange(rounds) % epoch
+    asks_snapshot = place % 2 == 0 if fused else place == 0
+    return np.where(asks_snapshot, SNAPSHOT, DIFFERENCE)[:, None]
 
 
 def variance_reduction(

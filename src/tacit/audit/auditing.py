@@ -122,6 +122,7 @@ def audit(  # noqa: PLR0913 - who is attacked, by whom, with what
     observer: Observer | None = None,
     network: Network | None = None,
     options: Mapping[str, Value] | None = None,
+    centre: bool = False,
 ) -> AuditReport:
     """Attack `algorithm`, planned to be mu-GDP, on a problem that saturates its bound.
 
@@ -149,6 +150,8 @@ def audit(  # noqa: PLR0913 - who is attacked, by whom, with what
         given for a named method that needs one, a random walk on a ring or gossip on a path.
     options
         Of a named method.
+    centre
+        Whether a named method asks about rows around a private centre.
 
     Notes
     -----
@@ -166,6 +169,7 @@ def audit(  # noqa: PLR0913 - who is attacked, by whom, with what
         observer=observer or Messages(),
         network=network,
         options=options or {},
+        centre=centre,
     )
     refuse_without_mu(algorithm)
     pair, plan = prepared(algorithm, setup, seed)
@@ -201,7 +205,8 @@ def _drawn(
 
 def prepared(subject: str | Maker, setup: Setup, seed: int) -> tuple[Canary, Plan]:
     """Return the pair that saturates the subject's question, and the plan that is attacked."""
-    pair = saturating(composition_of(subject).oracles, seed, features=setup.features)
+    oracles = composition_of(subject, centre=setup.centre).oracles
+    pair = saturating(oracles, seed, features=setup.features)
     return pair, planned(subject, setup)
 
 

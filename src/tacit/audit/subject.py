@@ -20,7 +20,15 @@ from tacit.algorithms import (
 from tacit.engine import Plan, plan
 from tacit.errors import InputError
 from tacit.network import Network, metropolis, path, ring, uniform_walk
-from tacit.oracles import Gradient, Oracle, ProjectedStep, ProximalStep, Statistics
+from tacit.oracles import (
+    CentredGradient,
+    Gradient,
+    Oracle,
+    ProjectedStep,
+    ProximalStep,
+    Recentred,
+    Statistics,
+)
 from tacit.privacy import Adjacency, Messages, Observer, ReplaceOne, Terms
 from tacit.problems import (
     NoRegulariser,
@@ -60,6 +68,8 @@ class Setup:
         None for the usual one: gossip on a path, a random walk on a ring.
     options
         Of a method by name.
+    centre
+        Whether the first round of a named method learns a private centre of the rows.
     """
 
     epsilon: float
@@ -72,6 +82,7 @@ class Setup:
     precision: Precision = "float64"
     network: Network | None = None
     options: Mapping[str, Value] = field(default_factory=dict)
+    centre: bool = False
 
 
 def name_of(subject: str | Maker) -> str:
@@ -84,10 +95,15 @@ def method_of(subject: str | Maker) -> Method | None:
     return method_named(subject) if isinstance(subject, str) else None
 
 
-def composition_of(subject: str | Maker, clip: float = 1.0) -> Composition:
+def composition_of(subject: str | Maker, clip: float = 1.0, *, centre: bool = False) -> Composition:
     """Return the algorithm with its oracles: the library's gradient where none is named."""
     if isinstance(subject, str):
-        return proposal_of(subject, Setup(epsilon=1.0, clip=clip)).composition()
+        return proposal_of(subject, Setup(epsilon=1.0, clip=clip, centre=centre)).composition()
+    if centre:
+        raise InputError(
+            f"{name_of(subject)} is a method of your own; compose it with a centre yourself "
+            "(tacit.algorithms.around_centre), or audit it without"
+        )
     result = subject(PROBLEM)
     if isinstance(result, Composition):
         return result
@@ -145,11 +161,13 @@ def proposal_of(name: str, setup: Setup) -> Proposal:
         clip=None if math.isinf(setup.clip) else setup.clip,
         rounds=_whole_epochs(method, rounds, setup.options) * (AGENTS if relay else 1),
         options=setup.options,
+        centre=setup.centre,
         network=wanted,
         precision=setup.precision,
     )
     structure = _LASSO if method.structure == "required" else None
-    data = _DATA.model_copy(update={"columns": setup.features})
+    # a centre takes one column for its constant
+    data = _DATA.model_copy(update={"columns": setup.features - setup.centre})
     return propose(data, [setup.records] * AGENTS, request, structure)
 
 
@@ -176,6 +194,10 @@ class Canary:
     *Projected step.* Without constraint its answer is the gradient plus a public slope.
 
     *Proximal step.* The gradient being constant, the step moves by its change over rho.
+
+    *Around a centre.* The record is e_1 in both, with the place of the constant empty, so that its
+    row is the same around every centre, of the full norm, and its gradient moves as above. The
+    first answer, the mean of the rows, does not move.
 
     *Statistics.* With R = Y = 1 the bound sqrt(2) (R^2 + Y^2/2) / m is attained where the records x
     and z have norm R, x'z = Y^2/2 and the clipped targets are -Y and Y (see the docstring of
@@ -211,6 +233,8 @@ def canary(
     oracle = oracle or Gradient(problem.loss, clip=1.0)
     draw = np.random.default_rng(seed)
     rows = draw.standard_normal((agents * records, features))
+    if isinstance(oracle, CentredGradient | Recentred):
+        rows[:, -1] = 0
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
     rows[0], other = _saturating(oracle, features)
     targets = np.sign(draw.standard_normal(agents * records)) * FAR
@@ -226,8 +250,9 @@ def _saturating(oracle: Oracle, features: int) -> tuple[HostArray, HostArray]:
     one, two = np.eye(features)[:2]
     if isinstance(oracle, Statistics) and oracle.target_bound == 1:
         return one, one / 2 + math.sqrt(3) / 2 * two
-    gradient = oracle.gradient if isinstance(oracle, ProjectedStep | ProximalStep) else oracle
-    if isinstance(gradient, Gradient) and gradient.coefficient_bound == 1:
+    inner = oracle.inner if isinstance(oracle, Recentred) else oracle
+    gradient = inner.gradient if isinstance(inner, ProjectedStep | ProximalStep) else inner
+    if isinstance(gradient, Gradient | CentredGradient) and gradient.coefficient_bound == 1:
         return one, one
     raise InputError(
         f"no pair is known that saturates {oracle}; audit the gradient of the squared loss clipped "

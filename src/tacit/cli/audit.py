@@ -75,6 +75,9 @@ def audit(  # noqa: PLR0913 - one parameter per option
         int | None,
         typer.Option(help="Of the noise and of the data; the operating system's if not given."),
     ] = None,
+    centre: Annotated[
+        bool, typer.Option("--centre", help="Of a method on all records: around a private centre.")
+    ] = False,
     full: Annotated[
         bool,
         typer.Option("--full", help=f"For {_ARITHMETIC}: all sizes, hours in place of a minute."),
@@ -90,8 +93,11 @@ def audit(  # noqa: PLR0913 - one parameter per option
     answers as computed stay within bounds that are proved for real numbers.
     """
     of_method = {name: given[name] for name in method_options() if given[name] is not None}
-    options = _Options(algorithm, fault, mu, epsilon, of_method, relation, runs, seed)
+    options = _Options(
+        algorithm, fault, mu, epsilon, of_method, relation, runs, seed, centre or None
+    )
     if algorithm == _ARITHMETIC:
+        options.refuse(("centre",), "its questions are attacked around centres in any case")
         _print_arithmetic(options, full=full, json=json)
         return
     if full:
@@ -115,6 +121,7 @@ class _Options:
     relation: str | None
     runs: int | None
     seed: int | None
+    centre: bool | None
 
     def refuse(self, names: tuple[str, ...], why: str) -> None:
         """Raise `InputError` if an option of these names was given."""
@@ -184,6 +191,7 @@ def _run(options: _Options) -> AuditReport | EpsilonBound:
 
 
 def _inside_objective(options: _Options) -> EpsilonBound:
+    options.refuse(("centre",), "noise inside an objective has none")
     options.refuse(
         ("mu", "relation"),
         "noise inside an objective has a curve under replace_one, so give --epsilon",
@@ -214,11 +222,13 @@ def _on_all_records(options: _Options) -> AuditReport:
         seed=options.seed,
         fault=None if options.fault is None else fault_named(options.fault),
         options=options.of_method,
+        centre=bool(options.centre),
     )
 
 
 def _on_batches(options: _Options) -> EpsilonBound:
     options.refuse(("mu",), "answers on batches have none, so give --epsilon")
+    options.refuse(("centre",), "rows around a centre are audited for answers on all records")
     if options.of_method.get("batches", "poisson") != "poisson":
         raise InputError("batches of a fixed size have no audit yet; leave --batches out")
     if options.fault is not None:

@@ -32,17 +32,18 @@ class Command:
         The first line of its help.
     function
         "module:function"; the module is imported when the command is called, and not before. The
-        parameters of the function are the command's arguments and options.
+        parameters of the function are the command's arguments and options. A `typer.Typer` in its
+        place is a command with commands of its own.
     """
 
     name: str
     summary: str
     function: str
 
-    def load(self) -> Callable[..., Any]:
+    def load(self) -> Callable[..., Any] | typer.Typer:
         """Return the function."""
         module, _, name = self.function.partition(":")
-        function: Callable[..., Any] = getattr(importlib.import_module(module), name)
+        function: Callable[..., Any] | typer.Typer = getattr(importlib.import_module(module), name)
         return function
 
 
@@ -54,7 +55,8 @@ _SUMMARIES = {
     "odds.",
     "show": "Show what a model file says and what it guarantees.",
     "grid": "Agree on the state of a power network among zones that keep their demand private.",
-    "account": "Total epsilon of noised answers from their multiplier, or the multiplier from the "
+    "budget": "Accounts: a budget for all runs on a body of records, whatever becomes of them.",
+    "cost": "Total epsilon of noised answers from their multiplier, or the multiplier from the "
     "total.",
     "audit": "Attack an algorithm, as planned or with a planted fault, on data that saturates its "
     "bound.",
@@ -65,6 +67,8 @@ BUILT_IN = tuple(
     for name, summary in _SUMMARIES.items()
 )
 
+# commands that have another name now
+RENAMED: Mapping[str, str] = {"account": "cost"}
 # what a package that is not installed would add
 ELSEWHERE: Mapping[str, str] = dict.fromkeys(("claims", "reproduce", "attack"), "tacit-papers")
 
@@ -119,10 +123,19 @@ def application(known: Mapping[str, Command], name: str) -> typer.Typer:
     app.callback()(_top)
     for other, command in known.items():
         if other == name:
-            app.command(name)(command.load())
+            _add(app, name, command)
         else:
             app.command(other, help=command.summary)(_not_loaded)
     return app
+
+
+def _add(app: typer.Typer, name: str, command: Command) -> None:
+    """Add a command to the application, or one with commands of its own."""
+    loaded = command.load()
+    if isinstance(loaded, typer.Typer):
+        app.add_typer(loaded, name=name, help=command.summary)
+    else:
+        app.command(name)(loaded)
 
 
 def _not_loaded() -> None:
@@ -146,6 +159,9 @@ def _top(
 
 
 def _hint(known: Mapping[str, Command], name: str) -> str:
+    if name in RENAMED and name not in known:
+        new = RENAMED[name]
+        return f"; it is called tacit {new} now, and tacit budget keeps accounts of what is spent"
     if name in ELSEWHERE and name not in known:
         return f"; it comes with {ELSEWHERE[name]}: pip install {ELSEWHERE[name]}"
     return f"; see tacit {name} --help" if name in known else "; see tacit --help"

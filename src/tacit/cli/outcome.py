@@ -8,7 +8,7 @@ from pathlib import Path
 import typer
 
 from tacit.cli.console import emit, error_line, printable
-from tacit.report import ORACLE, error_name, numbered, results, save
+from tacit.report import ORACLE, charged_line, error_name, numbered, results, save
 from tacit.training import Metrics, Training
 
 
@@ -49,9 +49,9 @@ def _sentences(training: Training, certificate: Path | None) -> str:
         where += _kept(certificate)
     promised = (f"  {line}" for line in training.certificate.lines())
     took = f"Took {training.seconds:.1f} s"
-    score = training.private_score
+    score, account = training.private_score, charged_line(training.charged)
     private = [] if score is None else [*map(printable, score.lines()), ""]
-    measured = [*private, *_measured(training)]
+    measured = [account, *private, *_measured(training)]
     return "\n".join(["", "Certificate", *promised, "", *measured, took, *where])
 
 

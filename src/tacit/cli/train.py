@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from tacit.algorithms import Method
+from tacit.budget import Account, Reservation
+from tacit.cli.accounts import OPTIONS as ACCOUNT_OPTIONS
+from tacit.cli.accounts import account_given, charged_records
 from tacit.cli.console import bar, error_line, interruptible, path, read_text
 from tacit.cli.options import (
     all_options,
@@ -23,6 +26,7 @@ from tacit.cli.options import (
 )
 from tacit.cli.outcome import Output, deliver
 from tacit.datasets import FACTS, Dataset, load
+from tacit.engine import check_chargeable
 from tacit.errors import InputError
 from tacit.problems.graphs import DEFAULT_GRAPH_WEIGHT
 from tacit.proposal import Proposal, check_seed
@@ -34,6 +38,7 @@ from tacit.tables import (
     Table,
     is_spreadsheet,
     load_table,
+    read_files,
     refuse_spreadsheet,
 )
 from tacit.training import (
@@ -41,6 +46,7 @@ from tacit.training import (
     Training,
     check_data,
     divide,
+    proposal_ahead,
     proposal_for,
     training,
 )
@@ -54,7 +60,7 @@ def _printable(text: str) -> str:
 _REFERENCE_CELLS = 10_000_000  # of the training part: the optimum then costs seconds
 
 
-@takes({**all_options(), **form_options()})
+@takes({**all_options(), **form_options(), **ACCOUNT_OPTIONS})
 def train(  # noqa: PLR0913 - one parameter per option
     *,
     data: Annotated[
@@ -123,14 +129,21 @@ def train(  # noqa: PLR0913 - one parameter per option
     }
     tables |= {name: given.pop(name) for name in form_options()}
     output = Output(out, force, reference, oracle_metrics, json)
+    account = account_given(given)
     given = {**given, "graph_from": graph_from, "graph_weight": graph_weight, "rounds": rounds}
     if seed is not None:
         check_seed("seed", seed)
-    prepared = interruptible(lambda: _prepared(data, tables, given, output, proposal))
+    if account is not None:
+        check_chargeable(seed=seed, conditional=False)
+    prepared = interruptible(lambda: _prepared(data, tables, given, output, proposal, account))
     if not json:
         typer.echo(_heading(prepared))
     shown = sys.stderr.isatty() and not (json or quiet)
-    deliver(_trained(prepared, output, seed=seed, shown=shown), output)
+    try:
+        deliver(_trained(prepared, output, seed=seed, shown=shown), output)
+    finally:
+        if isinstance(prepared.account, Reservation):  # nothing, where the run has closed it
+            prepared.account.close(released=False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,6 +153,7 @@ class Prepared:
     records: DividedData
     proposal: Proposal
     methods: Mapping[str, Method]
+    account: Account | Reservation | None = None
 
 
 def _prepared(
@@ -148,10 +162,56 @@ def _prepared(
     given: dict[str, Any],
     output: Output,
     proposal: Path | None,
+    account: Account | None,
 ) -> Prepared:
-    """Return records and proposal after every check that precedes training."""
+    """Return records and proposal after every check that precedes training.
+
+    With an account, cells of tables are read after the reservation. Data sets are published.
+    """
     if output.out is not None:
         check_out(output.out, force=output.force)
+    if account is not None and is_table(data):
+        _check_output(output, public=False, name=data)
+        return _charged(data, tables, given, proposal, account)
+    prepared = _uncharged(data, tables, given, output, proposal)
+    return replace(prepared, account=account)
+
+
+def _charged(
+    data: str,
+    tables: dict[str, Any],
+    given: dict[str, Any],
+    file: Path | None,
+    account: Account,
+) -> Prepared:
+    """Return the records of a table, whose cells are looked at once the run is charged."""
+    if file is None:
+        options = run_options(given, rounds=given["rounds"])
+        methods = options.request.methods
+        files = read_files(_source(data, tables, None))
+        proposed = proposal_ahead(
+            files,
+            options.request,
+            options.structure,
+            agents=options.agents,
+            default=options.default_agents,
+            features=given["features"],
+        )
+    else:
+        proposed, methods = _read_proposal(file, tables, given)
+        known = None if proposed.data.table is None else proposed.data.table.bounds
+        files = read_files(_source(data, tables, known), known)
+    records, reservation = charged_records(files, proposed, methods, account)
+    return Prepared(records, proposed, methods, reservation)
+
+
+def _uncharged(
+    data: str,
+    tables: dict[str, Any],
+    given: dict[str, Any],
+    output: Output,
+    proposal: Path | None,
+) -> Prepared:
     if proposal is not None:
         return _from_file(data, tables, given, output, proposal)
     options = run_options(given, rounds=given["rounds"])
@@ -175,9 +235,7 @@ def _from_file(
     output: Output,
     file: Path,
 ) -> Prepared:
-    proposal = Proposal.from_json(read_text(file))
-    _refuse_options(tables, given, proposal)
-    methods = methods_with(proposal.method.name)
+    proposal, methods = _read_proposal(file, tables, given)
     known = None if proposal.data.table is None else proposal.data.table.bounds
     dataset = _loaded(data, tables, output, known)
     agents = None if dataset.owners is not None else len(proposal.counts)
@@ -191,6 +249,14 @@ def _from_file(
     )
     check_data(records, proposal)
     return Prepared(records, proposal, methods)
+
+
+def _read_proposal(
+    file: Path, tables: dict[str, Any], given: dict[str, Any]
+) -> tuple[Proposal, Mapping[str, Method]]:
+    proposal = Proposal.from_json(read_text(file))
+    _refuse_options(tables, given, proposal)
+    return proposal, methods_with(proposal.method.name)
 
 
 def _refuse_options(tables: dict[str, Any], given: dict[str, Any], proposal: Proposal) -> None:
@@ -232,31 +298,40 @@ def _loaded(
 ) -> Dataset | Table:
     """Return the data set, or the user's table with the bounds that a proposal states, if any."""
     dataset = _read(data, options, known)
+    _check_output(output, public=dataset.public, name=dataset.name)
+    return dataset
+
+
+def _check_output(output: Output, *, public: bool, name: str) -> None:
+    """Raise `InputError` for results that records, public or private, do not have."""
     oracle = output.oracle_metrics
-    if oracle and dataset.public:
+    if oracle and public:
         raise InputError(
-            f"the metrics of {dataset.name} are in its results, since the data set is published; "
+            f"the metrics of {name} are in its results, since the data set is published; "
             "leave --oracle-metrics out"
         )
     if oracle and output.out is None:
         raise InputError("--oracle-metrics writes a file into the report; add --out DIR")
-    if output.reference and not dataset.public and not oracle:
+    if output.reference and not public and not oracle:
         raise InputError(
             "the optimum without privacy is a function of private records; add --oracle-metrics, "
             "which writes it to a file of its own, or leave --reference out"
         )
-    return dataset
+
+
+def _source(data: str, options: dict[str, Any], known: Bounds | None) -> Source:
+    refuse_spreadsheet(Path(data))
+    target = options["target"] if known is None else known.target_name
+    if target is None:
+        raise InputError(
+            f"no target is given; name the column to predict: --target COL, for {data}"
+        )
+    return Source(path=Path(data), **{**options, "target": target})
 
 
 def _read(data: str, options: dict[str, Any], known: Bounds | None) -> Dataset | Table:
     if is_table(data):
-        refuse_spreadsheet(Path(data))
-        target = options["target"] if known is None else known.target_name
-        if target is None:
-            raise InputError(
-                f"no target is given; name the column to predict: --target COL, for {data}"
-            )
-        return load_table(Source(path=Path(data), **{**options, "target": target}), known)
+        return load_table(_source(data, options, known), known)
     given = [name for name, value in options.items() if value is not None]
     dataset = load(data)
     if given:
@@ -282,6 +357,7 @@ def _trained(prepared: Prepared, output: Output, *, seed: int | None, shown: boo
                 report=report,
                 methods=prepared.methods,
                 warn=lambda text: error_line(text, kind="warning: "),
+                account=prepared.account,
             )
         )
 

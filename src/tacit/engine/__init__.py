@@ -1,5 +1,13 @@
 """The engine: from public facts to a plan, and from a plan behind doors to a run."""
 
+from tacit.engine.charging import (
+    Charged,
+    ChargedTo,
+    charge_of,
+    check_chargeable,
+    reserve,
+    returned_on_error,
+)
 from tacit.engine.door import Door, Live, Private, Record, Recorded, Replay, Rival
 from tacit.engine.planning import Plan, plan
 from tacit.engine.program import Program, cast, stack
@@ -9,6 +17,8 @@ from tacit.engine.runtimes import serial, simulate, sweep
 from tacit.network import Network
 
 __all__ = [
+    "Charged",
+    "ChargedTo",
     "Door",
     "Live",
     "Network",
@@ -24,8 +34,12 @@ __all__ = [
     "Trace",
     "behind_the_door",
     "cast",
+    "charge_of",
+    "check_chargeable",
     "observed_ledger",
     "plan",
+    "reserve",
+    "returned_on_error",
     "run",
     "serial",
     "simulate",

@@ -182,7 +182,7 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
 
     def build(observer: Observer) -> Draft:
         scales = scales_for(preview, multiplier, observer)
-        noise = Noise(multiplier, scales, oracles[0].sampling.rate < 1)
+        noise = Noise(multiplier, scales, oracles[0].sampling.rate)
         return drafted(design, questions, noise, observer, precision)
 
     observer, draft = terms.observer, build(terms.observer)

@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tacit.engine.charging import Charged, ChargedTo, charging
 from tacit.engine.credit import certificate_of, credits_summation
 from tacit.engine.door import Live, Private, samples
 from tacit.engine.exactness import check_arithmetic
@@ -47,6 +48,8 @@ class Run:
         The guarantee; stamped as a reproduction if the noise came from a given seed.
     seconds
         Wall time of the run, compilation included.
+    charged
+        Where it was charged; None if nowhere.
     """
 
     model: HostArray
@@ -55,9 +58,10 @@ class Run:
     certificate: Certificate
     plan: Plan
     seconds: float
+    charged: Charged | None = None
 
 
-def run(
+def run(  # noqa: PLR0913 - what is run, how, and who pays
     plan: Plan,
     shards: Shards,
     *,
@@ -65,6 +69,7 @@ def run(
     seed: int | None = None,
     keep: frozenset[str] = frozenset(),
     report: Callable[[Any], None] | None = None,
+    account: ChargedTo | None = None,
 ) -> Run:
     """Run `plan` on `shards` and return the released model, with its certificate.
 
@@ -80,11 +85,15 @@ def run(
     keep
         Parts of the trace to keep, of `KEPT`. Single answers and messages are for the
         data custodian's audit: a certificate for the observer `sum` does not cover them.
+    account
+        A `tacit.budget.Account` that the run is charged to before a record is looked at, or a
+        reservation of `tacit.engine.reserve` for this plan; None charges it nowhere.
 
     Raises
     ------
     InputError
-        If the shards differ from those of the plan (counts, dimension, record norm).
+        If the shards differ from those of the plan (counts, dimension, record norm), or the account
+        cannot hold the run (`tacit.errors.AccountError` if there is no room).
     PrivacyError
         If no seed is given and no exact sampler is known for the noise (inside an objective), or
         the machine does not add whole numbers exactly; if a
@@ -93,9 +102,27 @@ def run(
     """
     if not keep <= set(KEPT):
         raise InputError(f"cannot keep {sorted(keep - set(KEPT))}; choose from {', '.join(KEPT)}")
-    check_shards(shards)
     check_bounds(plan)
     check_certificate(plan)
+    check_facts(plan, shards)
+    _check_machine(plan.program, seed)
+    with charging(account, plan, seed) as released:
+        finished = _answered(plan, shards, runtime, seed, keep=keep, report=report)
+        # a model that was computed is released only once its ledger has been compared
+        return dataclasses.replace(finished, charged=released())
+
+
+def _answered(
+    plan: Plan,
+    shards: Shards,
+    runtime: Runtime,
+    seed: int | None,
+    *,
+    keep: frozenset[str],
+    report: Callable[[Any], None] | None,
+) -> Run:
+    """Return the run of a plan that was checked, on records that are checked here."""
+    check_shards(shards)
     private = behind_the_door(plan, shards)
     program = plan.program
     began = time.perf_counter()
@@ -112,6 +139,19 @@ def run(
     return Run(released, trace, ledger, certificate, plan, seconds)
 
 
+def _check_machine(program: Program, seed: int | None) -> None:
+    """Raise `PrivacyError` unless this machine can draw the noise that was planned."""
+    if not _is_quick(program, seed):
+        check_exact_noise(program)
+        check_arithmetic()
+
+
+def _is_quick(program: Program, seed: int | None) -> bool:
+    """Whether all randomness is quick: there is a seed, or nothing random at all."""
+    quiet = isinstance(program.mechanism, NoNoise) and not samples(program.oracles)
+    return seed is not None or quiet
+
+
 def _executed(
     program: Program,
     private: Private,
@@ -122,13 +162,10 @@ def _executed(
     report: Callable[[Any], None] | None,
 ) -> tuple[Any, Trace]:
     """Return model and trace; without a seed all randomness is from a fresh stream."""
-    quiet = isinstance(program.mechanism, NoNoise) and not samples(program.oracles)
-    if seed is not None or quiet:
+    if _is_quick(program, seed):
         door = Live(program.oracles, program.mechanism, jax.random.key(seed or 0))
         execute = simulate if runtime == "simulate" else serial
         return execute(program, door, private, keep=keep, report=report)
-    check_exact_noise(program)
-    check_arithmetic()
     door = Live(program.oracles, program.mechanism, None)
     supply = Supply(program, Stream.fresh(), private.shard.mask.shape[-1])
     if runtime == "simulate":
@@ -153,6 +190,12 @@ def behind_the_door(plan: Plan, shards: Shards) -> Private:
     With noise they are in double precision, cut to the digits at which sums over records are exact,
     if an oracle has such sums.
     """
+    check_facts(plan, shards)
+    return _opened(plan.program.oracles, plan.program.mechanism, shards)
+
+
+def check_facts(plan: Plan, shards: Shards) -> None:
+    """Raise `InputError` unless the public facts about the shards are those of the plan."""
     spec, program = plan.spec, plan.program
     if shards.counts != spec.counts:
         raise InputError(
@@ -169,7 +212,6 @@ def behind_the_door(plan: Plan, shards: Shards) -> Private:
             f"the shards hold {features.shape[-1]} features in {features.dtype}; the plan is for "
             f"{spec.shape[0]} in {plan.precision}"
         )
-    return _opened(program.oracles, program.mechanism, shards)
 
 
 def _opened(oracles: tuple[Oracle, ...], mechanism: Mechanism, shards: Shards) -> Private:

@@ -18,11 +18,15 @@ from sklearn.utils.validation import check_is_fitted
 
 from tacit import checks
 from tacit.algorithms import METHODS
-from tacit.engine import Run, run
+from tacit.budget import Account
+from tacit.engine import Plan, Run, run
 from tacit.errors import InputError, PrivacyWarning, PublicFactsWarning, UtilityWarning
+from tacit.estimators.charged import charged_fit, proposed, proposed_ahead
+from tacit.estimators.conditions import AS_THEY_ARE, OWNERS, condition
 from tacit.estimators.encoding import Coefficients, Encoding, feature_map_for
+from tacit.estimators.evaluated import scored
 from tacit.estimators.ranges import BoundsLike, Ranges, missing_in, ranges_for, ranges_seen
-from tacit.estimators.records import Targets, owned_rows
+from tacit.estimators.records import Targets
 from tacit.estimators.validation import (
     RowsLike,
     column_names,
@@ -34,14 +38,13 @@ from tacit.estimators.validation import (
 )
 from tacit.features import FeatureMap
 from tacit.privacy import delta_warning
-from tacit.problems import Shards, pack
+from tacit.problems import Shards
 from tacit.proposal import (
     WEIGHTS_ARE_PUBLIC,
     Named,
     Request,
     Structure,
     feature_conditions,
-    propose,
 )
 from tacit.proposal.forecast import known_forecast, risk_warning
 from tacit.typing import HostArray
@@ -98,6 +101,9 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
     options
         Further options of the algorithm by name, such as those of a method that was added to
         `METHODS`; None for none.
+    evaluate
+        The share of each agent's rows, as in 0.1, that is held out and asked how good the model is
+        (`private_score_`): it costs those rows, and no budget besides.
     l2
         Weight of the regulariser.
     clip
@@ -108,6 +114,11 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
     random_state
         None draws the noise from the operating system's entropy. A whole number makes the fit
         repeatable, and its certificate says "reproduction, not private".
+    account
+        The account that every fit is charged to: its name, or a `tacit.budget.Account`; None
+        charges it nowhere. Bounds, and labels or the range of the target, must then be given, and
+        `random_state` may not. The charge is made before a cell is looked at and stays, whatever
+        the cells turn out to be.
 
     Attributes
     ----------
@@ -126,10 +137,14 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         The pair (a, b) of arrays (k,) that features are clipped to, before predictions too. If
         they were read off the records, they are a fact about the records that is not noised.
     certificate_
-        The `tacit.privacy.Certificate` of this fit, with its conditions.
+        The `tacit.privacy.Certificate` of this fit, with its conditions and `evaluate`.
+    private_score_
+        The `tacit.evaluation.PrivateScore` of the rows held out by `evaluate`; None without.
     plan_
-        The `tacit.engine.Plan` that was carried out; it holds public facts only. Its certificate
-        is `certificate_`, and its digest covers the conditions too.
+        The `tacit.engine.Plan` that was carried out, without `evaluate`; it holds public facts.
+    charged_
+        The `tacit.engine.Charged` of this fit, with the account before and after; None if it was
+        charged nowhere.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
@@ -168,10 +183,12 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
     rho: float | None = None
     local_updates: int | None = None
     options: Mapping[str, Any] | None = None
+    evaluate: float | None = None
     l2: float = 1e-6
     clip: float | None = None
     split_seed: int = 0
     random_state: int | None = None
+    account: Account | str | None = None
 
     def fit(
         self: EstimatorT, X: RowsLike, y: ArrayLike, agents: ArrayLike | None = None
@@ -194,6 +211,8 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         ------
         InputError
             If epsilon or delta is not set, a setting is out of range, or the data do not suit it.
+        AccountError
+            If the account has no room for the fit; it says how many fits were charged to it.
 
         Warns
         -----
@@ -214,34 +233,32 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
             )
         checks.positive("epsilon", self.epsilon, allow_infinity=True)
         delta = checks.delta(self.delta)
-        stored, answers = validated(self, X, y, missing=self.missing is not None)
-        rows = dense(stored)
-        ranges, targets = self._ranges(rows, sparse=issparse(stored)), self._targets(answers)
-        parts = owned_rows(agents, len(rows), seed=self.split_seed)
-        shown = self._warnings(ranges, targets, delta, len(rows))
-        for category, text in (*shown, *scaling_warnings(rows, column_names(self))):
-            warnings.warn(text, category, stacklevel=2)
-        encoding = Encoding(ranges, self._feature_map(ranges))
-        shards = pack(
-            encoding.rows(rows),
-            targets.values,
-            parts,
-            record_norm=encoding.record_norm,
-            precision="float64",
-            enforce="clip",
-        )
-        data = targets.facts(columns=shards.dimension, record_norm=shards.record_norm)
-        structure = self._structure(shards)
-        proposal = propose(data, shards.counts, self._request(targets), structure)
-        plan = proposal.plan()
-        # targets are encoded in [-1, 1], whichever range they have
-        for text in risk_warning(proposal, known_forecast(proposal, plan), scaled=True):
-            warnings.warn(text, UtilityWarning, stacklevel=2)
         seed = self.random_state
         if seed is not None:
             seed = checks.at_least("random_state", seed, 0)
-        self._keep(run(plan, shards, runtime="simulate", seed=seed), encoding, targets)
+        with charged_fit(self.account, seed, lambda: proposed_ahead(self, X, agents)) as paid:
+            stored, answers = validated(self, X, y, missing=self.missing is not None)
+            rows = dense(stored)
+            ranges = self._ranges(rows, sparse=issparse(stored))
+            targets = self._targets(answers)
+            shown = self._warnings(ranges, targets, delta, len(rows))
+            for category, text in (*shown, *scaling_warnings(rows, column_names(self))):
+                warnings.warn(text, category, stacklevel=2)
+            encoding = Encoding(ranges, self._feature_map(ranges))
+            shards, proposal, held = proposed(self, rows, encoding, targets, agents)
+            plan = proposal.plan()
+            # targets are encoded in [-1, 1], whichever range they have
+            for text in risk_warning(proposal, known_forecast(proposal, plan), scaled=True):
+                warnings.warn(text, UtilityWarning, stacklevel=2)
+            finished = run(plan, shards, runtime="simulate", seed=seed, account=paid)
+        plan = self._keep(finished, encoding, targets)
+        score = scored(proposal, plan, finished.model, held, targets, seed)
+        self.private_score_, self.certificate_ = score
         return self
+
+    @abc.abstractmethod
+    def _public_answers(self, rows: int) -> HostArray:
+        """Return targets that the public facts allow; `InputError` where they are not given."""
 
     @abc.abstractmethod
     def _targets(self, answers: HostArray) -> Targets:
@@ -292,6 +309,7 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
             regulariser=Named(name="l2", numbers=(checks.not_negative("l2", self.l2),)),
             clip=self.clip,
             rounds=self.rounds,
+            evaluate=self.evaluate,
             options={k: v for k, v in self._options().items() if v is not None},
             class_weight=self._class_weight(targets),
             split_seed=self.split_seed,
@@ -332,18 +350,15 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
     def _warnings(
         self, ranges: Ranges, targets: Targets, delta: float, records: int
     ) -> list[tuple[type[Warning], str]]:
+        why, instead = "were read off the records; pass", "with what was public beforehand"
         from_data: list[tuple[type[Warning], str]] = [
-            (
-                PublicFactsWarning,
-                f"the certificate is conditional: {what} were read off the records; pass "
-                f"{setting}= with what was public beforehand",
-            )
-            for what, setting, public in self._facts(ranges, targets)
+            (PublicFactsWarning, f"the certificate is conditional: {what} {why} {name}= {instead}")
+            for what, name, public in self._facts(ranges, targets)
             if not public
         ]
         return from_data + [(PrivacyWarning, text) for text in delta_warning(delta, records)]
 
-    def _keep(self, finished: Run, encoding: Encoding, targets: Targets) -> None:
+    def _keep(self, finished: Run, encoding: Encoding, targets: Targets) -> Plan:
         """Store the fit, with coefficients per unit of the user's columns, or per feature."""
         weights = targets.scale * finished.model.reshape(len(finished.model), -1)
         slopes, missing, intercepts = encoding.in_units(weights)
@@ -353,11 +368,11 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         certificate = dataclasses.replace(
             finished.certificate,
             conditions=(
-                *(_condition(*fact) for fact in facts),
+                *(condition(*fact) for fact in facts),
                 *weighted,
                 *feature_conditions(self.features),
-                _OWNERS,
-                _AS_THEY_ARE,
+                OWNERS,
+                AS_THEY_ARE,
             ),
             conditional=not all(public for _, _, public in facts),
         )
@@ -372,28 +387,12 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         self.indicators_, self.filled_ = ranges.indicators, ranges.filled
         self.feature_map_ = encoding.features
         self.bounds_ = (ranges.minimum, ranges.maximum)
-        self.certificate_ = certificate
+        self.charged_ = finished.charged
         self.plan_ = dataclasses.replace(finished.plan, certificate=certificate)
+        return self.plan_
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = self.missing is not None
         tags.input_tags.sparse = True
         return tags
-
-
-_OWNERS = "the number of records of each agent, and who owns which, is public"
-_AS_THEY_ARE = (
-    "X and y were not scaled, imputed, selected, resampled or otherwise changed beforehand with "
-    "numbers that were computed from the records: each row is one record, changed by public rules "
-    "at most, and stands there once"
-)
-
-
-def _condition(what: str, setting: str, public: bool) -> str:
-    if public:
-        return f"{what} are public, as the caller declares ({setting}=)"
-    return (
-        f"{what} were read off the records themselves ({setting}=None): the certificate holds only "
-        "if they would be the same whatever one record says"
-    )

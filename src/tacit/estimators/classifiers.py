@@ -15,6 +15,7 @@ from sklearn.base import ClassifierMixin
 from typing_extensions import override
 
 from tacit import checks
+from tacit.engine import check_chargeable
 from tacit.errors import InputError
 from tacit.estimators.base import PrivateLinearModel
 from tacit.estimators.records import Targets
@@ -92,6 +93,12 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
             raise InputError("a label of y is not in classes; list every public label there")
         values = 2.0 * codes - 1 if len(labels) == 2 else codes
         return Targets(values, loss, 1.0, 0.0, labels, self.classes is not None)
+
+    @override
+    def _public_answers(self, rows: int) -> HostArray:
+        check_chargeable(seed=None, conditional=self.classes is None)
+        labels: HostArray = np.resize(np.unique(np.asarray(self.classes)), rows)
+        return labels
 
     @override
     def _class_weight(self, targets: Targets) -> Mapping[str, float] | None:

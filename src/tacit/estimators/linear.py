@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
 from jaxtyping import Float
 from sklearn.base import RegressorMixin
 from typing_extensions import override
 
+from tacit.engine import check_chargeable
 from tacit.estimators.base import PrivateLinearModel
 from tacit.estimators.ranges import ranges_for, ranges_seen
 from tacit.estimators.records import Targets
@@ -57,6 +59,12 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
         return self._scores(X)
 
     @override
+    @override
+    def _public_answers(self, rows: int) -> HostArray:
+        check_chargeable(seed=None, conditional=self.target_bounds is None)
+        middle: HostArray = np.full(rows, ranges_for(self.target_bounds, 1).middle[0])
+        return middle
+
     def _targets(self, answers: HostArray) -> Targets:
         column = numbers_in(answers)[:, None]
         given = self.target_bounds

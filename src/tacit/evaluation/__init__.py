@@ -2,6 +2,7 @@
 
 from tacit.evaluation.asking import Evaluated, evaluate, evaluation_plan, scale_of
 from tacit.evaluation.composition import of_disjoint_parts
+from tacit.evaluation.covering import check_covered
 from tacit.evaluation.intervals import LEVEL, Interval, mean_interval, ratio_interval
 from tacit.evaluation.labels import score_of_labels
 from tacit.evaluation.numbers import score_of_numbers
@@ -16,6 +17,7 @@ __all__ = [
     "PrivateScore",
     "Scale",
     "Width",
+    "check_covered",
     "evaluate",
     "evaluation_plan",
     "expected_width",

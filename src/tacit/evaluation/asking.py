@@ -44,7 +44,7 @@ class Evaluated:
 
 def evaluation_plan(
     proposal: Proposal,
-    training: Certificate,
+    training: Plan,
     weights: Float[HostArray, "..."] | None = None,
     *,
     record_norm: float | None = None,
@@ -54,7 +54,7 @@ def evaluation_plan(
     Parameters
     ----------
     training
-        The certificate of the training, planned or observed.
+        The plan of the training.
     weights
         The released model; None for a model of zeros, where only noise and costs are asked for.
     record_norm
@@ -62,8 +62,10 @@ def evaluation_plan(
 
     Notes
     -----
-    **Guarantee.** That of `tacit.plan`, with a ledger of its own. Where the training is certified
-    for all messages, the evaluation is, too: one observer sees both.
+    **Guarantee.** That of `tacit.plan`, with a ledger of its own. Where nothing of the training is
+    credited to summation, nothing of the evaluation is: one observer sees both. Where both have a
+    mu, that of the evaluation is at most that of the agent with the least in training, if the two
+    are within a thousandth: a lattice of its own would otherwise make it larger in the last digits.
     """
     evaluation = proposal.evaluation
     assert evaluation is not None
@@ -76,11 +78,30 @@ def evaluation_plan(
         proposal.problem, held, features=shape[0], record_norm=norm, clip=proposal.clip
     )
     terms = proposal.budget.terms
-    if training.observer != terms.observer.name or proposal.network is not None:
+    if not training.program.summed:
         terms = dataclasses.replace(terms, observer=Messages())
     answers = question.answer_shape(shape)[0]
     algorithm = EvaluateModel(jnp.asarray(model), answers)
-    return plan(facts, algorithm, (question,), terms, rounds=1, precision="float64")
+    planned = plan(facts, algorithm, (question,), terms, rounds=1, precision="float64")
+    excess = _excess(planned.certificate, training.certificate)
+    if not 1 < excess <= _ALIKE:
+        return planned
+    more = planned.multiplier * excess * _ROUNDED
+    return plan(
+        facts, algorithm, (question,), terms, rounds=1, precision="float64", multiplier=more
+    )
+
+
+# mu is charged to accounts in nine digits, rounded up
+_ALIKE, _ROUNDED = 1.001, 1 + 1e-8
+
+
+def _excess(evaluation: Certificate, training: Certificate) -> float:
+    """Return the mu of an evaluation over the least of an agent in training; 1 without."""
+    if evaluation.mu is None or not training.per_agent_mu or not np.isfinite(evaluation.mu):
+        return 1.0
+    least = min(training.per_agent_mu)
+    return _ROUNDED * evaluation.mu / least if least > 0 else 1.0
 
 
 def noise_variance(planned: Plan) -> float:
@@ -90,7 +111,7 @@ def noise_variance(planned: Plan) -> float:
 
 def evaluate(
     proposal: Proposal,
-    training: Certificate,
+    training: Plan,
     weights: Float[HostArray, "..."],
     shards: Shards,
     scale: Scale,
@@ -102,7 +123,7 @@ def evaluate(
     Parameters
     ----------
     training
-        The certificate of the run that released the model.
+        The plan of the run that released the model, with the certificate of that run.
     weights
         The released model.
     shards
@@ -140,7 +161,7 @@ def evaluate(
         f"seed {proposal.split_seed}, were held out of the training and asked about its model: "
         "each record is in one of the two, so both together cost it no more than the larger"
     )
-    both = of_disjoint_parts(training, finished.certificate, answering, condition)
+    both = of_disjoint_parts(training.certificate, finished.certificate, answering, condition)
     return Evaluated(score, planned, both)
 
 

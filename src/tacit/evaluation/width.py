@@ -69,7 +69,7 @@ def expected_width(proposal: Proposal, planned: Plan) -> Width | None:
     if evaluation is None:
         return None
     records = sum(evaluation.counts)
-    variance = noise_variance(evaluation_plan(proposal, planned.certificate)) / records**2
+    variance = noise_variance(evaluation_plan(proposal, planned)) / records**2
     question = evaluation_question(proposal.data)
     if isinstance(question, Tally):
         cells = math.prod(question.shape)

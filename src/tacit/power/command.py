@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from tacit import checks, power
+from tacit.budget import Account, Reservation
+from tacit.cli.accounts import OPTIONS as ACCOUNT_OPTIONS
+from tacit.cli.accounts import account_given, begun
 from tacit.cli.console import emit, error_line, interruptible, one_of, path, read_text
+from tacit.engine import check_chargeable, reserve
 from tacit.errors import InputError
 from tacit.power.flow import run_proposal
 from tacit.power.page import GridStudy, grid_results, save_grid
 from tacit.power.proposal import GridProposal
 from tacit.power.zones import BUILT_IN
 from tacit.proposal import check_seed
-from tacit.report import check_out
+from tacit.report import charged_line, check_out
 
 
 def grid(  # noqa: PLR0913, PLR0917 - one parameter per option
@@ -61,6 +68,10 @@ def grid(  # noqa: PLR0913, PLR0917 - one parameter per option
         bool,
         typer.Option("--oracle-metrics", help="Show the objective though the demand is private."),
     ] = False,
+    account: Annotated[str | None, typer.Option(help=ACCOUNT_OPTIONS["account"][1])] = None,
+    accounts: Annotated[
+        Path | None, typer.Option(parser=path, help=ACCOUNT_OPTIONS["accounts"][1])
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="A new folder for the report.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an earlier report.")] = False,
     json: Annotated[bool, typer.Option("--json", help="One JSON object, nothing else.")] = False,
@@ -83,7 +94,11 @@ def grid(  # noqa: PLR0913, PLR0917 - one parameter per option
         _check(given)
     else:
         _refuse_beside_proposal(given)
-    study = interruptible(lambda: _solved(case, given, proposal, seed=seed, oracle=oracle_metrics))
+    charged = account_given({"account": account, "accounts": accounts})
+    if charged is not None:
+        check_chargeable(seed=seed, conditional=False)
+    run = Wanted(proposal, seed, oracle_metrics, charged)
+    study = interruptible(lambda: _solved(case, given, run))
     for warning in study.warnings:
         error_line(warning, kind="warning: ")
     _deliver(study, out, force=force, json=json)
@@ -112,9 +127,18 @@ def _refuse_beside_proposal(given: dict[str, Any]) -> None:
         )
 
 
-def _solved(
-    case: str, given: dict[str, Any], file: Path | None, *, seed: int | None, oracle: bool
-) -> GridStudy:
+@dataclass(frozen=True)
+class Wanted:
+    """How a run is to be carried out: its proposal's file, seed, figures and account."""
+
+    proposal: Path | None
+    seed: int | None
+    oracle: bool
+    account: Account | None
+
+
+def _solved(case: str, given: dict[str, Any], wanted: Wanted) -> GridStudy:
+    file = wanted.proposal
     network = power.network(power.chosen_case(case))
     relaxation = power.relax(network)
     if file is None:
@@ -134,8 +158,30 @@ def _solved(
                 "name the case it was made for"
             )
         prepared = power.grid(relaxation, proposal.partition(network))
+    with _reserved(case, proposal, wanted) as reservation:
+        flow = run_proposal(prepared, proposal, seed=wanted.seed, account=reservation)
     optimum = power.central(relaxation, relaxation.demand)
-    return GridStudy(case, run_proposal(prepared, proposal, seed=seed), optimum, oracle)
+    return GridStudy(case, flow, optimum, wanted.oracle)
+
+
+@contextmanager
+def _reserved(case: str, proposal: GridProposal, wanted: Wanted) -> Iterator[Reservation | None]:
+    """Yield the reservation for a proposal, begun; closed as failed unless the run closes it.
+
+    Demand stands in the file of the case, beside what is public, and was read with it.
+    """
+    if wanted.account is None:
+        yield None
+        return
+    plan = proposal.plan()
+    what = f"power flow on {proposal.network.name}"
+    reservation = reserve(wanted.account, plan, seed=wanted.seed, what=what,
+                          proposal=proposal.digest)  # fmt: skip
+    try:
+        begun(reservation, [] if case in power.BUNDLED else [Path(case)])
+        yield reservation
+    finally:
+        reservation.close(released=False)
 
 
 def _deliver(study: GridStudy, out: Path | None, *, force: bool, json: bool) -> None:
@@ -164,6 +210,7 @@ def _sentences(study: GridStudy, out: Path | None) -> str:
         f"Objective, per unit squared  {objective}",
         f"Consensus residual           {values['consensus_residual']:.3g}",
         f"Largest violation, per unit  {values['max_violation']:.3g}",
+        charged_line(study.flow.run.charged),
         f"Took {values['seconds']:.1f} s",
         f"Report: {out / 'report.html'}" if out else "No report was written; --out DIR writes one",
     ]

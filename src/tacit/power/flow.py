@@ -12,7 +12,7 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
-from tacit.engine import Run, run
+from tacit.engine import ChargedTo, Run, run
 from tacit.errors import DataError, InputError, TacitError
 from tacit.power.agents import Grid, Settings
 from tacit.power.proposal import GridProposal
@@ -89,19 +89,29 @@ def solve_privately(
     return run_proposal(grid, proposal, seed=seed)
 
 
-def run_proposal(grid: Grid, proposal: GridProposal, *, seed: int | None) -> Flow:
+def run_proposal(
+    grid: Grid, proposal: GridProposal, *, seed: int | None, account: ChargedTo | None = None
+) -> Flow:
     """Return the run of a proposal on the grid it was written for.
+
+    Parameters
+    ----------
+    account
+        What the run is charged to (`tacit.engine.run`); None charges it nowhere.
 
     Raises
     ------
     InputError
-        If the grid is another one, or if the cone solver fails in a zone.
+        If the grid is another one, the account cannot hold the run, or the cone solver fails in a
+        zone.
     """
     planned = proposal.plan(grid)
     keep = frozenset({"models", "messages"})
     try:
         with _unlogged():
-            finished = run(planned, grid.shards, runtime="simulate", seed=seed, keep=keep)
+            finished = run(
+                planned, grid.shards, runtime="simulate", seed=seed, keep=keep, account=account
+            )
     except (jax.errors.JaxRuntimeError, ValueError) as error:
         # an exception of a host callback arrives as either; ValueError from a compiled program
         if isinstance(error, TacitError) or "callback" not in str(error):

@@ -76,7 +76,7 @@ _MOST = 1.0
 
 
 # scale over step: at least the first, and the second times z w, but for at least the third
-_LEAST_SCALE = 2.0**24
+LEAST_SCALE = 2.0**24
 _FINER = 2.0**22
 _MOST_SCALE = 2.0**38
 
@@ -90,7 +90,7 @@ def step_exponents(
     scale: Float[HostArray, "..."], multiplier: Float[HostArray, "..."], width: float
 ) -> Int[HostArray, "..."]:
     """Return the binary logarithms of the steps; 0 where the scale is 0."""
-    fineness = np.maximum(_LEAST_SCALE, _FINER * multiplier * width)
+    fineness = np.maximum(LEAST_SCALE, _FINER * multiplier * width)
     target = scale / np.minimum(fineness, _MOST_SCALE)
     _, exponent = np.frexp(target)
     return np.where(scale > 0, exponent - 1, 0).astype(np.int32)
@@ -98,7 +98,7 @@ def step_exponents(
 
 def lattice_share(multiplier: float, width: float, *, poisson: bool) -> float:
     """Return what the lattice adds to a sensitivity of 1, at most."""
-    fineness = max(_LEAST_SCALE, _FINER * multiplier * width)
+    fineness = max(LEAST_SCALE, _FINER * multiplier * width)
     return (4 if poisson else 2) * width * multiplier / min(fineness, _MOST_SCALE)
 
 
@@ -113,8 +113,8 @@ def budget_left(epsilon: float, delta: float, *, values: int, law: Law) -> tuple
     InputError
         If the correction is larger than the budget.
     """
-    once = _once(values, _LEAST_SCALE, law)
-    left = epsilon - (once + _again(values, _LEAST_SCALE, law, epsilon))
+    once = _once(values, LEAST_SCALE, law)
+    left = epsilon - (once + _again(values, LEAST_SCALE, law, epsilon))
     remaining = delta * math.exp(-min(once, _MOST)) * (1 - 1e-15) - math.exp(_MOST - _TAIL)
     if left <= 0 or once > _MOST or remaining <= 0:
         raise InputError(

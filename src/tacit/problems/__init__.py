@@ -34,6 +34,7 @@ from tacit.problems.operators import (
     chain,
     differences,
     laplacian_smooth,
+    smoothed_share,
     sparse_rows,
 )
 from tacit.problems.problem import Problem, facts_from, public_facts
@@ -126,6 +127,7 @@ __all__ = [
     "regulariser_named",
     "replace_record",
     "row_norms",
+    "smoothed_share",
     "soft_threshold",
     "sparse_rows",
     "structured_from",

@@ -266,3 +266,17 @@ def laplacian_smooth(x: Float[Array, "d"], strength: float) -> Float[Array, "d"]
     waves = np.cos(2 * math.pi * np.arange(size // 2 + 1) / size)
     damping = jnp.asarray(1 / (1 + 2 * strength * (1 - waves)), x.dtype)
     return jnp.fft.irfft(jnp.fft.rfft(x) * damping, size).astype(x.dtype)
+
+
+def smoothed_share(size: int, strength: float) -> float:
+    r"""Return tr(Q_v^-1) / d, the share of white noise's variance that smoothing leaves.
+
+    About 1 / sqrt(1 + 4 v) in many columns.
+
+    Examples
+    --------
+    >>> round(smoothed_share(100, 2.0), 4)
+    0.3333
+    """
+    waves = np.cos(2 * math.pi * np.arange(size) / size)
+    return float(np.mean(1 / (1 + 2 * strength * (1 - waves))))

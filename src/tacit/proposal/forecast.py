@@ -20,7 +20,16 @@ from typing import NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from tacit.algorithms import DPADMM, METHODS, Algorithm, Centred, Method, NoisyGradient
+from tacit.algorithms import (
+    DPADMM,
+    METHODS,
+    Algorithm,
+    Centred,
+    Method,
+    NoisyGradient,
+    batch_variance,
+    radius_of,
+)
 from tacit.engine import Plan
 from tacit.errors import InputError
 from tacit.oracles import around
@@ -218,11 +227,6 @@ def noise_of_mean(plan: Plan, first: int = 0) -> float:
     return float(np.sqrt(np.sum(scale**2)) / len(scale))
 
 
-def radius_of(facts: Spec) -> float:
-    """Return sqrt(d) / R: coordinates of order one for records of norm one."""
-    return math.sqrt(facts.dimension) / facts.record_norm
-
-
 def floor(facts: Spec, epsilon: float) -> float:
     r"""Return c_1 radius min(1, sqrt(d) / (n epsilon)), n records in all: an order of magnitude.
 
@@ -276,16 +280,6 @@ def gradient_bound(
     tail = max(1, round(averaged * rounds))
     start = radius_of(facts) ** 2 / (2 * horizon)
     return rounds / tail * (start + loss * horizon * variance / rounds)
-
-
-def batch_variance(facts: Spec, rate: float) -> float:
-    """Return a bound on the variance of the mean of all agents' batch gradients.
-
-    An agent's is (1 - q) / (q m_i^2) sum_j |g_j|^2 <= (1 - q) c_1^2 / (q m_i); agents draw
-    independently.
-    """
-    share = np.sum(1 / np.asarray(facts.counts, np.float64)) / facts.agents**2
-    return float((1 - rate) / rate * facts.gradient_bound**2 * share)
 
 
 def statistics_risk(noise: float, facts: Spec) -> float | None:

@@ -128,19 +128,25 @@ class Proposal(Document):
         if evaluation is None:
             return
         evaluation_question(self.data)
-        everyone = tuple(map(sum, zip(self.counts, evaluation.counts, strict=False)))
-        held = held_out_counts(everyone, evaluation.share)
-        if len(evaluation.counts) != len(self.counts) or held != evaluation.counts:
+        same = len(evaluation.counts) == len(self.counts)
+        if not same or held_out_counts(self.all_counts, evaluation.share) != evaluation.counts:
             raise InputError(
                 f"a share of {evaluation.share:g} of each agent's records is held out, and the "
                 "counts of the evaluation are others; propose again"
             )
 
     @property
+    def all_counts(self) -> tuple[int, ...]:
+        """How many records each agent has, with those that are held out."""
+        if self.evaluation is None:
+            return self.counts
+        held = self.evaluation.counts
+        return tuple(kept + out for kept, out in zip(self.counts, held, strict=True))
+
+    @property
     def records(self) -> int:
         """How many records all agents have, with those that are held out."""
-        held = () if self.evaluation is None else self.evaluation.counts
-        return sum(self.counts) + sum(held)
+        return sum(self.all_counts)
 
     def _check_method(self, method: Method) -> None:
         """Raise unless the method has these options and suits structure and network."""

@@ -1,5 +1,6 @@
 """Reports: a finished training as JSON for programs and as one page for people."""
 
+from tacit.report.accounts import charged_line, charged_section, charged_values
 from tacit.report.certificates import numbered
 from tacit.report.figures import STYLE, inline_svg
 from tacit.report.html import certificate_box, stamps
@@ -20,6 +21,9 @@ __all__ = [
     "STYLE",
     "certificate_box",
     "certificate_text",
+    "charged_line",
+    "charged_section",
+    "charged_values",
     "check_out",
     "document",
     "error_name",

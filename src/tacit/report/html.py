@@ -16,6 +16,7 @@ import tacit
 from tacit.engine.planning import describe
 from tacit.privacy import Certificate
 from tacit.proposal import Named, Proposal, centre_text
+from tacit.report.accounts import charged_section
 from tacit.report.figures import curves_svg
 from tacit.report.layout import document, list_of, percent, section, spread, table_of
 from tacit.report.private import private_section
@@ -44,6 +45,7 @@ def page(training: Training) -> str:
         f'<p class="lead">{escape(_story(training))}</p>',
         stamps(training.certificate, training.all_warnings),
         certificate_box(training.certificate),
+        charged_section(training.charged),
         _between(training),
         private_section(training.private_score),
         _metrics(training),

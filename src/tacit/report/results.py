@@ -13,6 +13,7 @@ import tacit
 from tacit.audit import pairwise_mu
 from tacit.engine import Plan
 from tacit.privacy import Certificate
+from tacit.report.accounts import charged_values
 from tacit.tables import Table
 from tacit.training import Training
 
@@ -66,6 +67,7 @@ def results(training: Training, out: Path | None) -> dict[str, Any]:
             "rounds": training.plan.rounds,
             **{name: getattr(certificate, name) for name in CERTIFIED},
             "conditions": certificate.conditions,
+            "account": charged_values(training.charged),
             **({} if between is None else {"between_agents": between}),
             "conditional": training.proposal.conditional,
             "error": error_name(training),

@@ -24,7 +24,7 @@ from tacit.tables.read import (
     read_tables,
     refuse_spreadsheet,
 )
-from tacit.tables.table import Source, Table, load_table
+from tacit.tables.table import Files, Source, Table, load_table, read_files, table_of
 
 __all__ = [
     "FILL",
@@ -36,6 +36,7 @@ __all__ = [
     "Categories",
     "Draft",
     "Encoded",
+    "Files",
     "Form",
     "Notes",
     "Numeric",
@@ -55,8 +56,10 @@ __all__ = [
     "range_of",
     "read_agents",
     "read_bounds",
+    "read_files",
     "read_table",
     "read_tables",
     "refuse_spreadsheet",
+    "table_of",
     "zeros_and_units",
 ]

@@ -108,8 +108,45 @@ class Table:
         return self.bounds.task
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Files:
+    """The files of a table as they were read: rows of text, of which no cell was looked at.
+
+    Attributes
+    ----------
+    frames
+        Those that are trained on, by file.
+    tests
+        The test records; None if there are none.
+    owners
+        As of `Table`.
+    """
+
+    source: Source
+    bounds: Bounds
+    frames: dict[Path, pd.DataFrame]
+    tests: pd.DataFrame | None
+    owners: tuple[Int[HostArray, "_m"], ...] | None
+
+    @property
+    def rows(self) -> int:
+        """The number of training rows, which is public."""
+        return sum(len(frame) for frame in self.frames.values())
+
+
 def load_table(source: Source, known: Bounds | None = None) -> Table:
     """Return the table that `source` names, encoded with its public facts.
+
+    Raises
+    ------
+    InputError
+        As `read_files` and `table_of`.
+    """
+    return table_of(read_files(source, known))
+
+
+def read_files(source: Source, known: Bounds | None = None) -> Files:
+    """Return the files of a table, their rows counted and their owners read.
 
     Parameters
     ----------
@@ -119,13 +156,12 @@ def load_table(source: Source, known: Bounds | None = None) -> Table:
     Raises
     ------
     InputError
-        If a file cannot be read, no bounds are given, file and bounds do not fit together, or the
-        test file is one that is trained on.
+        If a file cannot be read, no bounds are given, or the test file is one that is trained on.
 
     Notes
     -----
-    Which of the public labels occur is a fact about the records: a table in which only one does is
-    trained on like any other.
+    **Guarantee.** How many rows there are, and whose they are, is public; of no other cell does the
+    result of this function, or an error that it raises, depend on more than the form of the file.
     """
     bounds = known or _bounds(source)
     bounds = replace(bounds, form=source.form(bounds.form))
@@ -141,9 +177,7 @@ def load_table(source: Source, known: Bounds | None = None) -> Table:
         )
     frames = read_tables(source.path, bounds.form)
     owners = _owners(source, list(frames.values()))
-    coded = [_encoded(file, frame, source, bounds) for file, frame in frames.items()]
-    train_rows = sum(len(part.features) for part in coded)
-    clipped = sum(part.clipped for part in coded)
+    tests = None
     if source.test is not None:
         tests = read_table(source.test, bounds.form)
         if any(os.path.samefile(source.test, file) for file in frames):
@@ -151,7 +185,27 @@ def load_table(source: Source, known: Bounds | None = None) -> Table:
                 f"{source.test} is trained on, and metrics on test records are shown without "
                 "noise; name a file of other records, or use --oracle-metrics"
             )
-        coded.append(_encoded(source.test, tests, source, bounds))
+    return Files(source=source, bounds=bounds, frames=frames, tests=tests, owners=owners)
+
+
+def table_of(files: Files) -> Table:
+    """Return the table of files that were read, its cells encoded.
+
+    Raises
+    ------
+    InputError
+        If file and bounds do not fit together.
+
+    Notes
+    -----
+    Which of the public labels occur is a fact about the records: a table in which only one does is
+    trained on like any other.
+    """
+    source, bounds = files.source, files.bounds
+    coded = [_encoded(file, frame, source, bounds) for file, frame in files.frames.items()]
+    clipped = sum(part.clipped for part in coded)
+    if source.test is not None and files.tests is not None:
+        coded.append(_encoded(source.test, files.tests, source, bounds))
     return Table(
         name=str(source.path),
         title=f"{source.path.name}: {source.target}",
@@ -159,8 +213,8 @@ def load_table(source: Source, known: Bounds | None = None) -> Table:
         bounds=bounds,
         features=_stacked([part.features for part in coded]),
         targets=_stacked([part.targets for part in coded]),
-        train_rows=train_rows,
-        owners=owners,
+        train_rows=files.rows,
+        owners=files.owners,
         clipped=clipped,
         conditions=_conditions(source, bounds),
     )

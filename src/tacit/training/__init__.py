@@ -5,11 +5,22 @@ from tacit.training.data import (
     DEFAULT_AGENTS,
     DividedData,
     check_data,
+    check_known,
+    counts_ahead,
     data_facts,
     divide,
+    proposal_ahead,
     proposal_for,
 )
-from tacit.training.training import Metrics, Training, released, train, train_on, warnings_of
+from tacit.training.releasing import released
+from tacit.training.training import (
+    Metrics,
+    Training,
+    reserved,
+    train,
+    train_on,
+    warnings_of,
+)
 
 __all__ = [
     "DEFAULT_AGENTS",
@@ -19,10 +30,14 @@ __all__ = [
     "Training",
     "WeightedError",
     "check_data",
+    "check_known",
+    "counts_ahead",
     "data_facts",
     "divide",
+    "proposal_ahead",
     "proposal_for",
     "released",
+    "reserved",
     "train",
     "train_on",
     "warnings_of",

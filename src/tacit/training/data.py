@@ -20,7 +20,7 @@ from tacit.proposal import (
     StructureRequest,
     propose,
 )
-from tacit.tables import Numeric, Table, inputs_of
+from tacit.tables import Files, Numeric, Table, inputs_of
 from tacit.typing import HostArray, Precision
 
 DEFAULT_AGENTS = 10
@@ -74,6 +74,12 @@ class DividedData:
     def held_out_counts(self) -> tuple[int, ...]:
         """How many records each agent holds out; empty if nothing is held out."""
         return tuple(len(rows) for rows in self.held_out)
+
+    @property
+    def all_counts(self) -> tuple[int, ...]:
+        """How many records each agent has, with those that are held out."""
+        held = self.held_out_counts or (0,) * len(self.owners)
+        return tuple(kept + out for kept, out in zip(self.counts, held, strict=True))
 
     def evaluated(self) -> Shards:
         """Return the rows that are held out, clipped like training rows; agents without are out."""
@@ -147,7 +153,7 @@ def divide(
     """
     feature_map = None if features is None else feature_map_named(features, inputs_for(dataset))
     parts = _parts(dataset, split_seed, feature_map)
-    owners = _owners(dataset, len(parts.train_targets), agents, default, split_seed)
+    owners = _owners(dataset.owners, len(parts.train_targets), agents, default, split_seed)
     held: tuple[HostArray, ...] = ()
     if evaluate is not None:
         owners, held = hold_out(owners, evaluate, seed=split_seed)
@@ -172,20 +178,60 @@ def _features(dataset: Dataset | Table, feature_map: FeatureMap | None) -> HostA
 
 
 def _owners(
-    dataset: Dataset | Table, rows: int, agents: int | None, default: int, split_seed: int
+    known: tuple[Int[HostArray, "_m"], ...] | None,
+    rows: int,
+    agents: int | None,
+    default: int,
+    split_seed: int,
 ) -> tuple[Int[HostArray, "_m"], ...]:
-    if dataset.owners is not None:
+    if known is not None:
         if agents is not None:
             raise InputError(
-                f"the records belong to {len(dataset.owners)} agents already; leave --agents out"
+                f"the records belong to {len(known)} agents already; leave --agents out"
             )
-        return dataset.owners
+        return known
     count = default if agents is None else agents
     if count > rows:
         raise InputError(
             f"{count} agents cannot share {rows} training records; ask for at most {rows}"
         )
     return tuple(random_partition(rows, count, seed=split_seed))
+
+
+def proposal_ahead(
+    files: Files,
+    request: Request,
+    structure: StructureRequest,
+    *,
+    agents: int | None,
+    default: int = DEFAULT_AGENTS,
+    features: str | None = None,
+) -> Proposal:
+    """Return the proposal of a request on the records of files of which no cell was looked at.
+
+    It is that of `proposal_for` on the same records.
+
+    Raises
+    ------
+    InputError
+        If a graph is to be learned from records.
+    """
+    if structure.graph_from is not None:
+        raise InputError(
+            "--graph-from reads records before anything is charged; with an account give --graph"
+        )
+    facts = DataFacts.of(files.bounds, features)
+    counts = counts_ahead(files, agents, default, split_seed=request.split_seed)
+    names = facts.inputs.names if facts.feature_map is None else facts.feature_map.names
+    return propose(facts, counts, request, structure.structure(names, None))
+
+
+def counts_ahead(
+    files: Files, agents: int | None, default: int = DEFAULT_AGENTS, *, split_seed: int
+) -> tuple[int, ...]:
+    """Return how many records each agent will have."""
+    owners = _owners(files.owners, files.rows, agents, default, split_seed)
+    return tuple(len(rows) for rows in owners)
 
 
 def inputs_for(dataset: Dataset | Table) -> Inputs:
@@ -213,9 +259,7 @@ def proposal_for(data: DividedData, request: Request, structure: StructureReques
         # the order of the file, whoever owns a row; none that is held out
         rows = data.parts.train_features[np.sort(np.concatenate(data.owners))]
     content = structure.structure(data.names, rows)
-    held = data.held_out_counts or (0,) * len(data.counts)
-    counts = [kept + out for kept, out in zip(data.counts, held, strict=True)]
-    return propose(data.facts, counts, request, content)
+    return propose(data.facts, data.all_counts, request, content)
 
 
 def target_scale(dataset: Dataset | Table) -> tuple[float, float]:
@@ -245,24 +289,34 @@ def data_facts(dataset: Dataset | Table, features: str | None = None) -> DataFac
 
 def check_data(data: DividedData, proposal: Proposal) -> None:
     """Raise `InputError` unless a proposal is for records with these facts and counts."""
-    facts = data.facts
+    check_known(data.facts, data.all_counts, proposal)
+    planned = () if proposal.evaluation is None else proposal.evaluation.counts
+    if data.held_out_counts != planned:
+        raise InputError(
+            f"the proposal holds out {sum(planned)} records for an evaluation, the data "
+            f"{sum(data.held_out_counts)}; divide the data with the share of the proposal"
+        )
+
+
+def check_known(facts: DataFacts, counts: tuple[int, ...], proposal: Proposal) -> None:
+    """Raise `InputError` unless a proposal is for records with these facts and counts.
+
+    Parameters
+    ----------
+    counts
+        Records of each agent, with those that are held out.
+    """
     if _apart_from_form(facts) != _apart_from_form(proposal.data):
         raise InputError(
             f"the proposal is for {proposal.data.name!r} with {proposal.data.columns} encoded "
             f"columns, and its facts differ from those of {facts.name!r} with {facts.columns}; "
             "name the data it was made for"
         )
-    if data.counts != proposal.counts:
+    if counts != proposal.all_counts:
         raise InputError(
-            f"the proposal is for {len(proposal.counts)} agents with {sum(proposal.counts)} "
-            f"records in all, the data have {len(data.counts)} with {sum(data.counts)}, or "
+            f"the proposal is for {len(proposal.counts)} agents with {proposal.records} "
+            f"records in all, the data have {len(counts)} with {sum(counts)}, or "
             "share them otherwise; propose again"
-        )
-    planned = () if proposal.evaluation is None else proposal.evaluation.counts
-    if data.held_out_counts != planned:
-        raise InputError(
-            f"the proposal holds out {sum(planned)} records for an evaluation, the data "
-            f"{sum(data.held_out_counts)}; divide the data with the share of the proposal"
         )
 
 

@@ -13,13 +13,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-import tacit
 from tacit.algorithms import METHODS, Centred, Method
+from tacit.budget import Account, Reservation
 from tacit.datasets import Dataset
-from tacit.engine import Plan, Run, run
-from tacit.evaluation import Evaluated, PrivateScore, evaluate, scale_of
-from tacit.features import AroundCentre, FeatureMap
-from tacit.models import Model, Term, feature_terms, table_terms
+from tacit.engine import Charged, ChargedTo, Plan, Run, reserve, returned_on_error, run
+from tacit.evaluation import Evaluated, PrivateScore, check_covered, evaluate, scale_of
+from tacit.features import FeatureMap
 from tacit.privacy import Certificate, delta_warning
 from tacit.problems import Problem, Shards, minimise
 from tacit.proposal import (
@@ -39,7 +38,6 @@ from tacit.training.assessment import Assessment, assess
 from tacit.training.data import (
     DividedData,
     check_data,
-    data_facts,
     divide,
     proposal_for,
     target_scale,
@@ -96,6 +94,8 @@ class Training:
         Wall time of planning, running and measuring; the non-private optimum is not counted.
     warnings
         What was said before a record was read.
+    charged
+        Where the run was charged; None if nowhere.
     evaluation
         What held-out records were asked; None if nothing was held out.
     """
@@ -110,6 +110,7 @@ class Training:
     nonprivate: Metrics | None
     seconds: float
     warnings: tuple[str, ...]
+    charged: Charged | None = None
     evaluation: Evaluated | None = None
 
     @property
@@ -148,6 +149,7 @@ def train(  # noqa: PLR0913 - what is run, and who is told what
     report: Callable[[Any], None] | None = None,
     methods: Mapping[str, Method] = METHODS,
     warn: Callable[[str], None] | None = None,
+    account: ChargedTo | None = None,
 ) -> Training:
     """Return the training that a proposal describes, on the records it was written for.
 
@@ -164,11 +166,14 @@ def train(  # noqa: PLR0913 - what is run, and who is told what
         The table that the method's name is looked up in.
     warn
         Called with each warning before a record is read.
+    account
+        What the run is charged to before its door opens, or a reservation for this plan; None
+        charges it nowhere.
 
     Raises
     ------
     InputError
-        If the proposal is for other records, or no such plan exists.
+        If the proposal is for other records, no such plan exists, or the account cannot hold it.
     """
     check_data(data, proposal)
     began = time.perf_counter()
@@ -181,9 +186,15 @@ def train(  # noqa: PLR0913 - what is run, and who is told what
     if warn is not None:
         for warning in told:
             warn(warning)
+    if isinstance(account, Account):
+        account = reserved(account, proposal, plan, seed=seed, what=data.dataset.title)
+        with returned_on_error(account):
+            account.begin()
     shards = data.shards(proposal.precision, centre=proposal.centre)
     keep = frozenset({"models", "publics"} if proposal.centre else {"models"})
-    finished = run(plan, shards, runtime="simulate", seed=seed, keep=keep, report=report)
+    finished = run(
+        plan, shards, runtime="simulate", seed=seed, keep=keep, report=report, account=account
+    )
     problem = proposal.problem
     if proposal.centre:
         data = data.around(_centre_of(finished))
@@ -200,14 +211,15 @@ def train(  # noqa: PLR0913 - what is run, and who is told what
         ),
         conditional=proposal.conditional,
     )
-    evaluation = _evaluated(proposal, certificate, data, finished.model, seed)
+    plan = dataclasses.replace(plan, certificate=certificate)
+    evaluation = _evaluated(proposal, plan, data, finished.model, seed)
     seconds = time.perf_counter() - began
     nonprivate = optimum(problem, data) if reference else None
     return Training(
         proposal=proposal,
         dataset=data.dataset,
         features=data.features,
-        plan=dataclasses.replace(plan, certificate=certificate),
+        plan=plan,
         model=finished.model,
         metrics=metrics,
         curves=curves,
@@ -215,12 +227,31 @@ def train(  # noqa: PLR0913 - what is run, and who is told what
         seconds=seconds,
         warnings=told,
         evaluation=evaluation,
+        charged=finished.charged,
+    )
+
+
+def reserved(
+    account: Account, proposal: Proposal, plan: Plan, *, seed: int | None, what: str
+) -> Reservation:
+    """Return the reservation for a proposal with that plan, before a record is read.
+
+    An evaluation is paid for with the training (`tacit.evaluation.check_covered`).
+    """
+    check_covered(proposal, plan)
+    return reserve(
+        account,
+        plan,
+        seed=seed,
+        what=f"{proposal.method.name} on {what}",
+        proposal=proposal.digest,
+        conditional=proposal.conditional,
     )
 
 
 def _evaluated(
     proposal: Proposal,
-    certificate: Certificate,
+    plan: Plan,
     data: DividedData,
     model: HostArray,
     seed: int | None,
@@ -229,7 +260,7 @@ def _evaluated(
     if proposal.evaluation is None:
         return None
     scale = scale_of(proposal, labels_of(proposal.data), target_scale(data.dataset)[0])
-    return evaluate(proposal, certificate, model, data.evaluated(), scale, seed=seed)
+    return evaluate(proposal, plan, model, data.evaluated(), scale, seed=seed)
 
 
 def _centre_of(finished: Run) -> HostArray:
@@ -349,47 +380,3 @@ def _in_units(data: DividedData, errors: Values) -> Values:
     scale, _ = target_scale(data.dataset)
     roots: Values = scale * np.sqrt(errors)
     return roots
-
-
-def _centre_in(features: FeatureMap | None) -> tuple[float, ...] | None:
-    return tuple(features.centre.tolist()) if isinstance(features, AroundCentre) else None
-
-
-def released(training: Training) -> Model:
-    """Return the model of a training: of a table in its units, of a data set as it is loaded.
-
-    Notes
-    -----
-    **Guarantee.** Post-processing of the released weights by public facts, and what is shown of
-    test records that are public.
-    """
-    dataset, assessment, score = training.dataset, training.assessment, training.private_score
-    bounds, target = None, "label"
-    if isinstance(dataset, Table):
-        bounds, target = dataset.bounds, dataset.bounds.target_name
-        if training.features is None:
-            terms = table_terms(bounds, training.model)
-        else:
-            terms = feature_terms(bounds, training.features, training.model)
-    else:
-        rows = training.model.reshape(len(training.model), -1).tolist()
-        names = dataset.feature_names if training.features is None else training.features.names
-        columns = zip(names, rows, strict=True)
-        terms = tuple(Term(name, None, tuple(row)) for name, row in columns)
-    return Model(
-        data=dataset.name,
-        task=dataset.task,
-        loss=str(training.proposal.loss),
-        class_weights=training.proposal.class_weights,
-        target=target,
-        labels=labels_of(data_facts(dataset)),
-        bounds=bounds,
-        features=training.proposal.data.features,
-        centre=_centre_in(training.features),
-        terms=terms,
-        certificate=training.certificate.to_dict(),
-        statement=tuple(training.certificate.lines()),
-        tacit_version=tacit.__version__,
-        assessment=None if assessment is None else assessment.to_dict(),
-        private_score=None if score is None else score.to_dict(),
-    )

@@ -1,4 +1,4 @@
-"""`tacit account`: what answers cost, or how much noise a budget asks for."""
+"""`tacit cost`: what answers cost, or how much noise a budget asks for."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MECHANISMS = ("gaussian", "laplace")
 _RELATIONS = ("replace_one", "zero_out")
 
 
-def account(  # noqa: PLR0913, PLR0917 - one parameter per option
+def cost(  # noqa: PLR0913, PLR0917 - one parameter per option
     mechanism: Annotated[str, typer.Argument(help="gaussian or laplace.", metavar="MECHANISM")],
     rounds: Annotated[int, typer.Option(help="How many answers.")],
     delta: Annotated[float, typer.Option(help="Above 0 and below 1, for example 1e-5.")],

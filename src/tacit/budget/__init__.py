@@ -1,0 +1,37 @@
+"""Accounts: budgets of bodies of records that last for many runs, whatever becomes of them."""
+
+from tacit.budget.account import Account, accounts_in, open_account, salted
+from tacit.budget.caps import Caps, Guarantee, caps_of
+from tacit.budget.charge import Charge, Cost, cost_of, relation_of, relation_text
+from tacit.budget.filter import check_fits
+from tacit.budget.places import accounts_folder, heads_folder
+from tacit.budget.renyi import renyi_divergence
+from tacit.budget.reservation import Reservation
+from tacit.budget.state import AccountTerms, Change, ChargedRun, Purpose, State, Total, total_of
+
+__all__ = [
+    "Account",
+    "AccountTerms",
+    "Caps",
+    "Change",
+    "Charge",
+    "ChargedRun",
+    "Cost",
+    "Guarantee",
+    "Purpose",
+    "Reservation",
+    "State",
+    "Total",
+    "accounts_folder",
+    "accounts_in",
+    "caps_of",
+    "check_fits",
+    "cost_of",
+    "heads_folder",
+    "open_account",
+    "relation_of",
+    "relation_text",
+    "renyi_divergence",
+    "salted",
+    "total_of",
+]

@@ -1,0 +1,322 @@
+"""An account: reserve before the door is opened, and keep what was reserved."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import math
+import secrets
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tacit.budget.caps import Guarantee, caps_of
+from tacit.budget.chain import Entry
+from tacit.budget.charge import Charge
+from tacit.budget.filter import check_fits
+from tacit.budget.head import Head, read_head, replace_head, write_head
+from tacit.budget.places import SUFFIX, account_file, accounts_folder, head_file
+from tacit.budget.process import is_gone, this_process
+from tacit.budget.reservation import Reservation, advance_head, dated
+from tacit.budget.state import (
+    FORMAT,
+    VERSION,
+    AccountTerms,
+    Purpose,
+    State,
+    extended,
+    state_of,
+)
+from tacit.budget.store import add, connected, create, entries_of, locked, told
+from tacit.errors import AccountError, InputError
+
+
+@dataclass(frozen=True)
+class Account:
+    """An account by its name; nothing of it is held in memory.
+
+    Attributes
+    ----------
+    name
+        Of the account.
+    folder
+        Where its file lies; None for the user's data folder.
+    partition
+        A public name of the division of the records among agents. Runs with one name are added up
+        agent by agent, so the same name must mean the same agent for every record. None charges
+        every run as if its division were another one.
+    """
+
+    name: str
+    folder: Path | None = None
+    partition: str | None = None
+
+    @property
+    def file(self) -> Path:
+        """The file."""
+        return account_file(self.name, accounts_folder(self.folder))
+
+    def state(self) -> State:
+        """Return what the account holds.
+
+        Raises
+        ------
+        InputError
+            If there is no such account, it cannot be read, or it was edited, cut or replaced.
+        """
+        with self._connected() as connection:
+            return self._checked(connection)
+
+    def reserve(self, charge: Charge, purpose: Purpose) -> Reservation:
+        """Reserve the events of a run, before a record is read, and return the reservation.
+
+        Reservations of processes that are gone, which never opened their door, are returned first.
+
+        Raises
+        ------
+        AccountError
+            If they do not fit (`tacit.budget.check_fits`).
+        InputError
+            If the account cannot be used, or the charge does not suit its terms.
+
+        Notes
+        -----
+        **Guarantee.** State and decision are read and written under one write lock, so no other
+        process reserves in between, and the entry is on the disk when this returns.
+        """
+        run = secrets.token_hex(8)
+        if charge.partition is None and self.partition is not None:
+            charge = dataclasses.replace(charge, partition=self.partition)
+        with ExitStack() as stack:
+            connection = stack.enter_context(self._connected())
+            with told(self.file), locked(connection):
+                state = self._checked(connection)
+                self._check_head_writable(state)
+                state = _without_the_gone(connection, state)
+                check_fits(state, charge, purpose)
+                content = {
+                    "kind": "reserved",
+                    "run": run,
+                    "charge": charge.to_dict(),
+                    "purpose": _written(purpose),
+                    "process": this_process(),
+                }
+                entry = add(connection, state.last, dated(content))
+            after = extended(state, [entry])
+            return Reservation(
+                self.name, self.file, run, charge, state, after, connection, stack.pop_all()
+            )
+
+    def raise_to(self, guarantee: Guarantee) -> State:
+        """Replace the guarantee by a larger one, which then is the guarantee for all runs.
+
+        The order of divergences stays as it is, once there is a share for them.
+
+        Raises
+        ------
+        AccountError
+            If epsilon, delta or a cap would be smaller, or another order is given.
+
+        Notes
+        -----
+        **Guarantee.** Whether an account is raised may depend on its answers. As no cap shrinks,
+        the new caps hold along every history, those in which nothing is raised included; so the new
+        guarantee is that of a filter whose caps were the new ones from the start. Of several
+        amounts that an owner might have raised it to, the largest is what holds.
+        """
+        old = self.state()
+        if old.caps.divergence > 0 and guarantee.order is None and guarantee.curves > 0:
+            guarantee = dataclasses.replace(guarantee, order=old.caps.order)
+
+        def raised(state: State) -> dict[str, Any]:
+            _check_larger(state, guarantee)
+            return {"kind": "raised", "guarantee": dataclasses.asdict(guarantee)}
+
+        return self._changed(raised)
+
+    def accept(self) -> State:
+        """State that the file is the right one, whatever the head elsewhere says.
+
+        Raises
+        ------
+        InputError
+            If the file cannot be read or its chain is broken: nothing can be accepted then.
+        """
+        with self._connected() as connection:
+            with told(self.file), locked(connection):
+                entries = entries_of(connection, self.name)
+                state = self._state(entries)
+                why = self._accepted(entries, self._head(state))
+                if why is not None:
+                    add(connection, entries[-1], dated({"kind": "accepted", "why": why}))
+            with told(self.file), locked(connection):
+                state = self._state(entries_of(connection, self.name))
+                file = head_file(state.identity)
+                file.parent.mkdir(parents=True, exist_ok=True)
+                replace_head(file, state.last)
+        return state
+
+    def _accepted(self, entries: Sequence[Entry], head: Head | None) -> str | None:
+        """Return what is accepted, in words; None if nothing is amiss."""
+        if head is None:
+            return f"accepted by its owner with {len(entries)} entries; no head was kept here"
+        if _contains(entries, head):
+            return None
+        return (
+            f"accepted by its owner with {len(entries)} entries, which are not those that end in "
+            f"number {head.number}: answers that they do not hold are not covered"
+        )
+
+    def _changed(self, change: Callable[[State], Mapping[str, Any]]) -> State:
+        with self._connected() as connection:
+            with told(self.file), locked(connection):
+                state = self._checked(connection)
+                add(connection, state.last, dated(change(state)))
+            state = self._checked(connection)
+            advance_head(connection, self.file, head_file(state.identity))
+            return state
+
+    @contextmanager
+    def _connected(self) -> Iterator[sqlite3.Connection]:
+        if not self.file.is_file():
+            raise InputError(
+                f"there is no account {self.name!r} in {self.file.parent}; tacit budget list shows "
+                f"those there are, tacit budget open {self.name} makes one"
+            )
+        with connected(self.file) as connection:
+            yield connection
+
+    def _checked(self, connection: sqlite3.Connection) -> State:
+        # the head first: another process may add entries meanwhile, and the head follows them
+        first = entries_of(connection, self.name, most=1)
+        head = self._head(self._state(first))
+        entries = entries_of(connection, self.name)
+        state = self._state(entries)
+        if head is None or not _contains(entries, head):
+            known = "no head of it is kept on this machine"
+            if head is not None:
+                known = (
+                    f"the head kept elsewhere is number {head.number}, which its {len(entries)} "
+                    "entries do not lead to"
+                )
+            raise InputError(
+                f"account {self.name!r} may have been cut or replaced by an older copy: {known}. "
+                f"Put the right file back, or say tacit budget accept {self.name}"
+            )
+        return state
+
+    def _state(self, entries: Sequence[Entry]) -> State:
+        try:
+            state = state_of(entries)
+        except (KeyError, TypeError, ValueError) as error:
+            if isinstance(error, InputError):
+                raise
+            raise InputError(
+                f"account {self.name!r} does not hold what an account holds; put the right file "
+                "back"
+            ) from error
+        if state.name != self.name:
+            raise InputError(
+                f"the file {self.file} is the account {state.name!r}; give it its name back"
+            )
+        return state
+
+    def _head(self, state: State) -> Head | None:
+        with told(self.file):
+            return read_head(head_file(state.identity))
+
+    def _check_head_writable(self, state: State) -> None:
+        with told(head_file(state.identity)), head_file(state.identity).open("r+b"):
+            pass
+
+
+def open_account(
+    name: str, guarantee: Guarantee, terms: AccountTerms, *, folder: Path | None = None
+) -> Account:
+    """Open an account and return it.
+
+    Raises
+    ------
+    AccountError
+        If there is one of that name.
+    InputError
+        If the name is none, the guarantee leaves no room, or nothing can be written.
+    """
+    account = Account(name, folder)
+    caps_of(guarantee)
+    file, identity = account.file, secrets.token_hex(16)
+    content = {
+        "kind": "account",
+        "format": FORMAT,
+        "version": VERSION,
+        "id": identity,
+        "name": name,
+        "salt": secrets.token_hex(16),
+        "guarantee": dataclasses.asdict(guarantee),
+        "terms": dataclasses.asdict(terms),
+    }
+    head = head_file(identity)
+
+    def head_first(entry: Entry) -> None:
+        head.parent.mkdir(parents=True, exist_ok=True)
+        write_head(head, entry)
+
+    create(file, dated(content), head_first)
+    return account
+
+
+def accounts_in(folder: Path | None = None) -> tuple[Account, ...]:
+    """Return the accounts in a folder, by name; none if there is no such folder."""
+    place = accounts_folder(folder)
+    with told(place):
+        files = sorted(place.glob(f"*{SUFFIX}")) if place.is_dir() else []
+    names = (file.name.removesuffix(SUFFIX) for file in files if file.name[0] != ".")
+    return tuple(Account(name, folder) for name in names)
+
+
+def salted(salt: str, content: bytes) -> str:
+    """Return the salted digest of a file, given the digest of its content."""
+    return hashlib.sha256(bytes.fromhex(salt) + content).hexdigest()
+
+
+def _without_the_gone(connection: sqlite3.Connection, state: State) -> State:
+    """Return reservations without a mark whose process is gone; the state is that afterwards."""
+    for run in state.runs:
+        if run.status == "reserved" and is_gone(run.process):
+            entry = add(connection, state.last, dated({"kind": "returned", "run": run.run}))
+            state = extended(state, [entry])
+    return state
+
+
+def _check_larger(state: State, guarantee: Guarantee) -> None:
+    before = state.guarantee
+    if guarantee.epsilon < before.epsilon or guarantee.delta < before.delta:
+        raise AccountError(
+            f"account {state.name!r} has epsilon {before.epsilon:g} at delta {before.delta:g}, and "
+            "what was promised of answers that are given cannot be made smaller; give larger ones"
+        )
+    old, new = state.caps, caps_of(guarantee)
+    if old.divergence > 0 and new.order != old.order:
+        raise AccountError(
+            f"divergences are added up at the order {old.order} in account {state.name!r}, and the "
+            f"order was fixed when it was opened; leave --order out"
+        )
+    if new.squares < old.squares or new.divergence < old.divergence or new.values < old.values:
+        raise AccountError(
+            "a cap would become smaller, and runs were chosen while it was larger; give a larger "
+            "epsilon, or change the share of the curves by less"
+        )
+
+
+def _contains(entries: Sequence[Entry], head: Head) -> bool:
+    return head.number <= len(entries) and entries[head.number - 1].digest == head.digest
+
+
+def _written(purpose: Purpose) -> dict[str, Any]:
+    return {
+        name: "infinity" if isinstance(value, float) and math.isinf(value) else value
+        for name, value in dataclasses.asdict(purpose).items()
+    }

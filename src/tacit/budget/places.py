@@ -1,0 +1,63 @@
+"""Where accounts and the heads of their chains lie."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from pathlib import Path
+
+from tacit.errors import InputError
+
+SUFFIX = ".account"
+STATE_DIR = "TACIT_STATE_DIR"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+def accounts_folder(given: Path | None = None) -> Path:
+    """Return the folder of the accounts: the one given, or `tacit/accounts` in the user's data."""
+    if given is not None:
+        return given
+    return _user_folder("XDG_DATA_HOME", ".local/share") / "tacit" / "accounts"
+
+
+def heads_folder() -> Path:
+    """Return the folder of the heads: `heads` in TACIT_STATE_DIR, or in the user's state folder."""
+    named = os.environ.get(STATE_DIR, "")
+    if named:
+        return Path(named).expanduser() / "heads"
+    return _user_folder("XDG_STATE_HOME", ".local/state") / "tacit" / "heads"
+
+
+def head_file(identity: str) -> Path:
+    """Return the file of the head of an account."""
+    return heads_folder() / f"{identity}.head"
+
+
+def account_file(name: str, folder: Path) -> Path:
+    """Return the file of an account.
+
+    Raises
+    ------
+    InputError
+        If the name is not one to 64 letters, digits, dots, hyphens and underscores, or starts with
+        something else than a letter or a digit.
+    """
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise InputError(
+            f"{name!r} is no name of an account; use up to 64 letters, digits, dots, hyphens and "
+            "underscores, the first a letter or a digit"
+        )
+    return folder / f"{name}{SUFFIX}"
+
+
+def _user_folder(variable: str, inside: str) -> Path:
+    """Return the folder of the user's that an environment variable or the system names."""
+    named = os.environ.get(variable, "")
+    if named and Path(named).is_absolute():
+        return Path(named)
+    if os.name == "nt":
+        return Path(os.environ.get("LOCALAPPDATA", Path.home()))
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Application Support"
+    return Path.home() / inside

@@ -1,0 +1,135 @@
+"""A reservation: a place in an account, kept for one run."""
+
+from __future__ import annotations
+
+import dataclasses
+import sqlite3
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from tacit.budget.charge import Charge
+from tacit.budget.head import write_head
+from tacit.budget.places import head_file
+from tacit.budget.state import State, extended
+from tacit.budget.store import add, entries_of, last_of, locked, told
+from tacit.errors import AccountError, InputError
+
+
+@dataclass(eq=False)
+class Reservation:
+    """A place in an account that is kept for one run.
+
+    It is good for one run: `begin` may be called once, and after it nothing is returned.
+
+    Attributes
+    ----------
+    account, file
+        The name of the account, and its file.
+    run
+        What the account calls it.
+    before
+        The account before it.
+    state
+        The account after the last entry that was written here.
+    """
+
+    account: str
+    file: Path
+    run: str
+    charge: Charge
+    before: State
+    state: State
+    _connection: sqlite3.Connection
+    _held: ExitStack
+    _begun: bool = False
+    _used: bool = False
+    _closed: bool = False
+
+    def begin(self) -> None:
+        """Write the mark after which records may be read.
+
+        Raises
+        ------
+        AccountError
+            If the reservation was returned or opened before. No record may be read then.
+        InputError
+            If the mark, or the head elsewhere, cannot be written. No record may be read then.
+
+        Notes
+        -----
+        **Guarantee.** Mark and head are on the disk when this returns; an error leaves the charge
+        where it was.
+        """
+        self._add({"kind": "opened"}, allowed=("reserved",))
+        self._begun = True
+        advance_head(self._connection, self.file, head_file(self.state.identity))
+
+    def use(self, charge: Charge) -> None:
+        """Use the reservation for a run with these events; it is begun if it was not.
+
+        Raises
+        ------
+        AccountError
+            If it was made for other events, or used before.
+        """
+        named = dataclasses.replace(charge, partition=self.charge.partition)
+        if self._used or named != self.charge:
+            raise AccountError(
+                "this reservation was made for another run, or used already; reserve for each run "
+                "of its own"
+            )
+        if not self._begun:
+            self.begin()
+        self._used = True
+
+    def note_files(self, digests: Sequence[str]) -> None:
+        """Write the salted digests of the files that the run reads."""
+        self._add({"kind": "files", "digests": list(digests)}, allowed=("opened",))
+
+    def give_back(self) -> None:
+        """Return the reservation, if no record was read; else do nothing."""
+        if not self._begun:
+            self._add({"kind": "returned"}, allowed=("reserved",))
+        self._held.close()
+
+    def close(self, *, released: bool) -> State:
+        """Write how the run ended, and return what the account then holds; the charge stays.
+
+        Nothing happens if it was closed before. Where the entry cannot be written the account shows
+        the run as opened: the charge was on the disk before, and this is for the reader only.
+        """
+        with self._held, suppress(InputError):
+            if not self._closed:
+                self._closed = True
+                result = "released" if released else "failed"
+                self._add({"kind": "closed", "result": result}, allowed=("opened",))
+        return self.state
+
+    def _add(self, content: Mapping[str, Any], *, allowed: tuple[str, ...]) -> None:
+        with told(self.file):
+            with locked(self._connection):
+                later = entries_of(self._connection, self.account, after=self.state.last)
+                state = extended(self.state, later)
+                status = state.run(self.run).status
+                if status not in allowed:
+                    raise AccountError(
+                        f"the reservation of this run in account {self.account!r} is {status!r}, "
+                        "so no record may be read for it; run again"
+                    )
+                entry = add(self._connection, state.last, dated({**content, "run": self.run}))
+            self.state = extended(state, [entry])
+
+
+def advance_head(connection: sqlite3.Connection, file: Path, head: Path) -> None:
+    """Write the last entry as the head, under the lock, so that it never goes back."""
+    with told(file), locked(connection):
+        write_head(head, last_of(connection))
+
+
+def dated(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the content of an entry with the time, which is for the reader only."""
+    return {**content, "when": datetime.now(UTC).isoformat(timespec="seconds")}

@@ -1,0 +1,109 @@
+"""The account that a command charges: its options, and reservations before cells are read."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from tacit.algorithms import Method
+from tacit.budget import Account, Reservation, accounts_in, salted
+from tacit.cli.console import error_line
+from tacit.engine import returned_on_error
+from tacit.errors import InputError
+from tacit.proposal import DataFacts, Proposal
+from tacit.tables import Files, table_of
+from tacit.training import DividedData, check_data, check_known, counts_ahead, divide, reserved
+
+OPTIONS: Mapping[str, tuple[Any, str]] = {
+    "account": (str, "The account to charge, by name (tacit budget open); charged nowhere if not."),
+    "accounts": (Path, "The folder of accounts; that in the user's data folder if not given."),
+}
+
+
+def account_given(given: dict[str, Any]) -> Account | None:
+    """Take the options of the account out of those given, and return it; it must be usable.
+
+    Raises
+    ------
+    InputError
+        If there is no such account, or it is refused.
+    """
+    name, folder = given.pop("account"), given.pop("accounts")
+    if name is None:
+        if folder is not None:
+            raise InputError("--accounts names a folder and no account; add --account NAME")
+        return None
+    account = Account(name, folder)
+    account.state()
+    return account
+
+
+def charged_records(
+    files: Files, proposal: Proposal, methods: Mapping[str, Method], account: Account
+) -> tuple[DividedData, Reservation]:
+    """Return the records of a table with the reservation that was made before they were read.
+
+    What is public, facts and counts, is compared with the proposal beforehand. From the mark on the
+    charge stays, whatever the cells turn out to be.
+    """
+    facts = DataFacts.of(files.bounds, proposal.data.features)
+    agents = None if files.owners is not None else len(proposal.counts)
+    counts = counts_ahead(files, agents, split_seed=proposal.split_seed)
+    check_known(facts, counts, proposal)
+    plan = proposal.plan(methods)
+    reservation = reserved(account, proposal, plan, seed=None, what=files.source.path.name)
+    begun(reservation, files.frames)
+    try:
+        table = table_of(files)
+        features = proposal.data.features
+        share = None if proposal.evaluation is None else proposal.evaluation.share
+        seed = proposal.split_seed
+        records = divide(table, agents, split_seed=seed, features=features, evaluate=share)
+        check_data(records, proposal)
+    except BaseException:
+        reservation.close(released=False)
+        raise
+    return records, reservation
+
+
+def begun(reservation: Reservation, files: Iterable[Path]) -> None:
+    """Write the mark after which records may be read, then what files are read; warn of others.
+
+    A file that is charged to another account in the same folder is warned of: what one account
+    promises does not hold for what the other answers.
+    """
+    with returned_on_error(reservation):
+        reservation.begin()
+    contents = [_digest(file) for file in files]
+    reservation.note_files([salted(reservation.state.salt, content) for content in contents])
+    for name in _elsewhere(reservation, contents):
+        error_line(
+            f"a file of this run is charged to account {name!r} too; the guarantees of both "
+            "accounts add up for its records",
+            kind="warning: ",
+        )
+
+
+def _elsewhere(reservation: Reservation, contents: list[bytes]) -> Iterable[str]:
+    """Yield the other accounts in the folder that have one of these files."""
+    for other in accounts_in(reservation.file.parent):
+        try:
+            state = other.state()
+        except InputError:  # refused for a reason that its own use will tell
+            continue
+        known = {digest for run in state.charged for digest in run.files}
+        mine = {salted(state.salt, content) for content in contents}
+        if state.identity != reservation.state.identity and known & mine:
+            yield other.name
+
+
+def _digest(file: Path) -> bytes:
+    try:
+        with file.open("rb") as content:
+            return hashlib.file_digest(content, "sha256").digest()
+    except OSError as error:
+        raise InputError(
+            f"{file} cannot be read ({error.strerror}); see that it is there"
+        ) from error

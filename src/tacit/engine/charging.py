@@ -1,0 +1,196 @@
+"""What a plan charges to an account, and a run that is charged."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from tacit.budget import Account, Charge, Purpose, Reservation, State, relation_text
+from tacit.budget.charge import Events
+from tacit.engine.planning import Plan
+from tacit.errors import InputError
+from tacit.privacy import GaussianAnswer, Messages, NoNoise, Sum
+from tacit.typing import HostArray
+
+# mu is rounded up to this many digits, so that agents alike are written once
+_DIGITS = 9
+ChargedTo: TypeAlias = Account | Reservation
+
+
+@dataclass(frozen=True)
+class Charged:
+    """A run in an account.
+
+    Attributes
+    ----------
+    account
+        Its name.
+    run
+        What the account calls the run.
+    before, after
+        What the account held before the reservation, and after the run was closed.
+    """
+
+    account: str
+    run: str
+    before: State
+    after: State
+
+
+def charge_of(plan: Plan) -> Charge:
+    """Return the events of a plan for each agent, as each observer sees them.
+
+    Raises
+    ------
+    InputError
+        If the run is without noise, or its noise has no place in an account.
+
+    Notes
+    -----
+    **Guarantee.** The events are those that `certify` accounts for: Gaussian answers on all records
+    are one answer of the multiplier 1 / mu, the exact total (`tacit.privacy.compose`), with mu
+    rounded up; others are `Ledger.events`. Sensitivities are those on the lattice. An observer of
+    sums is credited only where agents send whole steps (`Program.summed`).
+    """
+    ledger, observer = plan.ledger, plan.terms.observer
+    if isinstance(ledger.mechanism, NoNoise):
+        raise InputError(
+            "a run without noise is not private, and no account has room for it; give a finite "
+            "epsilon, or leave the account out"
+        )
+    if ledger.inside is not None:
+        raise InputError(
+            "noise inside an objective has no place in an account; use a method that adds its "
+            "noise to the answer"
+        )
+    agents = range(ledger.kind.shape[0])
+    summed = None
+    if ledger.has_mu:
+        messages = _gaussian(ledger.mu_per_agent(Messages()))
+        if plan.program.summed:
+            summed = _gaussian(ledger.mu_per_agent(observer))
+    else:
+        messages = tuple(tuple(ledger.events(agent)) for agent in agents)
+    values = ledger.most_values()
+    return Charge(
+        relation=relation_text(plan.terms.adjacency.relation),
+        unit=plan.terms.adjacency.unit,
+        messages=messages,
+        summed=summed,
+        colluders=observer.colluders if isinstance(observer, Sum) else 0,
+        values=values,
+        least_scale=ledger.finest() if ledger.on_lattice else 0.0,
+    )
+
+
+def purpose_of(plan: Plan, what: str, proposal: str | None = None) -> Purpose:
+    """Return what a plan is for, in words and numbers."""
+    certificate = plan.certificate
+    return Purpose(
+        what=what,
+        proposal=proposal,
+        plan=plan.digest,
+        epsilon=plan.terms.epsilon,
+        delta=certificate.delta,
+        mu=certificate.mu,
+        rounds=plan.rounds,
+    )
+
+
+def reserve(
+    account: Account,
+    plan: Plan,
+    *,
+    seed: int | None,
+    what: str,
+    proposal: str | None = None,
+    conditional: bool = False,
+) -> Reservation:
+    """Reserve the events of a plan in an account; no record has been read.
+
+    Raises
+    ------
+    AccountError
+        If they do not fit.
+    InputError
+        If a seed is given, the certificate is conditional on what was read off the records, or the
+        plan does not suit the account.
+    """
+    check_chargeable(seed=seed, conditional=conditional)
+    return account.reserve(charge_of(plan), purpose_of(plan, what, proposal))
+
+
+def check_chargeable(*, seed: int | None, conditional: bool) -> None:
+    """Raise `InputError` for runs whose guarantee an account cannot hold."""
+    if seed is not None:
+        raise InputError(
+            "a run with a seed is a reproduction and not private, so no account can hold it; leave "
+            "the seed out, or the account"
+        )
+    if conditional:
+        raise InputError(
+            "public facts of this run are read off the records before anything is charged, and an "
+            "account promises its guarantee whatever they hold; state what was public beforehand"
+        )
+
+
+@contextmanager
+def charging(
+    account: ChargedTo | None, plan: Plan, seed: int | None
+) -> Iterator[Callable[[], Charged | None]]:
+    """Charge a run before its body reads a record; yield a function that closes it as released.
+
+    If the body ends before that, the run is closed as failed, and the charge stays.
+    """
+    if account is None:
+        yield lambda: None
+        return
+    reservation, before = _opened(account, plan, seed)
+
+    def released() -> Charged:
+        after = reservation.close(released=True)
+        return Charged(reservation.account, reservation.run, before, after)
+
+    try:
+        yield released
+    finally:
+        reservation.close(released=False)  # nothing, if it was closed as released
+
+
+def _opened(account: ChargedTo, plan: Plan, seed: int | None) -> tuple[Reservation, State]:
+    """Return a reservation that is open for this plan, and the account before it."""
+    check_chargeable(seed=seed, conditional=plan.certificate.conditional)
+    if isinstance(account, Reservation):
+        account.use(charge_of(plan))
+        return account, account.before
+    reservation = reserve(account, plan, seed=seed, what=type(plan.program.algorithm).__name__)
+    with returned_on_error(reservation):
+        reservation.use(reservation.charge)
+    return reservation, reservation.before
+
+
+@contextmanager
+def returned_on_error(reservation: Reservation) -> Iterator[None]:
+    """Return a reservation if what is done before the mark fails; after it, the charge stays."""
+    try:
+        yield
+    except BaseException:
+        with suppress(InputError):  # then it counts until the next run returns it
+            reservation.give_back()
+        raise
+
+
+def _gaussian(sizes: HostArray) -> tuple[Events, ...]:
+    """Return one Gaussian answer for each agent's mu, or none where it is 0."""
+    return tuple(((GaussianAnswer(1 / _up(mu)), 1),) if mu > 0 else () for mu in map(float, sizes))
+
+
+def _up(mu: float) -> float:
+    """Return mu, rounded up to some digits."""
+    if math.isinf(mu):
+        raise InputError("an answer of this run is not bounded or has no noise; plan it with noise")
+    unit: float = 10.0 ** (math.floor(math.log10(mu)) - _DIGITS + 1)
+    return (math.floor(mu / unit) + 1) * unit

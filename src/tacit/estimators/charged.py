@@ -1,0 +1,176 @@
+"""The charge of a fit, made from the shape of the data and public settings alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float
+from numpy.typing import ArrayLike
+from sklearn.base import clone
+
+from tacit.budget import Account, Reservation
+from tacit.budget.process import this_process
+from tacit.engine import Plan, check_chargeable, reserve, returned_on_error
+from tacit.errors import AccountError, InputError
+from tacit.estimators.encoding import Encoding
+from tacit.estimators.evaluated import divided
+from tacit.estimators.ranges import ranges_for
+from tacit.estimators.records import Targets, owned_rows
+from tacit.estimators.validation import validated
+from tacit.evaluation import check_covered
+from tacit.problems import Shards, pack
+from tacit.proposal import Proposal, propose
+from tacit.typing import HostArray
+
+
+class Proposed(NamedTuple):
+    """Records that are trained on, the proposal for them, and records that are held out."""
+
+    shards: Shards
+    proposal: Proposal
+    held_out: Shards | None
+
+
+def proposed_ahead(estimator: Any, X: Any, agents: Any) -> tuple[Proposal, bool]:
+    """Return the proposal of a fit, and whether all that it takes for public is given.
+
+    Raises
+    ------
+    InputError
+        If bounds, labels or the range of the target are not given, or a setting does not suit.
+
+    Notes
+    -----
+    **Guarantee.** Of X, only shape and names of the columns are looked at: the proposal is made for
+    as many rows in the middle of the bounds, with public targets. So it is a function of what is
+    public.
+    """
+    count, columns = _shape(X)
+    check_chargeable(seed=None, conditional=estimator.bounds is None)
+    middle = ranges_for(estimator.bounds, columns, names=_names(X)).middle
+    rows = np.tile(middle, (count, 1))
+    stand_in = clone(estimator)
+    validated(stand_in, _like(X, rows), np.zeros(count), missing=False)
+    ranges = stand_in._ranges(rows, sparse=False)
+    targets = stand_in._targets(estimator._public_answers(count))
+    public = all(public for _, _, public in stand_in._facts(ranges, targets))
+    encoding = Encoding(ranges, stand_in._feature_map(ranges))
+    return proposed(stand_in, rows, encoding, targets, agents).proposal, public
+
+
+def proposed(
+    estimator: Any,
+    rows: Float[HostArray, "N k"],
+    encoding: Encoding,
+    targets: Targets,
+    agents: ArrayLike | None,
+) -> Proposed:
+    """Return the records of a fit as they are trained on and held out, and their proposal."""
+    everyone = owned_rows(agents, len(rows), seed=estimator.split_seed)
+    parts, held = divided(everyone, estimator.evaluate, seed=estimator.split_seed)
+    encoded = encoding.rows(rows)
+
+    def packed(owned: Sequence[HostArray]) -> Shards:
+        return pack(
+            encoded,
+            targets.values,
+            owned,
+            record_norm=encoding.record_norm,
+            precision="float64",
+            enforce="clip",
+        )
+
+    shards = packed(parts)
+    data = targets.facts(columns=shards.dimension, record_norm=shards.record_norm)
+    structure = estimator._structure(shards)
+    counts = [len(part) for part in everyone]
+    proposal = propose(data, counts, estimator._request(targets), structure)
+    return Proposed(shards, proposal, packed(held) if held else None)
+
+
+def _shape(rows: Any) -> tuple[int, int]:
+    """Return the number of rows and columns, which is public; no cell is looked at."""
+    shape = tuple(rows.shape) if hasattr(rows, "shape") else _listed(rows)
+    if len(shape) != 2 or min(shape) < 1:
+        raise InputError("X must have rows and columns, at least one of each")
+    return int(shape[0]), int(shape[1])
+
+
+def _listed(rows: Any) -> tuple[int, ...]:
+    try:
+        return (len(rows), len(rows[0]))
+    except (TypeError, IndexError, KeyError) as error:
+        raise InputError("X must be a list of rows, an array or a data frame") from error
+
+
+def _like(rows: Any, cells: HostArray) -> Any:
+    """Return cells as a data frame with the columns of `rows`, if it is one."""
+    return pd.DataFrame(cells, columns=rows.columns) if hasattr(rows, "columns") else cells
+
+
+def _names(rows: Any) -> tuple[str, ...] | None:
+    """Return the names of the columns as scikit-learn takes them; None if there are none."""
+    columns = getattr(rows, "columns", None)
+    if columns is None or not all(isinstance(name, str) for name in columns):
+        return None
+    return tuple(columns)
+
+
+@contextmanager
+def charged_fit(
+    account: Account | str | None, seed: int | None, ahead: Callable[[], tuple[Proposal, bool]]
+) -> Iterator[Reservation | None]:
+    """Reserve for a fit, mark it as begun, and yield the reservation; None without an account.
+
+    Parameters
+    ----------
+    ahead
+        Returns the proposal of the fit, made without the records, and whether all is public.
+
+    Raises
+    ------
+    AccountError
+        If the account has no room. The message says how many fits it was charged for.
+    """
+    if account is None:
+        yield None
+        return
+    charged = Account(account) if isinstance(account, str) else account
+    if not isinstance(charged, Account):
+        raise InputError("account must be the name of an account, or a tacit.budget.Account")
+    check_chargeable(seed=seed, conditional=False)
+    proposal, public = ahead()
+    reservation = _reserved(charged, proposal, proposal.plan(), conditional=not public)
+    try:
+        with returned_on_error(reservation):
+            reservation.begin()
+        yield reservation
+    finally:
+        reservation.close(released=False)  # nothing, if the run has closed it
+
+
+def _reserved(
+    account: Account, proposal: Proposal, plan: Plan, *, conditional: bool
+) -> Reservation:
+    check_covered(proposal, plan)
+    what = f"{proposal.method.name}, a fit of {sum(proposal.counts):,} rows"
+    try:
+        return reserve(
+            account,
+            plan,
+            seed=None,
+            what=what,
+            proposal=proposal.digest,
+            conditional=conditional or proposal.conditional,
+        )
+    except AccountError as error:
+        runs = account.state().charged
+        own = sum(run.process == this_process() for run in runs)
+        raise AccountError(
+            f"{error}; {own} fits of this process were charged to it before, of {len(runs)} runs "
+            "in all"
+        ) from None

@@ -1,0 +1,250 @@
+"""An account on a page: its guarantee, its runs, what is left; as text, picture and values."""
+
+from __future__ import annotations
+
+import math
+from html import escape
+from typing import Any
+
+from tacit.budget import Charge, ChargedRun, Guarantee, State, Total
+from tacit.budget.state import totals
+from tacit.engine import Charged
+from tacit.report.layout import section, table_of
+
+NOWHERE = "charged nowhere: no account was given, so nothing remembers what this run cost"
+_WIDTH = 40
+_NOT_A_GUARANTEE = "what is left is what may still be asked; the guarantee is the account's"
+
+
+def promise(guarantee: Guarantee) -> str:
+    """Return the guarantee as text."""
+    return f"epsilon {guarantee.epsilon:g} at delta {guarantee.delta:g}"
+
+
+def left_text(state: State, left: Total | None = None) -> str:
+    """Return what is left as text, rounded down."""
+    left = state.left if left is None else left
+    epsilon = math.floor(state.epsilon_left(left) * 1e4) / 1e4
+    mu = math.floor(math.sqrt(left.squares) * 1e4) / 1e4
+    text = f"epsilon {epsilon:.4f} (mu {mu:.4f})"
+    if state.caps.divergence > 0:
+        text += f", divergence {math.floor(left.divergence * 1e5) / 1e5:.5f}"
+    return text
+
+
+def account_text(state: State) -> str:
+    """Return an account as text: its guarantee, and a line for each run."""
+    caps, terms = state.caps, state.terms
+    whom = terms.observer
+    if whom == "sum":
+        whom += f" with {terms.colluders} colluding"
+    lines = [
+        f"Account {state.name}: {promise(state.guarantee)}, for all of its runs together",
+        f"Relation {terms.relation}, unit {terms.unit}, observer {whom}; opened {state.opened}",
+        f"Caps: mu {math.sqrt(caps.squares):.6g}"
+        + (
+            f"; divergence {caps.divergence:.6g} of order {caps.order}"
+            if caps.divergence > 0
+            else "; nothing for answers that are not Gaussian on all records"
+        )
+        + f"; {caps.values:.3g} numbers",
+        *(f"{change.when}  {change.what}" for change in state.changes),
+        "",
+    ]
+    return "\n".join([*lines, *_rows(state), "", f"Left: {left_text(state)}"])
+
+
+def _rows(state: State) -> list[str]:
+    rows = [("when", "what", "proposal", "cost", "end", "left")]
+    after = dict(zip((run.run for run in state.charged), _lefts(state), strict=True))
+    for run in state.runs:
+        left = after.get(run.run)
+        rows.append(
+            (
+                run.when,
+                run.purpose.what,
+                (run.purpose.proposal or run.purpose.plan)[:12],
+                _cost(state, run),
+                _END[run.status],
+                "" if left is None else left_text(state, left),
+            )
+        )
+    if len(rows) == 1:
+        return ["No run was charged yet"]
+    widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
+    return [
+        "  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows
+    ]
+
+
+_END = {
+    "reserved": "not begun",
+    "opened": "end unknown",
+    "released": "released",
+    "failed": "failed",
+    "returned": "returned",
+}
+
+
+def _cost(state: State, run: ChargedRun) -> str:
+    cost = state.cost(run)
+    parts = [f"mu {math.sqrt(cost.squares):.4g}"] if cost.squares > 0 else []
+    parts += [f"divergence {cost.divergence:.4g}"] if cost.divergence > 0 else []
+    return ", ".join(parts) or "nothing"
+
+
+def _lefts(state: State) -> list[Total]:
+    """Return what was left after each run that is charged, at the caps of today."""
+    caps = state.caps
+    charges: list[Charge] = [run.charge for run in state.charged]
+    return [
+        Total(
+            max(0.0, caps.squares - total.squares),
+            max(0.0, caps.divergence - total.divergence),
+            max(0, caps.values - total.values),
+        )
+        for total in totals(state.terms, caps.order, charges)
+    ]
+
+
+def _shares(state: State) -> list[tuple[str, float]]:
+    """Return the share of each cap that is charged."""
+    total, caps = state.total, state.caps
+    shares = [("Gaussian", total.squares / caps.squares)]
+    if caps.divergence > 0:
+        shares.append(("curves", total.divergence / caps.divergence))
+    return [*shares, ("numbers", total.values / caps.values)]
+
+
+def bar(state: State) -> str:
+    """Return a small picture in characters: how much of each cap is charged."""
+    lines = []
+    for name, share in _shares(state):
+        filled = min(_WIDTH, math.ceil(share * _WIDTH))
+        drawn = "#" * filled + "." * (_WIDTH - filled)
+        lines.append(f"{name:<9}[{drawn}] {math.ceil(share * 1000) / 10:.1f} % charged")
+    return "\n".join(lines)
+
+
+def export(state: State, *, entries: bool) -> dict[str, Any]:
+    """Return an account as JSON-safe values.
+
+    Parameters
+    ----------
+    entries
+        Whether the events of every run are among them.
+    """
+    caps, left, total = state.caps, state.left, state.total
+    return {
+        "account": state.name,
+        "id": state.identity,
+        "opened": state.opened,
+        "epsilon": state.guarantee.epsilon,
+        "delta": state.guarantee.delta,
+        "curves": state.guarantee.curves,
+        "relation": state.terms.relation,
+        "unit": state.terms.unit,
+        "observer": state.terms.observer,
+        "colluders": state.terms.colluders,
+        "caps": {
+            "mu": math.sqrt(caps.squares),
+            "order": caps.order,
+            "divergence": caps.divergence,
+            "values": caps.values,
+        },
+        "charged": _sums(total),
+        "left": {**_sums(left), "epsilon": state.epsilon_left()},
+        "changes": [vars(change) for change in state.changes],
+        "runs": [_run(state, run, entries=entries) for run in state.runs],
+        "head": {"number": state.last.number, "digest": state.last.digest},
+    }
+
+
+def _sums(total: Total) -> dict[str, float]:
+    return {
+        "mu": math.sqrt(total.squares),
+        "divergence": total.divergence,
+        "values": total.values,
+    }
+
+
+def _run(state: State, run: ChargedRun, *, entries: bool) -> dict[str, Any]:
+    cost = state.cost(run)
+    values: dict[str, Any] = {
+        "run": run.run,
+        "number": run.number,
+        "when": run.when,
+        "status": run.status,
+        **{name: _finite(value) for name, value in vars(run.purpose).items()},
+        "cost": {"mu": math.sqrt(cost.squares), "divergence": cost.divergence},
+    }
+    if entries:
+        values |= {"charge": run.charge.to_dict(), "files": list(run.files)}
+    return values
+
+
+def _finite(value: Any) -> Any:
+    return "infinity" if isinstance(value, float) and math.isinf(value) else value
+
+
+def charged_line(charged: Charged | None) -> str:
+    """Return one line about where a run was charged."""
+    if charged is None:
+        return f"Account: none; this run was {NOWHERE}"
+    after = charged.after
+    return (
+        f"Account: {charged.account} ({promise(after.guarantee)} for all of its runs); left before "
+        f"{left_text(charged.before)}, left after {left_text(after)}"
+    )
+
+
+def charged_values(charged: Charged | None) -> dict[str, Any] | None:
+    """Return the same as JSON-safe values; None if it was charged nowhere."""
+    if charged is None:
+        return None
+    return {
+        "account": charged.account,
+        "run": charged.run,
+        "before": _without_runs(charged.before),
+        "after": _without_runs(charged.after),
+    }
+
+
+def _without_runs(state: State) -> dict[str, Any]:
+    named = ("epsilon", "delta", "charged", "left", "head")
+    values = export(state, entries=False)
+    return {name: values[name] for name in named} | {"runs": len(state.charged)}
+
+
+def charged_section(charged: Charged | None) -> str:
+    """Return the account before and after a run as HTML, with a small picture."""
+    if charged is None:
+        return section("Account", f"<p>This run was {escape(NOWHERE)}.</p>")
+    before, after = charged.before, charged.after
+    rows = [
+        ("account", f"{charged.account}: {promise(after.guarantee)}, for all of its runs together"),
+        ("runs charged", f"{len(before.charged)} before, {len(after.charged)} now"),
+        ("left before", left_text(before)),
+        ("left now", left_text(after)),
+    ]
+    note = f'<p class="small">The account as it was when this run ended; {_NOT_A_GUARANTEE}.</p>'
+    return section("Account", table_of(rows) + _picture(before, after) + note)
+
+
+def _picture(before: State, after: State) -> str:
+    """Return a bar for each cap: charged before, by this run, and left."""
+    bars, height = [], 18
+    for row, ((name, first), (_, second)) in enumerate(
+        zip(_shares(before), _shares(after), strict=True)
+    ):
+        top, start, end = row * height + 2, 300 * min(first, 1.0), 300 * min(second, 1.0)
+        bars.append(
+            f'<text x="0" y="{top + 11}" font-size="11">{escape(name)}</text>'
+            f'<rect x="70" y="{top}" width="300" height="12" fill="#eee"/>'
+            f'<rect x="70" y="{top}" width="{start:.1f}" height="12" fill="#999"/>'
+            f'<rect x="{70 + start:.1f}" y="{top}" width="{end - start:.1f}" height="12" '
+            'fill="#c60"/>'
+        )
+    size = f'width="370" height="{len(bars) * height + 4}"'
+    label = "Shares of the caps: charged before (grey), by this run (orange), left (light)"
+    return f'<svg {size} role="img" aria-label="{label}">{"".join(bars)}</svg>'

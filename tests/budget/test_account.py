@@ -1,0 +1,397 @@
+"""An account on the disk: reserved before records are read, kept, chained, and refused if cut."""
+
+import json
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import threading
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+from tacit.budget import (
+    Account,
+    AccountTerms,
+    Charge,
+    Guarantee,
+    Purpose,
+    accounts_in,
+    open_account,
+)
+from tacit.budget import reservation as reservations
+from tacit.budget.head import read_head
+from tacit.budget.places import head_file
+from tacit.budget.process import this_process
+from tacit.errors import AccountError, InputError
+from tacit.privacy import GaussianAnswer, LaplaceAnswer, Sampled
+
+PURPOSE = Purpose("a test", None, "0" * 64, 0.5, 1e-5, 0.1, 10)
+
+
+@pytest.fixture(autouse=True)
+def state_folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("TACIT_STATE_DIR", str(tmp_path / "state"))
+    return tmp_path / "state"
+
+
+@pytest.fixture
+def account(tmp_path):
+    return open_account("one", Guarantee(1.0, 1e-5), AccountTerms(), folder=tmp_path / "accounts")
+
+
+def charge(mu=0.1, **more):
+    given = {"relation": "replace_one", "unit": "record", "values": 10, "least_scale": 2.0**24}
+    events = (((GaussianAnswer(1 / mu), 1),),)
+    return Charge(**{**given, "messages": events, **more})
+
+
+def spent(account):
+    return account.state().total.squares
+
+
+def test_a_run_is_reserved_marked_answered_and_closed(account):
+    reservation = account.reserve(charge(), PURPOSE)
+    assert account.state().runs[0].status == "reserved"
+    reservation.begin()
+    assert account.state().runs[0].status == "opened"
+    state = reservation.close(released=True)
+    assert state.runs[0].status == "released"
+    assert account.state() == state
+    assert state.total.squares == pytest.approx(0.01)
+    assert state.left.squares == pytest.approx(state.caps.squares - 0.01)
+
+
+def test_a_reservation_comes_back_until_it_is_marked_and_never_after(account):
+    account.reserve(charge(), PURPOSE).give_back()
+    assert (spent(account), account.state().runs[0].status) == (0.0, "returned")
+    kept = account.reserve(charge(), PURPOSE)
+    kept.begin()
+    kept.give_back()
+    assert spent(account) == pytest.approx(0.01)
+    failed = account.reserve(charge(), PURPOSE)
+    failed.begin()
+    failed.close(released=False)
+    assert account.state().runs[2].status == "failed"
+    assert spent(account) == pytest.approx(0.02)
+
+
+def test_the_mark_is_refused_once_a_reservation_was_returned_by_another(account, monkeypatch):
+    late = account.reserve(charge(), PURPOSE)
+    monkeypatch.setattr("tacit.budget.account.is_gone", lambda process: True)
+    other = account.reserve(charge(), PURPOSE)  # takes this process for gone
+    with pytest.raises(AccountError, match="returned"):
+        late.begin()
+    other.begin()
+    assert [run.status for run in account.state().runs] == ["returned", "opened"]
+
+
+def test_reservations_of_a_process_that_lives_are_not_returned(account):
+    account.reserve(charge(), PURPOSE)
+    account.reserve(charge(), PURPOSE)
+    assert [run.status for run in account.state().runs] == ["reserved", "reserved"]
+    assert this_process()["pid"] == os.getpid()
+
+
+def test_a_reservation_is_good_for_one_run_with_its_events(account):
+    reservation = account.reserve(charge(), PURPOSE)
+    with pytest.raises(AccountError, match="another run"):
+        reservation.use(charge(0.2))
+    reservation.use(charge())
+    with pytest.raises(AccountError, match="used already"):
+        reservation.use(charge())
+    again = account.reserve(charge(), PURPOSE)
+    again.begin()
+    with pytest.raises(AccountError, match="'opened'"):
+        again.begin()
+
+
+def test_a_run_beyond_the_account_is_refused_with_what_is_left_and_what_would_fit(account):
+    account.reserve(charge(0.2), PURPOSE)
+    with pytest.raises(AccountError, match=r"left is mu 0\.178.*largest epsilon that would fit"):
+        account.reserve(charge(0.2), PURPOSE)
+    assert spent(account) == pytest.approx(0.04)
+    with pytest.raises(AccountError, match="opened without a share"):
+        account.reserve(charge(messages=(((LaplaceAnswer(50.0), 1),),)), PURPOSE)
+    with pytest.raises(AccountError, match="lattice"):
+        account.reserve(charge(0.01, least_scale=2.0**23), PURPOSE)
+    with pytest.raises(AccountError, match="numbers that may be released"):
+        account.reserve(charge(0.01, values=10**13), PURPOSE)
+    assert spent(account) == pytest.approx(0.04)
+
+
+def test_what_would_fit_of_batches_is_a_number_of_rounds(tmp_path):
+    account = open_account("c", Guarantee(1.0, 1e-5, 0.5), AccountTerms(), folder=tmp_path)
+    batches = charge(messages=(((Sampled(GaussianAnswer(4.0), 0.05), 900),),))
+    purpose = Purpose("a test", None, "0" * 64, 5.0, 1e-5, None, 900)
+    with pytest.raises(AccountError, match=r"at most (\d+) of its 900 rounds") as refused:
+        account.reserve(batches, purpose)
+    fits = int(str(refused.value).split("at most ")[1].split()[0])
+    more = charge(messages=(((Sampled(GaussianAnswer(4.0), 0.05), fits + 1),),))
+    with pytest.raises(AccountError):
+        account.reserve(more, purpose)
+    account.reserve(charge(messages=(((Sampled(GaussianAnswer(4.0), 0.05), fits),),)), purpose)
+
+
+def test_an_account_never_holds_more_than_its_caps(account):
+    """Planted fault of the filter: a check that looks at the new run alone."""
+    for _ in range(7):  # floor(0.268^2 / 0.01)
+        account.reserve(charge(0.1), PURPOSE)
+    with pytest.raises(AccountError):
+        account.reserve(charge(0.1), PURPOSE)
+    state = account.state()
+    assert state.total.squares <= state.caps.squares < state.total.squares + 0.01
+
+
+def edit(account, statement):
+    with sqlite3.connect(account.file) as connection:
+        connection.execute(statement)
+    connection.close()
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE entries SET body = replace(body, 'a test', 'b test') WHERE number = 2",
+        "UPDATE entries SET body = replace(body, '1e-05', '1e-04') WHERE number = 1",
+        "DELETE FROM entries WHERE number = 3",
+        "DELETE FROM entries WHERE number = 2",
+        "DELETE FROM entries",
+        "UPDATE entries SET number = number + 100",
+        "DROP TABLE entries",
+    ],
+)
+def test_an_account_that_was_edited_or_cut_is_refused(account, statement):
+    account.reserve(charge(), PURPOSE).begin()
+    edit(account, statement)
+    for use in (account.state, lambda: account.reserve(charge(), PURPOSE)):
+        with pytest.raises(InputError, match=r"edited|cut|damaged|empty|cannot be used"):
+            use()
+
+
+def test_an_older_copy_is_refused_until_its_owner_accepts_it_by_name(account, tmp_path):
+    reservation = account.reserve(charge(), PURPOSE)
+    reservation.begin()
+    reservation.close(released=True)
+    older = tmp_path / "older"
+    shutil.copytree(account.file.parent, older)
+    reservation = account.reserve(charge(), PURPOSE)
+    reservation.begin()
+    reservation.close(released=True)
+    shutil.rmtree(account.file.parent)
+    shutil.copytree(older, account.file.parent)
+    for use in (account.state, lambda: account.reserve(charge(), PURPOSE)):
+        with pytest.raises(InputError, match=r"older copy.*tacit budget accept one"):
+            use()
+    state = account.accept()
+    assert "not those that end in number" in state.changes[0].what
+    account.reserve(charge(), PURPOSE).begin()
+    assert "accepted" in account.state().changes[0].what
+
+
+def test_an_account_without_its_head_is_refused_until_it_is_accepted(account, state_folder):
+    account.reserve(charge(), PURPOSE).begin()
+    shutil.rmtree(state_folder)
+    with pytest.raises(InputError, match="no head"):
+        account.state()
+    account.accept()
+    assert spent(account) == pytest.approx(0.01)
+    # nothing is written where nothing is amiss
+    before = account.state()
+    assert account.accept() == before
+
+
+def test_a_head_that_is_cut_short_while_it_is_written_leaves_the_one_before(account):
+    account.reserve(charge(), PURPOSE).begin()
+    file = head_file(account.state().identity)
+    content, head = file.read_bytes(), read_head(file)
+    assert head.number == account.state().last.number
+    for slot in (0, 160):
+        torn = bytearray(content)
+        torn[slot : slot + 100] = b"\0" * 100
+        file.write_bytes(torn)
+        assert read_head(file) in {head, None} or read_head(file).number < head.number
+        account.state()
+    file.write_bytes(b"")
+    with pytest.raises(InputError, match="no head"):
+        account.state()
+
+
+def test_a_head_never_goes_back(account):
+    first = account.reserve(charge(), PURPOSE)
+    second = account.reserve(charge(), PURPOSE)
+    second.begin()
+    first.begin()
+    number = read_head(head_file(account.state().identity)).number
+    assert number == account.state().last.number == 5
+
+
+def test_raising_replaces_the_guarantee_by_a_larger_one_only(account):
+    account.reserve(charge(), PURPOSE)
+    state = account.raise_to(Guarantee(2.0, 1e-5, 0.2))
+    assert state.caps.squares > 0.1
+    assert state.caps.divergence > 0
+    assert state.total.squares == pytest.approx(0.01)
+    assert account.state().guarantee.epsilon == 2.0
+    for smaller in (Guarantee(1.0, 1e-5), Guarantee(2.0, 1e-6, 0.2), Guarantee(2.0, 1e-5, 0.9),
+                    Guarantee(2.5, 1e-5), Guarantee(3.0, 1e-5, 0.2, 99)):  # fmt: skip
+        with pytest.raises(AccountError):
+            account.raise_to(smaller)
+    assert account.raise_to(Guarantee(3.0, 1e-5, 0.2)).caps.order == state.caps.order
+
+
+def test_an_account_is_opened_once_and_whole(tmp_path):
+    folder = tmp_path / "new" / "accounts"
+    open_account("a", Guarantee(1.0, 1e-5), AccountTerms(), folder=folder)
+    with pytest.raises(AccountError, match="already"):
+        open_account("a", Guarantee(9.0, 1e-5), AccountTerms(), folder=folder)
+    assert [one.name for one in accounts_in(folder)] == ["a"]
+    assert sorted(file.name for file in folder.iterdir()) == ["a.account"]
+    assert Account("a", folder).state().guarantee.epsilon == 1.0
+
+
+@pytest.mark.parametrize("name", ["", "../a", "a/b", ".a", "a b", "x" * 65, "a\n", "ä"])
+def test_a_name_that_is_none_is_refused_and_nothing_is_written(name, tmp_path):
+    with pytest.raises(InputError, match="no name of an account"):
+        open_account(name, Guarantee(1.0, 1e-5), AccountTerms(), folder=tmp_path / "f")
+    assert not (tmp_path / "f").exists()
+    with pytest.raises(InputError):
+        AccountTerms(relation="near")
+    with pytest.raises(InputError):
+        AccountTerms(unit="row")
+    with pytest.raises(InputError):
+        AccountTerms(observer="nobody")
+
+
+def test_an_account_that_is_not_there_or_no_account_is_refused(tmp_path):
+    with pytest.raises(InputError, match="tacit budget open missing"):
+        Account("missing", tmp_path).state()
+    (tmp_path / "text.account").write_text("not a database" * 100)
+    with pytest.raises(InputError, match="cannot be used"):
+        Account("text", tmp_path).state()
+    assert sorted(f.name for f in tmp_path.iterdir()) == ["text.account"]
+
+
+def test_a_file_under_another_name_is_refused(account):
+    shutil.copy(account.file, account.file.with_name("two.account"))
+    with pytest.raises(InputError, match="is the account 'one'"):
+        Account("two", account.folder).state()
+
+
+def test_a_clock_that_goes_backwards_changes_nothing(account, monkeypatch):
+    account.reserve(charge(), PURPOSE).begin()
+
+    class Earlier(datetime):
+        @classmethod
+        def now(cls, tz=None):
+            return datetime(1971, 1, 1, tzinfo=tz)
+
+    monkeypatch.setattr(reservations, "datetime", Earlier)
+    account.reserve(charge(), PURPOSE).begin()
+    state = account.state()
+    assert state.runs[1].when < state.runs[0].when
+    assert state.runs[1].number > state.runs[0].number
+    assert state.total.squares == pytest.approx(0.02)
+
+
+def test_two_threads_do_not_both_get_the_last_of_an_account(account):
+    account.reserve(charge(0.2), PURPOSE)  # of 0.268^2 there is room for one more of 0.1
+    got, refused = [], []
+
+    def reserve():
+        try:
+            got.append(account.reserve(charge(0.15), PURPOSE))
+        except AccountError:
+            refused.append(1)
+
+    threads = [threading.Thread(target=reserve) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (len(got), len(refused)) == (1, 3)
+
+
+def test_where_the_lock_is_held_for_too_long_nothing_is_charged(account, monkeypatch):
+    monkeypatch.setattr("tacit.budget.store.PATIENCE", 0.05)
+    holder = sqlite3.connect(account.file, isolation_level=None)
+    holder.execute("BEGIN IMMEDIATE")
+    with pytest.raises(InputError, match="locked"):
+        account.reserve(charge(), PURPOSE)
+    holder.execute("ROLLBACK")
+    holder.close()
+    assert spent(account) == 0
+
+
+def test_where_the_head_cannot_be_written_no_record_may_be_read(account, monkeypatch):
+    reservation = account.reserve(charge(), PURPOSE)
+
+    def full(file, last):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(reservations, "write_head", full)
+    with pytest.raises(InputError, match="No space left"):
+        reservation.begin()
+    monkeypatch.undo()
+
+
+_AS_ANOTHER_USER = """
+import os, sys
+sys.path[:0] = sys.argv[2:]
+from pathlib import Path
+from tests.budget.test_account import *
+folder = Path(sys.argv[1])
+if os.geteuid() == 0:  # who may write anywhere
+    os.setuid(65534)
+one = Account("one", folder)
+for use in (
+    lambda: one.reserve(charge(), PURPOSE),
+    lambda: one.raise_to(Guarantee(9.0, 1e-5)),
+    lambda: open_account("two", Guarantee(1.0, 1e-5), AccountTerms(), folder=folder),
+):
+    try:
+        use()
+    except InputError as error:
+        print("refused" if "cannot be used" in str(error) else error)
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions")
+def test_in_a_folder_that_cannot_be_written_to_nothing_is_charged(monkeypatch):
+    # a folder of its own: those of pytest are closed to other users
+    with tempfile.TemporaryDirectory() as made:
+        root, folder = Path(made), Path(made) / "accounts"
+        monkeypatch.setenv("TACIT_STATE_DIR", str(root))
+        account = open_account("one", Guarantee(1.0, 1e-5), AccountTerms(), folder=folder)
+        before = account.state()
+        for place, mode in ((root, 0o755), (folder, 0o555), (account.file, 0o444)):
+            place.chmod(mode)
+        paths = [os.getcwd(), *filter(None, sys.path)]
+        command = [sys.executable, "-c", _AS_ANOTHER_USER, str(folder), *paths]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        folder.chmod(0o755)
+        account.file.chmod(0o644)
+        assert done.stdout == "refused\n" * 3, done.stderr
+        assert account.state() == before
+
+
+def test_an_entry_of_a_later_version_is_refused(account):
+    from tacit.budget.store import add, connected, locked
+
+    with connected(account.file) as connection, locked(connection):
+        add(connection, account.state().last, {"kind": "lent", "when": "today"})
+    with pytest.raises(InputError, match="later version"):
+        account.state()
+
+
+def test_entries_hold_events_and_no_epsilon_of_the_account(account):
+    account.reserve(charge(), PURPOSE)
+    with sqlite3.connect(account.file) as connection:
+        (body,) = connection.execute("SELECT body FROM entries WHERE number = 2").fetchone()
+    connection.close()
+    held = json.loads(body)["charge"]
+    assert held["messages"]["lists"] == [[{"count": 1, "event": "gaussian", "multiplier": 10.0}]]
+    assert "epsilon" not in held

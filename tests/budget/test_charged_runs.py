@@ -1,0 +1,336 @@
+"""Runs, fits and commands that are charged: before a record is read, and for good."""
+
+import dataclasses
+import json
+import math
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.exceptions import FitFailedWarning
+from sklearn.model_selection import GridSearchCV
+from tests.conftest import make_plan, make_shards, make_terms
+
+from tacit.budget import Account, AccountTerms, Guarantee, open_account, total_of
+from tacit.cli import main
+from tacit.engine import charge_of, reserve, run, running
+from tacit.errors import AccountError, InputError, PrivacyError
+from tacit.estimators import PrivateLinearRegression, PrivateLogisticRegression
+from tacit.privacy import Sum, ZeroOut
+from tacit.problems import Shards
+
+
+@pytest.fixture(autouse=True)
+def state_folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("TACIT_STATE_DIR", str(tmp_path / "state"))
+
+
+def opened(tmp_path, epsilon=3.0, delta=1e-4, curves=0.0, **terms):
+    guarantee = Guarantee(epsilon, delta, curves)
+    return open_account("one", guarantee, AccountTerms(**terms), folder=tmp_path / "accounts")
+
+
+def answer(plan, shards, account, **more):
+    return run(plan, shards, runtime="simulate", account=account, **more)
+
+
+def test_a_run_is_charged_for_what_its_certificate_says(tmp_path):
+    account, shards = opened(tmp_path), make_shards()
+    plan = make_plan("noisy-gradient", shards)
+    finished = answer(plan, shards, account)
+    state = finished.charged.after
+    assert state == account.state()
+    assert finished.charged.before.total.squares == 0
+    mu = finished.certificate.mu
+    assert mu**2 <= state.total.squares <= mu**2 * (1 + 1e-7)
+    assert state.total.values == plan.ledger.most_values()
+    assert [one.status for one in state.runs] == ["released"]
+    assert answer(plan, shards, None).charged is None
+
+
+def test_records_are_looked_at_only_once_the_mark_is_on_the_disk(tmp_path, monkeypatch):
+    account, shards = opened(tmp_path), make_shards()
+    plan = make_plan("noisy-gradient", shards)
+    seen = []
+
+    checked = running.check_shards
+
+    def check(given):
+        seen.append([one.status for one in account.state().runs])
+        return checked(given)
+
+    monkeypatch.setattr(running, "check_shards", check)
+    answer(plan, shards, account)
+    assert seen == [["opened"]]
+    # planted fault: a run that charges nothing looks as well, and the same test sees it
+    seen.clear()
+    answer(plan, shards, None)
+    assert seen == [["released"]]
+
+
+def test_a_run_that_fails_after_its_mark_stays_charged(tmp_path):
+    account, shards = opened(tmp_path), make_shards()
+    plan = make_plan("noisy-gradient", shards)
+    bad = dataclasses.replace(
+        shards, stacked=dataclasses.replace(shards.stacked, mask=shards.stacked.mask * 0.5)
+    )
+    with pytest.raises(PrivacyError, match="mask"):
+        answer(plan, bad, account)
+    assert [one.status for one in account.state().runs] == ["failed"]
+    assert account.state().total.squares > 0
+
+
+def test_what_is_wrong_with_public_facts_charges_nothing(tmp_path):
+    account, shards = opened(tmp_path), make_shards()
+    plan = make_plan("noisy-gradient", shards)
+    noiseless = make_plan("noisy-gradient", shards, terms=make_terms(math.inf))
+    other: Shards = make_shards(records=13)
+    for planned, given, more in (
+        (plan, other, {}), (plan, shards, {"seed": 0}), (noiseless, shards, {}),
+        (make_plan("noisy-gradient", shards, terms=make_terms(relation=ZeroOut())), shards,
+         {"seed": 1}),
+    ):  # fmt: skip
+        with pytest.raises(InputError):
+            answer(planned, given, account, **more)
+    assert account.state().runs == ()
+
+
+def test_a_reservation_pays_for_the_plan_that_it_was_made_for(tmp_path):
+    account, shards = opened(tmp_path), make_shards()
+    plan = make_plan("noisy-gradient", shards)
+    reservation = reserve(account, plan, seed=None, what="a test")
+    stranger = make_plan("noisy-gradient", shards, terms=make_terms(0.5))
+    with pytest.raises(AccountError, match="another run"):
+        answer(stranger, shards, reservation)
+    assert answer(plan, shards, reservation).charged.account == "one"
+    with pytest.raises(AccountError, match="used already"):
+        answer(plan, shards, reservation)
+
+
+def test_the_largest_epsilon_of_a_refusal_fits(tmp_path):
+    account, shards = opened(tmp_path, epsilon=0.7, delta=1e-5), make_shards()
+    with pytest.raises(AccountError, match="largest epsilon") as refused:
+        answer(make_plan("noisy-gradient", shards, terms=make_terms(1.0)), shards, account)
+    words = str(refused.value).split("fit is ")[1].split()
+    most, delta = float(words[0]), float(words[-1])
+    assert delta == 1e-5
+    more = make_plan("noisy-gradient", shards, terms=make_terms(most * 1.002))
+    with pytest.raises(AccountError):
+        answer(more, shards, account)
+    assert account.state().runs == ()
+    answer(make_plan("noisy-gradient", shards, terms=make_terms(most)), shards, account)
+
+
+def test_summation_is_credited_by_an_account_against_sums_only(tmp_path):
+    shards = make_shards()
+    plan = make_plan("noisy-gradient", shards, terms=make_terms(observer=Sum(1)))
+    assert plan.program.summed
+    charge = charge_of(plan)
+    mu = plan.certificate.mu
+    sums = total_of(AccountTerms(observer="sum"), 2, [charge]).squares
+    heard = total_of(AccountTerms(), 2, [charge]).squares
+    assert sums == pytest.approx(mu**2, rel=1e-7)
+    assert heard == pytest.approx(3 * mu**2, rel=1e-5)  # three honest agents share the noise
+
+
+ROWS = np.random.default_rng(0).uniform(0, 1, (300, 3))
+ILL = ROWS.sum(axis=1) > 1.5
+
+
+def estimator(account, **more):
+    given = {"epsilon": 1.0, "delta": 1e-4, "bounds": (0, 1), "classes": [False, True], "rounds": 3}
+    return PrivateLogisticRegression(account=account, **{**given, **more})
+
+
+def test_a_fit_is_charged_before_its_cells_are_looked_at(tmp_path):
+    account = opened(tmp_path)
+    fitted = estimator(account).fit(ROWS, ILL)
+    assert fitted.charged_.after.total.squares == pytest.approx(fitted.certificate_.mu**2, rel=1e-6)
+    holes = ROWS.copy()
+    holes[3, 1] = np.nan
+    for rows, labels in ((holes, ILL), (ROWS, np.where(ILL, "yes", "no"))):
+        with pytest.raises(InputError):
+            estimator(account).fit(rows, labels)
+    assert [one.status for one in account.state().runs] == ["released", "failed", "failed"]
+
+
+def test_a_fit_whose_facts_are_read_off_the_records_is_refused(tmp_path):
+    account = opened(tmp_path)
+    for given in ({"bounds": None}, {"classes": None}, {"random_state": 0}, {"epsilon": math.inf}):
+        with pytest.raises(InputError):
+            estimator(account, **given).fit(ROWS, ILL)
+    line = PrivateLinearRegression(epsilon=1.0, delta=1e-4, bounds=(0, 1), account=account)
+    with pytest.raises(InputError, match="read off"):
+        line.fit(ROWS, ROWS[:, 0])
+    with pytest.raises(InputError, match="no account 'none'"):
+        estimator(Account("none", account.folder)).fit(ROWS, ILL)
+    assert account.state().runs == ()
+
+
+@pytest.mark.slow
+def test_a_grid_search_stops_when_the_account_is_empty_and_says_after_how_many_fits(tmp_path):
+    account = opened(tmp_path, epsilon=2.5)
+    search = {"param_grid": {"l2": [1e-6, 1e-3]}, "cv": 4}
+    with pytest.raises(AccountError, match=r"(\d+) fits of this process.*") as refused:
+        GridSearchCV(estimator(account), error_score="raise", **search).fit(ROWS, ILL)
+    fits = len(account.state().charged)
+    assert f"{fits} fits of this process" in str(refused.value)
+    assert 2 <= fits < 8
+    # by default scikit-learn goes on: every further fit is refused, and charged nothing
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FitFailedWarning)
+        with pytest.raises(ValueError, match="fits failed"):
+            GridSearchCV(estimator(account), **search).fit(ROWS, ILL)
+    assert len(account.state().charged) == fits
+
+
+@pytest.mark.slow
+def test_commands_without_an_account_say_that_they_were_charged_nowhere(capsys):
+    options = ["--epsilon", "1", "--delta", "1e-5", "--rounds", "2", "--quiet"]
+    assert main(["train", "breast_cancer", *options]) == 0
+    lines = [line for line in capsys.readouterr().out.splitlines() if "charged nowhere" in line]
+    assert len(lines) == 1
+
+
+BOUNDS = """
+source = "public"
+[target]
+name = "ill"
+values = ["no", "yes"]
+[columns.age]
+min = 0
+max = 100
+"""
+
+
+@pytest.fixture
+def table(tmp_path):
+    (tmp_path / "bounds.toml").write_text(BOUNDS)
+    rows = [f"{age},{'yes' if age > 50 else 'no'}" for age in range(20, 90)]
+    (tmp_path / "t.csv").write_text("\n".join(["age,ill", *rows]) + "\n")
+    rows[7] = "SECRET,no"
+    (tmp_path / "bad.csv").write_text("\n".join(["age,ill", *rows]) + "\n")
+    return tmp_path
+
+
+def trained(table, name, *more):
+    options = ["--target", "ill", "--bounds", str(table / "bounds.toml"), "--epsilon", "0.5",
+               "--delta", "1e-3", "--rounds", "2", "--agents", "2", "--quiet"]  # fmt: skip
+    return main(["train", str(table / name), *options, *more])
+
+
+def test_a_table_is_charged_before_its_cells_are_read_and_a_bad_cell_returns_nothing(
+    table, tmp_path, capsys
+):
+    account = opened(tmp_path, delta=1e-2)
+    folder = ["--accounts", str(account.folder)]
+    assert trained(table, "t.csv", "--account", "one", *folder, "--json") == 0
+    given = json.loads(capsys.readouterr().out)["account"]
+    assert given["before"]["charged"]["mu"] == 0 < given["after"]["charged"]["mu"]
+    assert trained(table, "bad.csv", "--account", "one", *folder) == 2
+    error = capsys.readouterr().err.strip().splitlines()[-1]
+    assert "row 8" in error
+    assert "SECRET" not in error
+    assert [one.status for one in account.state().runs] == ["released", "failed"]
+    # the file is known to this account, and another one warns
+    open_account("two", Guarantee(3.0, 1e-2), AccountTerms(), folder=account.folder)
+    assert trained(table, "t.csv", "--account", "two", *folder) == 0
+    assert "charged to account 'one' too" in capsys.readouterr().err
+    salts = {Account(name, account.folder).state().salt for name in ("one", "two")}
+    files = {Account(n, account.folder).state().runs[0].files for n in ("one", "two")}
+    assert len(salts) == len(files) == 2
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        ["--account", "missing"],
+        ["--account", "../one"],
+        ["--account", "one", "--seed", "0"],
+        ["--account", "one", "--epsilon", "inf"],
+        ["--account", "one", "--rounds", "0"],
+        ["--account", "one", "--relation", "zero_out", "--algorithm", "dp-sgd"],
+        ["--account", "one", "--target", "age"],
+        ["--account", "one", "--agents", "1000"],
+        [],
+    ],
+    ids=lambda more: " ".join(more) or "no name",
+)
+def test_bad_input_is_one_line_and_charges_nothing(more, table, tmp_path, capsys):
+    account = opened(tmp_path, delta=1e-2)
+    before = sorted(tmp_path.rglob("*"))
+    assert trained(table, "t.csv", *more, "--accounts", str(account.folder)) == 2
+    said = [line for line in capsys.readouterr().err.splitlines() if "error" in line]
+    assert len(said) == 1
+    assert account.state().runs == ()
+    written = set(tmp_path.rglob("*")) - set(before)
+    assert {file.suffix for file in written} <= {".account-wal", ".account-shm"}
+
+
+def command(*words):
+    return main(["budget", *words])
+
+
+def test_an_account_is_opened_raised_shown_listed_and_exported(tmp_path, capsys):
+    folder = ["--accounts", str(tmp_path / "a")]
+    assert command("list", *folder) == 0
+    assert "There is no account" in capsys.readouterr().out
+    assert command("open", "study", "--epsilon", "1", "--delta", "1e-5", *folder) == 0
+    assert "epsilon 1 at delta 1e-05, for all of its runs" in capsys.readouterr().out
+    assert command("raise", "study", "--epsilon", "2", "--curves", "0.2", *folder) == 0
+    assert "is replaced" in capsys.readouterr().err
+    assert command("show", "study", "--json", *folder) == 0
+    assert json.loads(capsys.readouterr().out)["epsilon"] == 2
+    assert command("list", *folder) == 0
+    assert "study" in capsys.readouterr().out
+    assert command("export", "study", *folder) == 0
+    assert json.loads(capsys.readouterr().out)["changes"][0]["number"] == 2
+    assert command("accept", "study", *folder) == 0
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["open", "one", "--epsilon", "9", "--delta", "1e-5"],
+        ["open", "b/c", "--epsilon", "1", "--delta", "1e-5"],
+        ["open", "b", "--epsilon", "nan", "--delta", "1e-5"],
+        ["open", "b", "--epsilon", "1", "--delta", "0"],
+        ["open", "b", "--epsilon", "1", "--delta", "1e-5", "--relation", "near"],
+        ["open", "b", "--epsilon", "1", "--delta", "1e-5", "--unit", "row"],
+        ["open", "b", "--epsilon", "1"],
+        ["raise", "one"],
+        ["raise", "one", "--epsilon", "1"],
+        ["raise", "none", "--epsilon", "9"],
+        ["show", "none"],
+        ["export", "none"],
+        ["accept", "none"],
+        ["lend", "one"],
+    ],
+    ids=" ".join,
+)
+def test_bad_input_of_the_budget_is_one_line_and_writes_nothing(words, tmp_path, capsys):
+    account = opened(tmp_path)
+    before = account.state()
+    files = {f for f in tmp_path.rglob("*") if f.suffix in {".account", ".head"}}
+    assert command(*words, "--accounts", str(account.folder)) == 2
+    assert len(capsys.readouterr().err.strip().splitlines()) == 1
+    assert account.state() == before
+    assert {f for f in tmp_path.rglob("*") if f.suffix in {".account", ".head"}} == files
+
+
+def test_the_old_name_of_the_cost_of_noise_hints_at_the_new_one(capsys):
+    assert main(["account", "gaussian"]) == 2
+    assert "it is called tacit cost now" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_power_flow_is_charged_under_its_own_relation(tmp_path, capsys):
+    account = opened(tmp_path, epsilon=5.0, relation="target_change:0.01")
+    options = ["--beta", "0.01", "--epsilon", "1", "--delta", "1e-6", "--rounds", "3"]
+    charged = [*options, "--account", "one", "--accounts", str(account.folder)]
+    assert main(["grid", "case14", *charged]) == 0
+    assert "Account: one" in capsys.readouterr().out
+    charged[1] = "0.02"
+    assert main(["grid", "case14", *charged]) == 2
+    assert "do not add up" in capsys.readouterr().err
+    assert len(account.state().runs) == 1
