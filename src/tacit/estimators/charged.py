@@ -22,7 +22,7 @@ from tacit.estimators.ranges import ranges_for
 from tacit.estimators.records import Targets, owned_rows
 from tacit.estimators.validation import validated
 from tacit.evaluation import check_covered
-from tacit.problems import Shards, pack
+from tacit.problems import Shards, check_held_out, pack
 from tacit.proposal import Proposal, propose
 from tacit.typing import HostArray
 
@@ -72,6 +72,7 @@ def proposed(
     """Return the records of a fit as they are trained on and held out, and their proposal."""
     everyone = owned_rows(agents, len(rows), seed=estimator.split_seed)
     parts, held = divided(everyone, estimator.evaluate, seed=estimator.split_seed)
+    check_held_out(parts, held)
     encoded = encoding.rows(rows)
 
     def packed(owned: Sequence[HostArray]) -> Shards:

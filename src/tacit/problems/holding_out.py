@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Int
 
 from tacit import checks
-from tacit.errors import InputError
+from tacit.errors import InputError, PrivacyError
 from tacit.typing import HostArray
 
 MOST_HELD_OUT = 0.5
@@ -94,3 +94,23 @@ def hold_out(
         np.sort(part[order[size:]]) for part, order, size in zip(parts, orders, sizes, strict=True)
     )
     return kept, held
+
+
+def check_held_out(
+    kept: Sequence[Int[HostArray, "_m"]], held: Sequence[Int[HostArray, "_h"]]
+) -> None:
+    """Raise unless no row is trained on and held out as well.
+
+    Raises
+    ------
+    PrivacyError
+        If one is: it would be asked twice, and charged once.
+    """
+    if not len(held):
+        return
+    both = np.intersect1d(np.concatenate(list(kept)), np.concatenate(list(held)))
+    if both.size:
+        raise PrivacyError(
+            f"{both.size} rows are trained on and held out as well; each row belongs to one of the "
+            "two, so divide them anew"
+        )

@@ -12,7 +12,7 @@ from jaxtyping import Int
 from tacit.datasets import Dataset, Split, split
 from tacit.errors import InputError
 from tacit.features import AroundCentre, FeatureMap, Inputs, applied, feature_map_named
-from tacit.problems import Shards, hold_out, pack, random_partition
+from tacit.problems import Shards, check_held_out, hold_out, pack, random_partition
 from tacit.proposal import (
     DataFacts,
     Proposal,
@@ -54,6 +54,9 @@ class DividedData:
     features: FeatureMap | None = None
     features_name: str | None = None
     held_out: tuple[Int[HostArray, "_h"], ...] = ()
+
+    def __post_init__(self) -> None:
+        check_held_out(self.owners, self.held_out)
 
     @property
     def names(self) -> tuple[str, ...]:
