@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from tacit.budget.caps import LEAST_SCALE
 from tacit.budget.charge import Events
 from tacit.engine import Plan, charge_of
 from tacit.errors import InputError
@@ -37,10 +38,12 @@ def check_covered(proposal: Proposal, training: Plan) -> None:
         len(charged) > max(answering) and _at_most([charged[k] for k in answering], asked)
         for charged, asked in pairs
     )
-    if not (covered and last.values <= first.values and last.least_scale >= first.least_scale):
+    # an account counts the numbers that are released, on lattices of at least this fineness
+    if not (covered and last.values <= first.values and last.least_scale >= LEAST_SCALE):
         raise InputError(
-            "the evaluation is not covered by what the account is charged for the training; "
-            "leave --evaluate or --account out, or use a method with Gaussian noise on all records"
+            "the account is charged for the training, and the evaluation needs more than that; "
+            "leave --evaluate or --account out, train in more rounds, or let all agents answer in "
+            "each of them"
         )
 
 
