@@ -93,7 +93,8 @@ CODED = bounds_of_ill(
 
 def test_bins_of_a_bounds_file_are_planned_trained_shown_and_predicted(folder, tacit_, tmp_path):
     (tmp_path / "coded.toml").write_text(CODED)
-    shared = ("--epsilon", "8", "--delta", "1e-5", "--bounds", tmp_path / "coded.toml")
+    budget = ("--epsilon", "8", "--delta", "1e-5", "--no-centre")
+    shared = (*budget, "--bounds", tmp_path / "coded.toml")
     told = tacit_("plan", *shared, "--records", "3000", "--agents", "2", "--rounds", "20", "--json")
     # age, three bins, two towns, the constant
     assert json.loads(told[1])["coordinates"] == 7

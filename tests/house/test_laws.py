@@ -38,7 +38,7 @@ def quick_tests(code: str) -> set[str]:
 
 
 def is_slow(node: ast.expr) -> bool:
-    """Whether a mark, or a case of a parameter, is slow: a law is checked in all of its cases."""
+    """Whether a mark, or the mark of a case, is slow."""
     return "mark.slow" in ast.unparse(node)
 
 
@@ -64,11 +64,13 @@ def test_the_tests_of_every_law_exist_and_are_quick(law, column):
     assert named - all_quick_tests() == set()
 
 
-def test_the_tests_of_laws_are_quick_in_all_of_their_cases():
+def test_the_tests_of_laws_are_quick_in_some_of_their_cases():
     code = (ROOT / "tests" / "conftest.py").read_text()
-    partly = set(ast.literal_eval(_value_of("QUICK_SETS", code)))
+    never = {
+        name for name, kept in ast.literal_eval(_value_of("QUICK_SETS", code)).items() if not kept
+    }
     for law in LAWS:
-        assert not partly & (named_tests(ROWS, law, 0) | named_tests(ROWS, law, 1))
+        assert not never & (named_tests(ROWS, law, 0) | named_tests(ROWS, law, 1))
 
 
 def _value_of(name, code):
