@@ -39,7 +39,12 @@ def of_classes(vector):
 
 
 @pytest.mark.parametrize(
-    ("oracle", "query"), [(Tally(2), None), (Tally(3), of_classes), (ClippedErrors(), None)]
+    ("oracle", "query"),
+    [
+        (Tally(2), None),
+        pytest.param(Tally(3), of_classes, marks=pytest.mark.slow),
+        pytest.param(ClippedErrors(), None, marks=pytest.mark.slow),
+    ],
 )
 def test_no_neighbour_moves_the_answer_about_a_model_beyond_its_bound(oracle, query):
     report = check_oracle(oracle, query=query, trials=200)
@@ -187,6 +192,7 @@ def test_a_proposal_says_what_is_held_out_and_other_counts_are_refused(plain):
         Proposal.from_json(json.dumps(values))
 
 
+@pytest.mark.slow
 def test_an_account_pays_for_training_and_evaluation_once(tmp_path, monkeypatch):
     monkeypatch.setenv("TACIT_STATE_DIR", str(tmp_path / "state"))
     account = open_account("one", Guarantee(3.0, 1e-3), AccountTerms(), folder=tmp_path / "a")
@@ -203,6 +209,7 @@ def test_an_account_pays_for_training_and_evaluation_once(tmp_path, monkeypatch)
         check_covered(sampled, sampled.plan())
 
 
+@pytest.mark.slow
 def test_an_observer_of_sums_sees_the_sum_of_the_counts_alone():
     proposal = proposal_for(
         divide(made(), 2, split_seed=0, evaluate=0.25), asked(observer="sum"), StructureRequest()
@@ -212,6 +219,7 @@ def test_an_observer_of_sums_sees_the_sum_of_the_counts_alone():
     assert isinstance(plan.terms.observer, Sum)
 
 
+@pytest.mark.slow
 def test_an_estimator_holds_rows_out_and_has_a_private_score():
     draw = np.random.default_rng(0)
     x = draw.uniform(0, 1, (2000, 1))
