@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from tacit.budget.caps import LEAST_SCALE
 from tacit.budget.charge import Events
 from tacit.engine import Plan, charge_of
 from tacit.errors import InputError
 from tacit.evaluation.asking import evaluation_plan
 from tacit.privacy import GaussianAnswer
+from tacit.privacy.lattice import LEAST_SCALE
 from tacit.proposal import Proposal
 
 
