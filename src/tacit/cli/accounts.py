@@ -58,7 +58,9 @@ def charged_records(
     try:
         table = table_of(files)
         features = proposal.data.features
-        records = divide(table, agents, split_seed=proposal.split_seed, features=features)
+        share = None if proposal.evaluation is None else proposal.evaluation.share
+        seed = proposal.split_seed
+        records = divide(table, agents, split_seed=seed, features=features, evaluate=share)
         check_data(records, proposal)
     except BaseException:
         reservation.close(released=False)

@@ -222,6 +222,7 @@ def _uncharged(
         split_seed=options.request.split_seed,
         default=options.default_agents,
         features=given["features"],
+        evaluate=options.request.evaluate,
     )
     proposed = proposal_for(records, options.request, options.structure)
     return Prepared(records, proposed, options.request.methods)
@@ -238,8 +239,14 @@ def _from_file(
     known = None if proposal.data.table is None else proposal.data.table.bounds
     dataset = _loaded(data, tables, output, known)
     agents = None if dataset.owners is not None else len(proposal.counts)
-    features = proposal.data.features
-    records = divide(dataset, agents, split_seed=proposal.split_seed, features=features)
+    evaluation = proposal.evaluation
+    records = divide(
+        dataset,
+        agents,
+        split_seed=proposal.split_seed,
+        features=proposal.data.features,
+        evaluate=None if evaluation is None else evaluation.share,
+    )
     check_data(records, proposal)
     return Prepared(records, proposal, methods)
 
@@ -361,8 +368,11 @@ def _heading(prepared: Prepared) -> str:
     rounds = _plural(proposal.rounds, "round")
     if proposal.network is not None:
         rounds += f" on {proposal.network.name}"
+    held = ""
+    if proposal.evaluation is not None:
+        held = f"; {sum(proposal.evaluation.counts):,} records held out for the evaluation"
     return (
-        f"Training on {dataset.title}: {dataset.train_rows:,} records, {agents}\n"
+        f"Training on {dataset.title}: {sum(proposal.counts):,} records, {agents}{held}\n"
         f"{proposal.method.name}, {rounds}; observer {proposal.budget.observer}, relation "
         f"{proposal.budget.relation}, split seed {proposal.split_seed}"
     )

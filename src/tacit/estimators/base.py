@@ -19,11 +19,12 @@ from sklearn.utils.validation import check_is_fitted
 from tacit import checks
 from tacit.algorithms import METHODS
 from tacit.budget import Account
-from tacit.engine import Run, run
+from tacit.engine import Plan, Run, run
 from tacit.errors import InputError, PrivacyWarning, PublicFactsWarning, UtilityWarning
 from tacit.estimators.charged import charged_fit, proposed, proposed_ahead
 from tacit.estimators.conditions import AS_THEY_ARE, OWNERS, condition
 from tacit.estimators.encoding import Coefficients, Encoding, feature_map_for
+from tacit.estimators.evaluated import scored
 from tacit.estimators.ranges import BoundsLike, Ranges, missing_in, ranges_for, ranges_seen
 from tacit.estimators.records import Targets
 from tacit.estimators.validation import (
@@ -100,6 +101,9 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
     options
         Further options of the algorithm by name, such as those of a method that was added to
         `METHODS`; None for none.
+    evaluate
+        The share of each agent's rows, as in 0.1, that is held out and asked how good the model is
+        (`private_score_`): it costs those rows, and no budget besides.
     l2
         Weight of the regulariser.
     clip
@@ -133,10 +137,11 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         The pair (a, b) of arrays (k,) that features are clipped to, before predictions too. If
         they were read off the records, they are a fact about the records that is not noised.
     certificate_
-        The `tacit.privacy.Certificate` of this fit, with its conditions.
+        The `tacit.privacy.Certificate` of this fit, with its conditions and `evaluate`.
+    private_score_
+        The `tacit.evaluation.PrivateScore` of the rows held out by `evaluate`; None without.
     plan_
-        The `tacit.engine.Plan` that was carried out; it holds public facts only. Its certificate
-        is `certificate_`, and its digest covers the conditions too.
+        The `tacit.engine.Plan` that was carried out, without `evaluate`; it holds public facts.
     charged_
         The `tacit.engine.Charged` of this fit, with the account before and after; None if it was
         charged nowhere.
@@ -178,6 +183,7 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
     rho: float | None = None
     local_updates: int | None = None
     options: Mapping[str, Any] | None = None
+    evaluate: float | None = None
     l2: float = 1e-6
     clip: float | None = None
     split_seed: int = 0
@@ -239,13 +245,15 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
             for category, text in (*shown, *scaling_warnings(rows, column_names(self))):
                 warnings.warn(text, category, stacklevel=2)
             encoding = Encoding(ranges, self._feature_map(ranges))
-            shards, proposal = proposed(self, rows, encoding, targets, agents)
+            shards, proposal, held = proposed(self, rows, encoding, targets, agents)
             plan = proposal.plan()
             # targets are encoded in [-1, 1], whichever range they have
             for text in risk_warning(proposal, known_forecast(proposal, plan), scaled=True):
                 warnings.warn(text, UtilityWarning, stacklevel=2)
             finished = run(plan, shards, runtime="simulate", seed=seed, account=paid)
-        self._keep(finished, encoding, targets)
+        plan = self._keep(finished, encoding, targets)
+        score = scored(proposal, plan, finished.model, held, targets, seed)
+        self.private_score_, self.certificate_ = score
         return self
 
     @abc.abstractmethod
@@ -301,6 +309,7 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
             regulariser=Named(name="l2", numbers=(checks.not_negative("l2", self.l2),)),
             clip=self.clip,
             rounds=self.rounds,
+            evaluate=self.evaluate,
             options={k: v for k, v in self._options().items() if v is not None},
             class_weight=self._class_weight(targets),
             split_seed=self.split_seed,
@@ -341,18 +350,15 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
     def _warnings(
         self, ranges: Ranges, targets: Targets, delta: float, records: int
     ) -> list[tuple[type[Warning], str]]:
+        why, instead = "were read off the records; pass", "with what was public beforehand"
         from_data: list[tuple[type[Warning], str]] = [
-            (
-                PublicFactsWarning,
-                f"the certificate is conditional: {what} were read off the records; pass "
-                f"{setting}= with what was public beforehand",
-            )
-            for what, setting, public in self._facts(ranges, targets)
+            (PublicFactsWarning, f"the certificate is conditional: {what} {why} {name}= {instead}")
+            for what, name, public in self._facts(ranges, targets)
             if not public
         ]
         return from_data + [(PrivacyWarning, text) for text in delta_warning(delta, records)]
 
-    def _keep(self, finished: Run, encoding: Encoding, targets: Targets) -> None:
+    def _keep(self, finished: Run, encoding: Encoding, targets: Targets) -> Plan:
         """Store the fit, with coefficients per unit of the user's columns, or per feature."""
         weights = targets.scale * finished.model.reshape(len(finished.model), -1)
         slopes, missing, intercepts = encoding.in_units(weights)
@@ -381,9 +387,9 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         self.indicators_, self.filled_ = ranges.indicators, ranges.filled
         self.feature_map_ = encoding.features
         self.bounds_ = (ranges.minimum, ranges.maximum)
-        self.certificate_ = certificate
         self.charged_ = finished.charged
         self.plan_ = dataclasses.replace(finished.plan, certificate=certificate)
+        return self.plan_
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -17,12 +17,22 @@ from tacit.budget.process import this_process
 from tacit.engine import Plan, check_chargeable, reserve, returned_on_error
 from tacit.errors import AccountError, InputError
 from tacit.estimators.encoding import Encoding
+from tacit.estimators.evaluated import divided
 from tacit.estimators.ranges import ranges_for
 from tacit.estimators.records import Targets, owned_rows
 from tacit.estimators.validation import validated
-from tacit.problems import Shards, pack
+from tacit.evaluation import check_covered
+from tacit.problems import Shards, check_held_out, pack
 from tacit.proposal import Proposal, propose
 from tacit.typing import HostArray
+
+
+class Proposed(NamedTuple):
+    """Records that are trained on, the proposal for them, and records that are held out."""
+
+    shards: Shards
+    proposal: Proposal
+    held_out: Shards | None
 
 
 def proposed_ahead(estimator: Any, X: Any, agents: Any) -> tuple[Proposal, bool]:
@@ -49,7 +59,7 @@ def proposed_ahead(estimator: Any, X: Any, agents: Any) -> tuple[Proposal, bool]
     targets = stand_in._targets(estimator._public_answers(count))
     public = all(public for _, _, public in stand_in._facts(ranges, targets))
     encoding = Encoding(ranges, stand_in._feature_map(ranges))
-    return proposed(stand_in, rows, encoding, targets, agents)[1], public
+    return proposed(stand_in, rows, encoding, targets, agents).proposal, public
 
 
 def proposed(
@@ -58,19 +68,29 @@ def proposed(
     encoding: Encoding,
     targets: Targets,
     agents: ArrayLike | None,
-) -> tuple[Shards, Proposal]:
-    """Return the records of a fit as they are trained on, and the proposal for them."""
-    shards = pack(
-        encoding.rows(rows),
-        targets.values,
-        owned_rows(agents, len(rows), seed=estimator.split_seed),
-        record_norm=encoding.record_norm,
-        precision="float64",
-        enforce="clip",
-    )
+) -> Proposed:
+    """Return the records of a fit as they are trained on and held out, and their proposal."""
+    everyone = owned_rows(agents, len(rows), seed=estimator.split_seed)
+    parts, held = divided(everyone, estimator.evaluate, seed=estimator.split_seed)
+    check_held_out(parts, held)
+    encoded = encoding.rows(rows)
+
+    def packed(owned: Sequence[HostArray]) -> Shards:
+        return pack(
+            encoded,
+            targets.values,
+            owned,
+            record_norm=encoding.record_norm,
+            precision="float64",
+            enforce="clip",
+        )
+
+    shards = packed(parts)
     data = targets.facts(columns=shards.dimension, record_norm=shards.record_norm)
     structure = estimator._structure(shards)
-    return shards, propose(data, shards.counts, estimator._request(targets), structure)
+    counts = [len(part) for part in everyone]
+    proposal = propose(data, counts, estimator._request(targets), structure)
+    return Proposed(shards, proposal, packed(held) if held else None)
 
 
 def _shape(rows: Any) -> tuple[int, int]:
@@ -137,6 +157,7 @@ def charged_fit(
 def _reserved(
     account: Account, proposal: Proposal, plan: Plan, *, conditional: bool
 ) -> Reservation:
+    check_covered(proposal, plan)
     what = f"{proposal.method.name}, a fit of {sum(proposal.counts):,} rows"
     try:
         return reserve(

@@ -4,6 +4,7 @@ from tacit.problems.class_weights import ClassWeighted
 from tacit.problems.clipping import clip_coefficient, default_clip, row_norms, within_norm
 from tacit.problems.cones import Cone
 from tacit.problems.conic import AgentSets, ConicSet, polyhedron
+from tacit.problems.holding_out import check_held_out, held_out_counts, held_out_share, hold_out
 from tacit.problems.losses import (
     HuberHinge,
     Logistic,
@@ -98,6 +99,7 @@ __all__ = [
     "Structured",
     "WholeSpace",
     "chain",
+    "check_held_out",
     "check_norms",
     "clip_coefficient",
     "constraint_named",
@@ -110,6 +112,9 @@ __all__ = [
     "for_exact_sums",
     "fused_lasso",
     "generalised_lasso",
+    "held_out_counts",
+    "held_out_share",
+    "hold_out",
     "is_second",
     "laplacian_smooth",
     "lasso",

@@ -12,10 +12,10 @@ from tacit.training.data import (
     proposal_ahead,
     proposal_for,
 )
+from tacit.training.releasing import released
 from tacit.training.training import (
     Metrics,
     Training,
-    released,
     reserved,
     train,
     train_on,

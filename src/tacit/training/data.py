@@ -12,7 +12,7 @@ from jaxtyping import Int
 from tacit.datasets import Dataset, Split, split
 from tacit.errors import InputError
 from tacit.features import AroundCentre, FeatureMap, Inputs, applied, feature_map_named
-from tacit.problems import Shards, pack, random_partition
+from tacit.problems import Shards, check_held_out, hold_out, pack, random_partition
 from tacit.proposal import (
     DataFacts,
     Proposal,
@@ -42,6 +42,9 @@ class DividedData:
         The feature map that the rows of the parts went through, if any.
     features_name
         Its name, as in a proposal; a centre that was learned besides is not in it.
+    held_out
+        The rows of each agent that are held out for an evaluation, and are not among those of
+        `owners`; empty if nothing is held out.
     """
 
     dataset: Dataset | Table
@@ -50,6 +53,10 @@ class DividedData:
     split_seed: int
     features: FeatureMap | None = None
     features_name: str | None = None
+    held_out: tuple[Int[HostArray, "_h"], ...] = ()
+
+    def __post_init__(self) -> None:
+        check_held_out(self.owners, self.held_out)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -63,8 +70,25 @@ class DividedData:
 
     @property
     def counts(self) -> tuple[int, ...]:
-        """How many records each agent has."""
+        """How many records each agent trains on."""
         return tuple(len(rows) for rows in self.owners)
+
+    @property
+    def held_out_counts(self) -> tuple[int, ...]:
+        """How many records each agent holds out; empty if nothing is held out."""
+        return tuple(len(rows) for rows in self.held_out)
+
+    @property
+    def all_counts(self) -> tuple[int, ...]:
+        """How many records each agent has, with those that are held out."""
+        held = self.held_out_counts or (0,) * len(self.owners)
+        return tuple(kept + out for kept, out in zip(self.counts, held, strict=True))
+
+    def evaluated(self) -> Shards:
+        """Return the rows that are held out, clipped like training rows; agents without are out."""
+        rows, targets = self.parts.train_features, self.parts.train_targets
+        some = [part for part in self.held_out if len(part)]
+        return self._packed(rows, targets, some, "float64")
 
     @cached_property
     def test(self) -> Shards:
@@ -108,6 +132,7 @@ def divide(
     split_seed: int,
     default: int = DEFAULT_AGENTS,
     features: str | None = None,
+    evaluate: float | None = None,
 ) -> DividedData:
     """Return the records, divided into training and test parts and among agents.
 
@@ -120,6 +145,8 @@ def divide(
         The number of agents; None for `default`, and for records that have owners.
     features
         The name of a public feature map, computed of every row; None for the columns themselves.
+    evaluate
+        The share of each agent's rows to hold out (`tacit.problems.hold_out`); None for none.
 
     Raises
     ------
@@ -130,7 +157,10 @@ def divide(
     feature_map = None if features is None else feature_map_named(features, inputs_for(dataset))
     parts = _parts(dataset, split_seed, feature_map)
     owners = _owners(dataset.owners, len(parts.train_targets), agents, default, split_seed)
-    return DividedData(dataset, parts, owners, split_seed, feature_map, features)
+    held: tuple[HostArray, ...] = ()
+    if evaluate is not None:
+        owners, held = hold_out(owners, evaluate, seed=split_seed)
+    return DividedData(dataset, parts, owners, split_seed, feature_map, features, held)
 
 
 def _parts(dataset: Dataset | Table, split_seed: int, feature_map: FeatureMap | None) -> Split:
@@ -225,10 +255,14 @@ def proposal_for(data: DividedData, request: Request, structure: StructureReques
     **Guarantee.** Only columns, counts and bounds are read, unless the graph of the structure is to
     be learned from records; the certificate then says so.
     """
-    sources = {"test": data.parts.test_features, "private": data.parts.train_features}
-    rows = sources.get(structure.graph_from or "")
+    rows = None
+    if structure.graph_from == "test":
+        rows = data.parts.test_features
+    elif structure.graph_from == "private":
+        # the order of the file, whoever owns a row; none that is held out
+        rows = data.parts.train_features[np.sort(np.concatenate(data.owners))]
     content = structure.structure(data.names, rows)
-    return propose(data.facts, data.counts, request, content)
+    return propose(data.facts, data.all_counts, request, content)
 
 
 def target_scale(dataset: Dataset | Table) -> tuple[float, float]:
@@ -258,20 +292,32 @@ def data_facts(dataset: Dataset | Table, features: str | None = None) -> DataFac
 
 def check_data(data: DividedData, proposal: Proposal) -> None:
     """Raise `InputError` unless a proposal is for records with these facts and counts."""
-    check_known(data.facts, data.counts, proposal)
+    check_known(data.facts, data.all_counts, proposal)
+    planned = () if proposal.evaluation is None else proposal.evaluation.counts
+    if data.held_out_counts != planned:
+        raise InputError(
+            f"the proposal holds out {sum(planned)} records for an evaluation, the data "
+            f"{sum(data.held_out_counts)}; divide the data with the share of the proposal"
+        )
 
 
 def check_known(facts: DataFacts, counts: tuple[int, ...], proposal: Proposal) -> None:
-    """Raise `InputError` unless a proposal is for records with these facts and counts."""
+    """Raise `InputError` unless a proposal is for records with these facts and counts.
+
+    Parameters
+    ----------
+    counts
+        Records of each agent, with those that are held out.
+    """
     if _apart_from_form(facts) != _apart_from_form(proposal.data):
         raise InputError(
             f"the proposal is for {proposal.data.name!r} with {proposal.data.columns} encoded "
             f"columns, and its facts differ from those of {facts.name!r} with {facts.columns}; "
             "name the data it was made for"
         )
-    if counts != proposal.counts:
+    if counts != proposal.all_counts:
         raise InputError(
-            f"the proposal is for {len(proposal.counts)} agents with {sum(proposal.counts)} "
+            f"the proposal is for {len(proposal.counts)} agents with {proposal.records} "
             f"records in all, the data have {len(counts)} with {sum(counts)}, or "
             "share them otherwise; propose again"
         )
