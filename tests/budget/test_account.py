@@ -1,5 +1,7 @@
 """An account on the disk: reserved before records are read, kept, chained, and refused if cut."""
 
+import copy
+import dataclasses
 import json
 import os
 import shutil
@@ -8,6 +10,8 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
@@ -109,6 +113,49 @@ def test_a_reservation_is_good_for_one_run_with_its_events(account):
         again.begin()
 
 
+def test_a_copy_of_a_reservation_that_was_begun_pays_for_no_second_run(account):
+    reservation = account.reserve(charge(), PURPOSE)
+    reservation.begin()
+    copies = [copy.copy(reservation), dataclasses.replace(reservation)]
+    reservation.use(charge())
+    for again in copies:
+        with pytest.raises(AccountError, match="used already"):
+            again.use(charge())
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_fork_pays_for_no_run_with_the_reservation_of_its_parent(account):
+    reservation = account.reserve(charge(), PURPOSE)
+    reservation.begin()
+    child = os.fork()
+    if child == 0:
+        used = True
+        with suppress(AccountError):
+            reservation.use(charge())
+            used = False
+        os._exit(0 if used else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    reservation.use(charge())
+
+
+def test_of_two_threads_with_one_reservation_only_one_runs(account, monkeypatch):
+    write, writing = reservations.write_head, threading.Event()
+
+    def slow(file, last):
+        writing.set()
+        time.sleep(0.1)
+        write(file, last)
+
+    monkeypatch.setattr(reservations, "write_head", slow)
+    reservation = account.reserve(charge(), PURPOSE)
+    first = threading.Thread(target=reservation.use, args=(charge(),))
+    first.start()
+    writing.wait(10)
+    with pytest.raises(AccountError, match="used already"):
+        reservation.use(charge())
+    first.join()
+
+
 def test_a_run_beyond_the_account_is_refused_with_what_is_left_and_what_would_fit(account):
     account.reserve(charge(0.2), PURPOSE)
     with pytest.raises(AccountError, match=r"left is mu 0\.178.*largest epsilon that would fit"):
@@ -190,6 +237,46 @@ def test_an_older_copy_is_refused_until_its_owner_accepts_it_by_name(account, tm
     assert "not those that end in number" in state.changes[0].what
     account.reserve(charge(), PURPOSE).begin()
     assert "accepted" in account.state().changes[0].what
+
+
+def test_of_two_copies_that_are_reserved_at_once_only_one_is_answered(account, tmp_path):
+    shutil.copytree(account.file.parent, tmp_path / "copy")
+    copy = Account("one", tmp_path / "copy")
+    one, other = account.reserve(charge(0.2), PURPOSE), copy.reserve(charge(0.2), PURPOSE)
+    one.use(charge(0.2))
+    with pytest.raises(InputError, match="a copy of account 'one' was charged"):
+        other.use(charge(0.2))
+    assert spent(account) == pytest.approx(0.04)
+    with pytest.raises(InputError, match="cut or replaced"):
+        copy.state()
+
+
+def test_copies_write_their_head_one_after_the_other(account, tmp_path, monkeypatch):
+    """Their locks are two: between reading the head and writing it, a copy must not write it."""
+    shutil.copytree(account.file.parent, tmp_path / "copy")
+    both = [
+        one.reserve(charge(0.2), PURPOSE) for one in (account, Account("one", tmp_path / "copy"))
+    ]
+    opened, write, reading = [], reservations.write_head, threading.Event()
+
+    def slow(file, last):
+        reading.set()
+        time.sleep(0.1)
+        write(file, last)
+
+    def use(reservation):
+        with suppress(InputError):
+            reservation.use(charge(0.2))
+            opened.append(reservation)
+
+    monkeypatch.setattr(reservations, "write_head", slow)
+    threads = [threading.Thread(target=use, args=(one,)) for one in both]
+    for thread in threads:
+        thread.start()
+        reading.wait(10)
+    for thread in threads:
+        thread.join()
+    assert len(opened) == 1
 
 
 def test_an_account_without_its_head_is_refused_until_it_is_accepted(account, state_folder):
@@ -332,10 +419,13 @@ def test_where_the_head_cannot_be_written_no_record_may_be_read(account, monkeyp
     def full(file, last):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(reservations, "write_head", full)
-    with pytest.raises(InputError, match="No space left"):
-        reservation.begin()
-    monkeypatch.undo()
+    with monkeypatch.context() as patched:
+        patched.setattr(reservations, "write_head", full)
+        with pytest.raises(InputError, match="No space left"):
+            reservation.begin()
+    with pytest.raises(AccountError, match="'opened'"):
+        reservation.use(charge())
+    assert spent(account) == pytest.approx(0.01)
 
 
 _AS_ANOTHER_USER = """

@@ -101,6 +101,31 @@ def test_sampled_laplace_noise_is_the_integral_of_its_worst_pair(scale, rate, or
     assert exact <= mine <= exact * (1 + 1e-2)
 
 
+def test_a_batch_of_all_records_costs_what_all_records_cost():
+    """At rate 1 the mixture is one bell; its logarithm of 1 - q must not be taken."""
+    for inner, relation in (
+        (GaussianAnswer(2.0), ZERO), (GaussianAnswer(2.0), REPLACE), (LaplaceAnswer(2.0), ZERO),
+    ):  # fmt: skip
+        whole = renyi_divergence(inner, relation, 8)
+        assert renyi_divergence(Sampled(inner, 1.0), relation, 8) == whole
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        {"messages": ()},
+        {"messages": (((GaussianAnswer(10.0), -5),),)},
+        {"values": -1},
+        {"colluders": -1},
+        {"summed": ()},
+    ],
+)
+def test_a_charge_that_would_give_something_back_is_refused(fault):
+    given = {"relation": "zero_out", "unit": "record", "messages": (((GaussianAnswer(1.0), 1),),)}
+    with pytest.raises(InputError):
+        Charge(**{**given, **fault})
+
+
 def test_what_has_no_bound_is_refused():
     for event, relation in (
         (Sampled(LaplaceAnswer(2.0), 0.1), REPLACE),

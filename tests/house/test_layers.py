@@ -20,7 +20,7 @@ LAYERS = [
     ("algorithms", "tables"),
     ("engine",),
     ("proposal",),
-    ("audit", "models"),
+    ("audit", "models", "evaluation"),
     ("estimators", "training"),
     ("report",),
     ("cli",),

@@ -73,6 +73,7 @@ def examples():
         "multinomial": proposed("multiclass", loss=Named(name="multinomial", numbers=())),
         "hinge": proposed(loss=Named(name="hinge", numbers=(0.5,))),
         "squared": proposed("regression"),
+        "evaluated": proposed(evaluate=0.25),
         "elastic": proposed(regulariser=Named(name="elastic", numbers=(1e-3, 0.25))),
         "box": proposed(constraint=Named(name="box", numbers=(0.5,))),
         "simplex": proposed(constraint=Named(name="simplex", numbers=())),

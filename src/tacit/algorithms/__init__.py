@@ -27,6 +27,7 @@ from tacit.algorithms.centred import (
     noise_share,
 )
 from tacit.algorithms.dp_admm import DPADMM
+from tacit.algorithms.evaluate_model import EvaluateModel
 from tacit.algorithms.general_consensus import (
     GeneralConsensus,
     SharedCoordinates,
@@ -88,6 +89,7 @@ __all__ = [
     "Composition",
     "ConsensusADMM",
     "DualMessage",
+    "EvaluateModel",
     "Exchanged",
     "GeneralConsensus",
     "GossipAlgorithm",

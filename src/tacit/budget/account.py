@@ -17,7 +17,7 @@ from tacit.budget.caps import Guarantee, caps_of
 from tacit.budget.chain import Entry
 from tacit.budget.charge import Charge
 from tacit.budget.filter import check_fits
-from tacit.budget.head import Head, read_head, replace_head, write_head
+from tacit.budget.head import Head, head_locked, read_head, replace_head, write_head
 from tacit.budget.places import SUFFIX, account_file, accounts_folder, head_file
 from tacit.budget.process import is_gone, this_process
 from tacit.budget.reservation import Reservation, advance_head, dated
@@ -30,7 +30,7 @@ from tacit.budget.state import (
     extended,
     state_of,
 )
-from tacit.budget.store import add, connected, create, entries_of, locked, told
+from tacit.budget.store import PATIENCE, add, connected, create, entries_of, locked, told
 from tacit.errors import AccountError, InputError
 
 
@@ -156,7 +156,8 @@ class Account:
                 state = self._state(entries_of(connection, self.name))
                 file = head_file(state.identity)
                 file.parent.mkdir(parents=True, exist_ok=True)
-                replace_head(file, state.last)
+                with head_locked(file, PATIENCE):
+                    replace_head(file, state.last)
         return state
 
     def _accepted(self, entries: Sequence[Entry], head: Head | None) -> str | None:
@@ -176,7 +177,7 @@ class Account:
                 state = self._checked(connection)
                 add(connection, state.last, dated(change(state)))
             state = self._checked(connection)
-            advance_head(connection, self.file, head_file(state.identity))
+            advance_head(connection, self.name, self.file, head_file(state.identity))
             return state
 
     @contextmanager

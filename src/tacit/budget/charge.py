@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from tacit import checks
 from tacit.budget.renyi import renyi_divergence
 from tacit.errors import InputError
 from tacit.privacy import (
@@ -46,6 +47,12 @@ class Charge:
         The least noise scale, in steps of its lattice; 0 where there is no lattice.
     partition
         A public name of the division of the records among agents; None if it has none.
+
+    Raises
+    ------
+    InputError
+        If there is no agent, the two observers have different numbers of agents, or a number is
+        negative: what a charge takes from an account would be nothing, or come back to it.
     """
 
     relation: str
@@ -56,6 +63,20 @@ class Charge:
     values: int = 0
     least_scale: float = math.inf
     partition: str | None = None
+
+    def __post_init__(self) -> None:
+        agents = len(self.messages)
+        if agents == 0 or (self.summed is not None and len(self.summed) != agents):
+            raise InputError(
+                f"a charge has {agents} agents for messages and "
+                f"{'none' if self.summed is None else len(self.summed)} for sums; give the events "
+                "of every agent"
+            )
+        for events in {*self.messages, *(self.summed or ())}:
+            for _, count in events:
+                checks.at_least("the count of an event", count, 1)
+        checks.at_least("values", self.values, 0)
+        checks.at_least("colluders", self.colluders, 0)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the charge as JSON-safe values; agents with equal events are written once."""

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -66,6 +69,23 @@ def replace_head(file: Path, last: Entry) -> None:
     finally:
         part.unlink(missing_ok=True)
     sync_folder(file.parent)
+
+
+@contextmanager
+def head_locked(file: Path, patience: float) -> Iterator[None]:
+    """Hold the lock of a head, which copies of one account have in common.
+
+    Their own locks are two. It is that of an empty database beside the head: nothing is written.
+
+    Parameters
+    ----------
+    patience
+        How many seconds to wait for another process.
+    """
+    lock = sqlite3.connect(file.with_suffix(".lock"), timeout=patience, isolation_level=None)
+    with closing(lock):
+        lock.execute("BEGIN EXCLUSIVE")
+        yield
 
 
 def sync_folder(folder: Path) -> None:

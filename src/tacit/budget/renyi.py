@@ -52,7 +52,8 @@ def renyi_divergence(event: Event, relation: Relation, order: int) -> float:
     - Laplace: that of Lap(0, s) and Lap(1, s), which dominate a vector answer
       (`tacit.privacy.numerical`; pairs that dominate do so in every divergence), in closed form
       (Mironov 2017, proposition 6).
-    - Poisson batches: the pairs (p, r) of `tacit.privacy.numerical` dominate, and D is
+    - Poisson batches of rate 1 are all records. Else
+      the pairs (p, r) of `tacit.privacy.numerical` dominate, and D is
       log(integral of p^a r^(1 - a)) / (a - 1), in the larger direction. Gaussian: the trapezoidal
       rule at distances of s / 10 at most, over all but e^-700 of bells of width s, on an integrand
       that is analytic within pi s^2 of the real line: wrong by less than e^-39 for s >= 0.2, and
@@ -61,6 +62,8 @@ def renyi_divergence(event: Event, relation: Relation, order: int) -> float:
       (2019) with gamma = b / n and the divergences j / (2 s^2) of the orders j.
     """
     order = checks.at_least("the order of a divergence", order, 2)
+    if isinstance(event, Sampled) and event.rate == 1:
+        event = event.event
     match event, relation:
         case GaussianAnswer(multiplier), _:
             found = order / (2 * multiplier**2)

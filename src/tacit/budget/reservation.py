@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import sqlite3
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from tacit.budget.charge import Charge
-from tacit.budget.head import write_head
+from tacit.budget.head import head_locked, read_head, write_head
 from tacit.budget.places import head_file
 from tacit.budget.state import State, extended
-from tacit.budget.store import add, entries_of, last_of, locked, told
+from tacit.budget.store import PATIENCE, add, digest_of, entries_of, last_of, locked, told
 from tacit.errors import AccountError, InputError
 
 
@@ -23,7 +25,8 @@ from tacit.errors import AccountError, InputError
 class Reservation:
     """A place in an account that is kept for one run.
 
-    It is good for one run: `begin` may be called once, and after it nothing is returned.
+    It is good for one run of the process that made it: `begin` may be called once, and after it
+    nothing is returned. A fork, a copy or another thread cannot use it a second time.
 
     Attributes
     ----------
@@ -46,8 +49,11 @@ class Reservation:
     _connection: sqlite3.Connection
     _held: ExitStack
     _begun: bool = False
-    _used: bool = False
+    _ready: bool = False
     _closed: bool = False
+    # taken by the one run and never given back, also not to a copy, which has the same lock
+    _unused: Lock = field(default_factory=Lock)
+    _process: int = field(default_factory=os.getpid)
 
     def begin(self) -> None:
         """Write the mark after which records may be read.
@@ -66,7 +72,8 @@ class Reservation:
         """
         self._add({"kind": "opened"}, allowed=("reserved",))
         self._begun = True
-        advance_head(self._connection, self.file, head_file(self.state.identity))
+        advance_head(self._connection, self.account, self.file, head_file(self.state.identity))
+        self._ready = True
 
     def use(self, charge: Charge) -> None:
         """Use the reservation for a run with these events; it is begun if it was not.
@@ -74,17 +81,19 @@ class Reservation:
         Raises
         ------
         AccountError
-            If it was made for other events, or used before.
+            If it was made for other events or by another process, used before, or if its mark or
+            head could not be written.
         """
         named = dataclasses.replace(charge, partition=self.charge.partition)
-        if self._used or named != self.charge:
+        own = named == self.charge and self._process == os.getpid()
+        # before the mark: of two threads, one must not pass while the other still writes the head
+        if not own or not self._unused.acquire(blocking=False):
             raise AccountError(
-                "this reservation was made for another run, or used already; reserve for each run "
-                "of its own"
+                "this reservation was made for another run or by another process, or used already; "
+                "reserve for each run of its own"
             )
-        if not self._begun:
+        if not self._ready:
             self.begin()
-        self._used = True
 
     def note_files(self, digests: Sequence[str]) -> None:
         """Write the salted digests of the files that the run reads."""
@@ -124,9 +133,21 @@ class Reservation:
             self.state = extended(state, [entry])
 
 
-def advance_head(connection: sqlite3.Connection, file: Path, head: Path) -> None:
-    """Write the last entry as the head, under the lock, so that it never goes back."""
-    with told(file), locked(connection):
+def advance_head(connection: sqlite3.Connection, name: str, file: Path, head: Path) -> None:
+    """Write the last entry as the head, under the lock, so that it never goes back.
+
+    Raises
+    ------
+    InputError
+        If the head that stands is none of the entries: a copy of the account was charged.
+    """
+    with told(file), locked(connection), head_locked(head, PATIENCE):
+        stands = read_head(head)
+        if stands is None or digest_of(connection, stands.number) != stands.digest:
+            raise InputError(
+                f"a copy of account {name!r} was charged meanwhile, or its head was lost, so no "
+                "record is read; put the right file back"
+            )
         write_head(head, last_of(connection))
 
 

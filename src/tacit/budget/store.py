@@ -188,6 +188,12 @@ def last_of(connection: sqlite3.Connection) -> Entry:
     return Entry(int(number), str(body), str(digest))
 
 
+def digest_of(connection: sqlite3.Connection, number: int) -> str | None:
+    """Return the digest of the entry of a number; None if there is none."""
+    row = connection.execute("SELECT digest FROM entries WHERE number = ?", (number,)).fetchone()
+    return None if row is None else str(row[0])
+
+
 def add(connection: sqlite3.Connection, last: Entry | None, content: Mapping[str, Any]) -> Entry:
     """Write the entry that follows `last`, and return it; the caller holds the lock."""
     entry = following(last, content)

@@ -65,11 +65,13 @@ def charged_records(
     try:
         table = table_of(files)
         features = proposal.data.features
+        evaluation = proposal.evaluation
         records = divide(
             table,
             agents,
             split_seed=proposal.split_seed,
             features=features,
+            evaluate=None if evaluation is None else evaluation.share,
             rows_per_person=rows,
             agents_per_person=most,
         )

@@ -70,6 +70,11 @@ _RUN: Mapping[str, tuple[Any, str]] = {
         bool,
         "The first round learns a private centre of the rows; if not given, where that pays.",
     ),
+    "evaluate": (
+        float,
+        "Share of each agent's records, as in 0.1, that is held out and answers how good the model "
+        "is, privately; none if not given.",
+    ),
     "loss": (str, f"{usage(LOSSES)}; by the target if not given."),
     "class_weight": (
         list[str],
@@ -236,6 +241,7 @@ def run_options(given: Mapping[str, Any], *, rounds: int | None) -> RunOptions:
         clip=given["clip"],
         rounds=rounds,
         centre=given["centre"],
+        evaluate=given["evaluate"],
         options={k: given[k] for k in method_options() if given[k] is not None},
         network=NetworkRequest(network=given["network"], walk=given["walk"], cap=given["cap"]),
         methods=methods,

@@ -49,10 +49,10 @@ def _sentences(training: Training, certificate: Path | None) -> str:
         where += _kept(certificate)
     promised = (f"  {line}" for line in training.certificate.lines())
     took = f"Took {training.seconds:.1f} s"
-    account = charged_line(training.charged)
-    return "\n".join(
-        ["", "Certificate", *promised, "", account, *_measured(training), took, *where]
-    )
+    score, account = training.private_score, charged_line(training.charged)
+    private = [] if score is None else [*map(printable, score.lines()), ""]
+    measured = [account, *private, *_measured(training)]
+    return "\n".join(["", "Certificate", *promised, "", *measured, took, *where])
 
 
 def _kept(certificate: Path) -> list[str]:

@@ -15,6 +15,7 @@ from tacit.cli.console import emit, interruptible, path, table
 from tacit.cli.data import PublicOptions, counts_of, data_facts, whole_numbers
 from tacit.cli.options import all_options, method_options, run_options, takes
 from tacit.errors import InputError
+from tacit.evaluation import Width, expected_width
 from tacit.models import write_text
 from tacit.proposal import (
     NONE,
@@ -107,6 +108,7 @@ class _Answer:
     forecasts: tuple[Forecast, ...]
     best: Forecast | None
     centre: str | None
+    width: Width | None
     warnings: tuple[str, ...]
 
     @property
@@ -132,6 +134,7 @@ class _Answer:
             "worse_than_zero": worse_than_zero(self.proposal, self.best or self.forecasts[0]),
             "forecasts": [dataclasses.asdict(f) for f in self.forecasts],
             "recommended": None if self.best is None else dataclasses.asdict(self.best),
+            "evaluation": None if self.width is None else dataclasses.asdict(self.width),
             "proposal": self.proposal.digest,
             "warnings": self.warnings,
         }
@@ -178,6 +181,7 @@ def _answer(
         forecasts=tuple(forecasts),
         best=best,
         centre=centre_text(proposal, planned),
+        width=expected_width(proposal, planned),
         warnings=(
             *warnings_of(proposal),
             *risk_warning(proposal, best or forecasts[0]),
@@ -247,6 +251,7 @@ def _sentences(answer: _Answer, out: Path | None) -> str:
         table([_HEAD, *(_row(f) for f in answer.forecasts)]),
         "",
         *_legend(answer),
+        *(answer.width.lines() if answer.width is not None else []),
         *(f"Warning: {warning}" for warning in answer.warnings),
     ]
     if out is not None:

@@ -37,7 +37,7 @@ def _lines(model: Model, largest: int) -> list[str]:
         "Certificate, as the file states it",
         *(f"  {line}" for line in model.statement),
         "",
-        *_assessment(model),
+        *_measured(model),
         *_coefficients(model, largest),
         "",
         *_preprocessing(model),
@@ -50,13 +50,19 @@ def _weights(model: Model) -> list[str]:
     return [f"Class weights: {weights_text(model.labels, model.class_weights)}"]
 
 
-def _assessment(model: Model) -> list[str]:
-    """Return how well the model does on public test records, as its file states it."""
-    if model.assessment is None:
-        return []
-    told = model.assessment.get("statement")
-    lines = told if isinstance(told, list) else []
-    return ["Test records, as the file states it", *(f"  {line}" for line in lines), ""]
+def _measured(model: Model) -> list[str]:
+    """Return how well the model does, on public test records and privately, as its file states."""
+    told = [
+        ("Test records, as the file states it", model.assessment),
+        ("Records held out, as the file states it", model.private_score),
+    ]
+    lines: list[str] = []
+    for head, values in told:
+        if values is not None:
+            statement = values.get("statement")
+            found = statement if isinstance(statement, list) else []
+            lines += [head, *(f"  {line}" for line in found), ""]
+    return lines
 
 
 def _coefficients(model: Model, largest: int) -> list[str]:

@@ -229,6 +229,7 @@ def _uncharged(
         split_seed=options.request.split_seed,
         default=options.default_agents,
         features=given["features"],
+        evaluate=options.request.evaluate,
         rows_per_person=options.request.rows_per_person,
         agents_per_person=options.request.agents_per_person,
     )
@@ -247,12 +248,13 @@ def _from_file(
     known = None if proposal.data.table is None else proposal.data.table.bounds
     dataset = _loaded(data, tables, output, known)
     agents = None if dataset.owners is not None else len(proposal.counts)
-    features = proposal.data.features
+    evaluation = proposal.evaluation
     records = divide(
         dataset,
         agents,
         split_seed=proposal.split_seed,
-        features=features,
+        features=proposal.data.features,
+        evaluate=None if evaluation is None else evaluation.share,
         rows_per_person=proposal.budget.rows_per_person,
         agents_per_person=proposal.budget.agents_per_person,
     )
@@ -377,8 +379,11 @@ def _heading(prepared: Prepared) -> str:
     rounds = _plural(proposal.rounds, "round")
     if proposal.network is not None:
         rounds += f" on {proposal.network.name}"
+    held = ""
+    if proposal.evaluation is not None:
+        held = f"; {sum(proposal.evaluation.counts):,} records held out for the evaluation"
     return (
-        f"Training on {dataset.title}: {proposal.units_text}, {agents}\n"
+        f"Training on {dataset.title}: {proposal.units_text}, {agents}{held}\n"
         f"{proposal.method.name}, {rounds}; observer {proposal.budget.observer}, relation "
         f"{proposal.budget.relation}, split seed {proposal.split_seed}"
     )

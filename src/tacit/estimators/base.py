@@ -17,9 +17,8 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from tacit import checks
-from tacit.algorithms import METHODS
 from tacit.budget import Account
-from tacit.engine import Run, run
+from tacit.engine import Plan, Run, run
 from tacit.errors import InputError, UtilityWarning
 from tacit.estimators.charged import charged_fit, proposed, proposed_ahead
 from tacit.estimators.conditions import (
@@ -29,6 +28,8 @@ from tacit.estimators.conditions import (
     owners_condition,
 )
 from tacit.estimators.encoding import Coefficients, Encoding, feature_map_for
+from tacit.estimators.evaluated import scored
+from tacit.estimators.options import options_of
 from tacit.estimators.ranges import BoundsLike, Ranges, missing_in, ranges_for, ranges_seen
 from tacit.estimators.records import Targets, persons_of
 from tacit.estimators.validation import (
@@ -67,8 +68,7 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
     where u is the record with every feature clipped to its bounds [a, b] and mapped to [-1, 1],
     followed by the indicators of missing cells, if any, and the constant 1, and t is the encoded
     target. The regulariser acts on w as a whole, the intercept included, and w is per *encoded*
-    column. Settings are plain attributes that
-    scikit-learn sets and clones; they are checked by `fit` only.
+    column. Settings are plain attributes, which are checked by `fit` only.
 
     Parameters
     ----------
@@ -107,6 +107,9 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
     options
         Further options of the algorithm by name, such as those of a method that was added to
         `METHODS`; None for none.
+    evaluate
+        The share of each agent's rows, as in 0.1, that is held out and asked how good the model is
+        (`private_score_`): it costs those rows, and no budget besides.
     l2
         Weight of the regulariser.
     clip
@@ -140,10 +143,11 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         The pair (a, b) of arrays (k,) that features are clipped to, before predictions too. If
         they were read off the records, they are a fact about the records that is not noised.
     certificate_
-        The `tacit.privacy.Certificate` of this fit, with its conditions.
+        The `tacit.privacy.Certificate` of this fit, with its conditions and `evaluate`.
+    private_score_
+        The `tacit.evaluation.PrivateScore` of the rows held out by `evaluate`; None without.
     plan_
-        The `tacit.engine.Plan` that was carried out; it holds public facts only. Its certificate
-        is `certificate_`, and its digest covers the conditions too.
+        The `tacit.engine.Plan` that was carried out, without `evaluate`; it holds public facts.
     charged_
         The `tacit.engine.Charged` of this fit, with the account before and after; None if it was
         charged nowhere.
@@ -187,6 +191,7 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
     rho: float | None = None
     local_updates: int | None = None
     options: Mapping[str, Any] | None = None
+    evaluate: float | None = None
     l2: float = 1e-6
     clip: float | None = None
     split_seed: int = 0
@@ -244,8 +249,7 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         checks.positive("epsilon", self.epsilon, allow_infinity=True)
         delta = checks.delta(self.delta)
         seed = self.random_state
-        if seed is not None:
-            seed = checks.at_least("random_state", seed, 0)
+        seed = None if seed is None else checks.at_least("random_state", seed, 0)
         with charged_fit(
             self.account, seed, lambda: proposed_ahead(self, X, agents, persons)
         ) as paid:
@@ -258,13 +262,15 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
             for category, text in (*shown, *scaling_warnings(rows, column_names(self))):
                 warnings.warn(text, category, stacklevel=2)
             encoding = Encoding(ranges, self._feature_map(ranges))
-            shards, proposal = proposed(self, rows, encoding, targets, agents, people)
+            shards, proposal, held = proposed(self, rows, encoding, targets, agents, people)
             plan = proposal.plan()
             # targets are encoded in [-1, 1], whichever range they have
             for text in risk_warning(proposal, known_forecast(proposal, plan), scaled=True):
                 warnings.warn(text, UtilityWarning, stacklevel=2)
             finished = run(plan, shards, runtime="simulate", seed=seed, account=paid)
-        self._keep(finished, encoding, targets)
+        plan = self._keep(finished, encoding, targets)
+        score = scored(proposal, plan, finished.model, held, targets, seed)
+        self.private_score_, self.certificate_ = score
         return self
 
     @abc.abstractmethod
@@ -322,6 +328,7 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
             regulariser=Named(name="l2", numbers=(checks.not_negative("l2", self.l2),)),
             clip=self.clip,
             rounds=self.rounds,
+            evaluate=self.evaluate,
             options={k: v for k, v in self._options().items() if v is not None},
             class_weight=self._class_weight(targets),
             split_seed=self.split_seed,
@@ -339,13 +346,7 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         They are `options`, and the fields of this class that have the name of an option in
         `METHODS`.
         """
-        fields = {field.name for field in dataclasses.fields(PrivateLinearModel)}
-        known = {one.name for method in METHODS.values() for one in method.options}
-        given = dict(self.options or {})
-        twice = sorted(name for name in fields & set(given) if getattr(self, name) is not None)
-        if twice:
-            raise InputError(f"{twice[0]} is given twice, by itself and in options; give it once")
-        return {name: getattr(self, name) for name in sorted(fields & known)} | given
+        return options_of(self, {field.name for field in dataclasses.fields(PrivateLinearModel)})
 
     def _structure(self, shards: Shards) -> Structure | None:
         """Return the structure of the weights; here there is none."""
@@ -359,7 +360,7 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
             return facts
         return (*facts, ("the columns that may have missing cells", "missing", True))
 
-    def _keep(self, finished: Run, encoding: Encoding, targets: Targets) -> None:
+    def _keep(self, finished: Run, encoding: Encoding, targets: Targets) -> Plan:
         """Store the fit, with coefficients per unit of the user's columns, or per feature."""
         weights = targets.scale * finished.model.reshape(len(finished.model), -1)
         slopes, missing, intercepts = encoding.in_units(weights)
@@ -388,12 +389,11 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         self.indicators_, self.filled_ = ranges.indicators, ranges.filled
         self.feature_map_ = encoding.features
         self.bounds_ = (ranges.minimum, ranges.maximum)
-        self.certificate_ = certificate
         self.charged_ = finished.charged
         self.plan_ = dataclasses.replace(finished.plan, certificate=certificate)
+        return self.plan_
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = self.missing is not None
-        tags.input_tags.sparse = True
+        tags.input_tags.allow_nan, tags.input_tags.sparse = self.missing is not None, True
         return tags

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -17,12 +17,22 @@ from tacit.budget.process import this_process
 from tacit.engine import Plan, check_chargeable, reserve, returned_on_error
 from tacit.errors import AccountError, InputError
 from tacit.estimators.encoding import Encoding
+from tacit.estimators.evaluated import divided
 from tacit.estimators.ranges import ranges_for
 from tacit.estimators.records import Targets, owned_rows, persons_of
 from tacit.estimators.validation import validated
-from tacit.problems import Persons, Shards, pack
+from tacit.evaluation import check_covered
+from tacit.problems import Persons, Shards, check_held_out, pack
 from tacit.proposal import Proposal, propose
 from tacit.typing import HostArray
+
+
+class Proposed(NamedTuple):
+    """Records that are trained on, the proposal for them, and records that are held out."""
+
+    shards: Shards
+    proposal: Proposal
+    held_out: Shards | None
 
 
 def proposed_ahead(
@@ -52,7 +62,7 @@ def proposed_ahead(
     public = all(public for _, _, public in stand_in._facts(ranges, targets))
     encoding = Encoding(ranges, stand_in._feature_map(ranges))
     people = persons_of(persons, count, estimator.rows_per_person)
-    return proposed(stand_in, rows, encoding, targets, agents, people)[1], public
+    return proposed(stand_in, rows, encoding, targets, agents, people).proposal, public
 
 
 def proposed(
@@ -62,23 +72,32 @@ def proposed(
     targets: Targets,
     agents: ArrayLike | None,
     persons: Persons | None,
-) -> tuple[Shards, Proposal]:
-    """Return the records of a fit as they are trained on, and the proposal for them."""
-    parts = owned_rows(agents, len(rows), persons, seed=estimator.split_seed)
+) -> Proposed:
+    """Return the records of a fit as they are trained on and held out, and their proposal."""
+    everyone = owned_rows(agents, len(rows), persons, seed=estimator.split_seed)
     if persons is not None:
-        persons.check_agents(parts, estimator.agents_per_person)
-    shards = pack(
-        encoding.rows(rows),
-        targets.values,
-        parts,
-        record_norm=encoding.record_norm,
-        precision="float64",
-        enforce="clip",
-        persons=persons,
-    )
+        persons.check_agents(everyone, estimator.agents_per_person)
+    parts, held = divided(everyone, estimator.evaluate, seed=estimator.split_seed)
+    check_held_out(parts, held)
+    encoded = encoding.rows(rows)
+
+    def packed(owned: Sequence[HostArray]) -> Shards:
+        return pack(
+            encoded,
+            targets.values,
+            owned,
+            record_norm=encoding.record_norm,
+            precision="float64",
+            enforce="clip",
+            persons=persons,
+        )
+
+    shards = packed(parts)
     data = targets.facts(columns=shards.dimension, record_norm=shards.record_norm)
     structure = estimator._structure(shards)
-    return shards, propose(data, shards.counts, estimator._request(targets), structure)
+    counts = shards.counts if persons else [len(part) for part in everyone]
+    proposal = propose(data, counts, estimator._request(targets), structure)
+    return Proposed(shards, proposal, packed(held) if held else None)
 
 
 def _shape(rows: Any) -> tuple[int, int]:
@@ -145,6 +164,7 @@ def charged_fit(
 def _reserved(
     account: Account, proposal: Proposal, plan: Plan, *, conditional: bool
 ) -> Reservation:
+    check_covered(proposal, plan)
     rows = f"{proposal.units:,} rows"
     if proposal.budget.unit == "person":
         rows = proposal.units_text

@@ -88,6 +88,9 @@ class Model:
     assessment
         How well the model does on public test records, as `tacit.training.Assessment.to_dict` says
         it; None where there are none.
+    private_score
+        How well it does by noised counts of held-out records, as
+        `tacit.evaluation.PrivateScore.to_dict` says it; None where none were held out.
 
     Raises
     ------
@@ -110,6 +113,7 @@ class Model:
     centre: tuple[float, ...] | None = None
     class_weights: tuple[float, ...] | None = None
     assessment: dict[str, Any] | None = None
+    private_score: dict[str, Any] | None = None
 
     @property
     def feature_map(self) -> FeatureMap | None:
@@ -286,6 +290,7 @@ def model_to_dict(model: Model) -> dict[str, Any]:
         "certificate": model.certificate,
         "statement": list(model.statement),
         "assessment": model.assessment,
+        "private_score": model.private_score,
     }
 
 
@@ -298,9 +303,10 @@ def _model(values: Any) -> Model:
     centre = values.get("centre")
     if not isinstance(certificate, dict):
         raise InputError("its certificate is missing; train again")
-    assessment = values.get("assessment")  # earlier versions wrote none
-    if not isinstance(assessment, dict | None):
-        raise InputError("its assessment is not an object; train again")
+    # earlier versions wrote none
+    assessment, score = values.get("assessment"), values.get("private_score")
+    if not isinstance(assessment, dict | None) or not isinstance(score, dict | None):
+        raise InputError("its assessment or private score is not an object; train again")
     if bounds is not None:  # without an interval: of the time when [0, 1] was the only one
         bounds = bounds_from_dict({"interval": "unit", **bounds})
     return Model(
@@ -321,6 +327,7 @@ def _model(values: Any) -> Model:
         statement=tuple(map(str, values["statement"])),
         tacit_version=str(values["tacit_version"]),
         assessment=assessment,
+        private_score=score,
     )
 
 

@@ -1,6 +1,7 @@
 """Questions: an exact value on a shard, and the bound on how far it can move."""
 
 from tacit.oracles.centred import Around, CentredGradient, RowMean, usable_centre
+from tacit.oracles.clipped_errors import ClippedErrors
 from tacit.oracles.difference import MinibatchDifference, Pair, Snapshot
 from tacit.oracles.draws import Drawn, Words
 from tacit.oracles.gradient import Gradient, MinibatchGradient
@@ -18,15 +19,18 @@ from tacit.oracles.sampling import (
 )
 from tacit.oracles.statistics import Statistics, packed, statistics_size, unpacked
 from tacit.oracles.sums import margins, record_sum
+from tacit.oracles.tally import BINS, Tally
 from tacit.oracles.targets import Residual, TargetGradient, TargetQuestion, Targets
 
 __all__ = [
+    "BINS",
     "AddedNoise",
     "AllRecords",
     "Around",
     "Assumptions",
     "Centre",
     "CentredGradient",
+    "ClippedErrors",
     "Drawn",
     "FixedSizeBatches",
     "Gradient",
@@ -49,6 +53,7 @@ __all__ = [
     "Snapshot",
     "Statistics",
     "Step",
+    "Tally",
     "TargetGradient",
     "TargetQuestion",
     "Targets",

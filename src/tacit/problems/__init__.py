@@ -4,6 +4,13 @@ from tacit.problems.class_weights import ClassWeighted
 from tacit.problems.clipping import clip_coefficient, default_clip, row_norms, within_norm
 from tacit.problems.cones import Cone
 from tacit.problems.conic import AgentSets, ConicSet, polyhedron
+from tacit.problems.holding_out import (
+    check_held_out,
+    check_no_persons,
+    held_out_counts,
+    held_out_share,
+    hold_out,
+)
 from tacit.problems.losses import (
     HuberHinge,
     Logistic,
@@ -100,6 +107,8 @@ __all__ = [
     "Structured",
     "WholeSpace",
     "chain",
+    "check_held_out",
+    "check_no_persons",
     "check_norms",
     "clip_coefficient",
     "constraint_named",
@@ -112,6 +121,9 @@ __all__ = [
     "for_exact_sums",
     "fused_lasso",
     "generalised_lasso",
+    "held_out_counts",
+    "held_out_share",
+    "hold_out",
     "is_second",
     "laplacian_smooth",
     "lasso",

@@ -9,6 +9,7 @@ from tacit.proposal.class_weights import (
 )
 from tacit.proposal.data_facts import DataFacts, TableFacts, feature_conditions
 from tacit.proposal.document import Document, Extended, Part
+from tacit.proposal.evaluation import Evaluation, evaluation_question
 from tacit.proposal.named import NONE, Named
 from tacit.proposal.parts import (
     Budget,
@@ -39,6 +40,7 @@ __all__ = [
     "Connection",
     "DataFacts",
     "Document",
+    "Evaluation",
     "Extended",
     "MethodChoice",
     "Named",
@@ -53,6 +55,7 @@ __all__ = [
     "centre_warning",
     "chain_of",
     "check_seed",
+    "evaluation_question",
     "facts_of_method",
     "feature_conditions",
     "graph_conditions",

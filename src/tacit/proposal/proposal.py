@@ -23,10 +23,11 @@ from tacit.engine.planning import Plan, check_size, plan
 from tacit.errors import InputError
 from tacit.features import CONSTANT
 from tacit.oracles import around
-from tacit.problems import Problem, facts_from
+from tacit.problems import Problem, check_no_persons, facts_from, held_out_counts
 from tacit.proposal.class_weights import labels_of, weighted, weights_text
 from tacit.proposal.data_facts import DataFacts
 from tacit.proposal.document import Document, Extended
+from tacit.proposal.evaluation import Evaluation, evaluation_question
 from tacit.proposal.named import Named
 from tacit.proposal.parts import (
     Budget,
@@ -50,7 +51,7 @@ class Proposal(Document):
     data
         Public facts about the records.
     counts
-        m_i: how many records each agent has; of persons, how many places: K times a number.
+        m_i: how many records each agent trains on; of persons, how many places: K times a number.
     split_seed
         Public seed of the split into training and test records and of their division among agents.
     loss, regulariser, constraint
@@ -69,6 +70,8 @@ class Proposal(Document):
         Whether the first round learns a private centre of the rows (`tacit.algorithms.Centred`).
     network
         None for a star with an aggregator.
+    evaluation
+        The records that are held out and asked about the released model; None for none.
 
     Raises
     ------
@@ -84,7 +87,7 @@ class Proposal(Document):
     """
 
     FORMAT: ClassVar[str] = "tacit.proposal"
-    VERSION: ClassVar[int] = 2
+    VERSION: ClassVar[int] = 3
 
     data: DataFacts
     counts: tuple[int, ...]
@@ -101,6 +104,7 @@ class Proposal(Document):
     centre: bool
     precision: Literal["float32", "float64"]
     network: Connection | None
+    evaluation: Evaluation | None
 
     @model_validator(mode="after")
     def _consistent(self) -> Proposal:
@@ -119,9 +123,37 @@ class Proposal(Document):
             self.network.network(len(self.counts))
         if self.centre:
             check_centre(self.network is None, self.structure is None, self.rounds)
+        self._check_evaluation()
         if ":" not in self.method.name:  # no table here knows a method of the user
             self.composition().algorithm.questions(self.rounds)
         return self
+
+    def _check_evaluation(self) -> None:
+        """Raise unless the records held out are those that the share says."""
+        evaluation = self.evaluation
+        if evaluation is None:
+            return
+        check_no_persons(self.budget.rows_per_person)
+        evaluation_question(self.data)
+        same = len(evaluation.counts) == len(self.counts)
+        if not same or held_out_counts(self.all_counts, evaluation.share) != evaluation.counts:
+            raise InputError(
+                f"a share of {evaluation.share:g} of each agent's records is held out, and the "
+                "counts of the evaluation are others; propose again"
+            )
+
+    @property
+    def all_counts(self) -> tuple[int, ...]:
+        """How many records each agent has, with those that are held out."""
+        if self.evaluation is None:
+            return self.counts
+        held = self.evaluation.counts
+        return tuple(kept + out for kept, out in zip(self.counts, held, strict=True))
+
+    @property
+    def records(self) -> int:
+        """How many records all agents have, with those that are held out."""
+        return sum(self.all_counts)
 
     def _check_method(self, method: Method) -> None:
         """Raise unless the method has these options and suits structure and network."""

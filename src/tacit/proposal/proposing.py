@@ -18,9 +18,10 @@ from tacit.network import (
     read_network,
     uniform_walk,
 )
-from tacit.problems import Loss, default_clip, facts_from
+from tacit.problems import Loss, default_clip, facts_from, held_out_counts
 from tacit.proposal.class_weights import labels_of, weighted, weights_by_label
 from tacit.proposal.data_facts import DataFacts
+from tacit.proposal.evaluation import Evaluation
 from tacit.proposal.named import NONE
 from tacit.proposal.parts import Connection, MethodChoice, Structure, problem_of
 from tacit.proposal.proposal import Proposal, facts_of_method
@@ -41,7 +42,7 @@ def propose(
     Parameters
     ----------
     counts
-        Records of each agent.
+        Records of each agent, with those that are to be held out for an evaluation.
 
     Raises
     ------
@@ -51,6 +52,11 @@ def propose(
     if request.centre is None:
         return _around_a_centre_that_pays(data, counts, request, structure)
     agents, method = len(counts), request.method
+    evaluation = None
+    if request.evaluate is not None:
+        held = held_out_counts(counts, request.evaluate)
+        evaluation = Evaluation(share=float(request.evaluate), counts=held)
+        counts = [count - out for count, out in zip(counts, held, strict=True)]
     rounds = request.rounds_among(agents)
     check_size(rounds, agents)
     regulariser = request.regulariser if structure is None else NONE
@@ -88,6 +94,7 @@ def propose(
         centre=request.centre,
         precision=request.precision,
         network=connection_for(request.network, method, agents, rounds, seed=request.split_seed),
+        evaluation=evaluation,
     )
 
 

@@ -22,6 +22,7 @@ from tacit.algorithms import (
 )
 from tacit.errors import InputError
 from tacit.privacy import Observer, Sum, observer_named, relation_named
+from tacit.problems import check_no_persons, held_out_share
 from tacit.problems.graphs import DEFAULT_GRAPH_WEIGHT, learned_edges
 from tacit.proposal.named import NONE, Named
 from tacit.proposal.parts import (
@@ -101,6 +102,9 @@ class Request:
         Whether the first round learns a private centre of the rows (`tacit.algorithms.Centred`);
         None where that pays. The model is then linear in the rows around it and not in the
         columns.
+    evaluate
+        The share of each agent's records that is held out and asked about the released model; None
+        for no evaluation.
     options
         Values of options of the method; defaults stand for the rest.
     network
@@ -129,6 +133,7 @@ class Request:
     clip: float | None = None
     rounds: int | None = None
     centre: bool | None = False
+    evaluate: float | None = None
     options: Mapping[str, Value] = field(default_factory=dict)
     network: NetworkRequest = field(default_factory=NetworkRequest)
     split_seed: int = 0
@@ -143,6 +148,9 @@ class Request:
         if self.clip is not None:
             checks.positive("clip", self.clip)
         self._check_persons()
+        if self.evaluate is not None:
+            held_out_share(self.evaluate)
+            check_no_persons(self.rows_per_person)
         self.network.check(self.algorithm, method)
         check_seed("split-seed", self.split_seed)
         self.budget.terms  # noqa: B018 - checked

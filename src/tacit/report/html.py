@@ -19,6 +19,7 @@ from tacit.proposal import Named, Proposal, centre_text
 from tacit.report.accounts import charged_section
 from tacit.report.figures import curves_svg
 from tacit.report.layout import document, list_of, percent, section, spread, table_of
+from tacit.report.private import private_section
 from tacit.report.results import between_agents, error_name
 from tacit.training import Assessment, Metrics, Training
 
@@ -29,7 +30,7 @@ _UNPROTECTED = (
     "Effects of floating-point arithmetic: the noise is drawn with finite precision.",
     "What the data says about the population: a model that predicts well reveals that, whether "
     "or not a given record was used.",
-    "The figures and metrics on this page, which are computed without noise.",
+    "The metrics on test records on this page, which are computed without noise.",
 )
 _SETTINGS_NOTE = '<p class="small">All of it was fixed before any record was touched.</p>'
 _THREAT_NOTE = '<p class="small">In full: <code>docs/explanation/threat-model.md</code>.</p>'
@@ -46,6 +47,7 @@ def page(training: Training) -> str:
         certificate_box(training.certificate),
         charged_section(training.charged),
         _between(training),
+        private_section(training.private_score),
         _metrics(training),
         section("Settings", table_of(settings(training)) + _SETTINGS_NOTE),
         section("What is not protected", list_of(_UNPROTECTED) + _THREAT_NOTE),
@@ -67,7 +69,12 @@ def _story(training: Training) -> str:
         f"{rounds} of {proposal.method.name}: no agent showed its records, each "
         f"answered questions about them {noise}."
     )
+    score = training.private_score
+    if score is not None:
+        text += f" {score.records:,} more were held out and asked how good the model is, privately."
     if not training.shows_test:
+        if score is not None:
+            return text
         return text + " The data is not public, so how well the model does is not shown."
     text += (
         f" On the test records the {error_name(training)} of the released model is "

@@ -12,6 +12,7 @@ import numpy as np
 import tacit
 from tacit.audit import pairwise_mu
 from tacit.engine import Plan
+from tacit.privacy import Certificate
 from tacit.proposal import Proposal
 from tacit.report.accounts import charged_values
 from tacit.tables import Table
@@ -56,6 +57,7 @@ def results(training: Training, out: Path | None) -> dict[str, Any]:
     records that the user declares public. All others are None; see `oracle_metrics`.
     """
     certificate, dataset = training.certificate, training.dataset
+    score = training.private_score
     between = between_agents(training)
     values: dict[str, Any] = strict(
         {
@@ -71,6 +73,7 @@ def results(training: Training, out: Path | None) -> dict[str, Any]:
             "conditional": training.proposal.conditional,
             "error": error_name(training),
             **_metrics(training),
+            "private_score": None if score is None else score.to_dict(),
             "seconds": training.seconds,
             "out": None if out is None else str(out),
             "split_seed": training.proposal.split_seed,
@@ -209,18 +212,21 @@ def strict(value: Any) -> Any:
     return value if isinstance(value, (bool, int, float, str, type(None))) else str(value)
 
 
-def certificate_text(plan: Plan, **about: str) -> str:
+def certificate_text(plan: Plan, certificate: Certificate | None = None, **about: str) -> str:
     """Return the file of the certificate of a run: what was run, and what it promises.
 
     Parameters
     ----------
     plan
         With the certificate of the run.
+    certificate
+        What the run promises together with its evaluation; None for that of the plan.
     about
         What the run is known by: its data, its proposal.
     """
     counts, rows = plan.spec.counts, plan.terms.adjacency.rows_per_person
     what = "records" if rows is None else "persons"
+    stated = plan.certificate if certificate is None else certificate
     return json_text(
         {
             **about,
@@ -229,8 +235,8 @@ def certificate_text(plan: Plan, **about: str) -> str:
             "rounds": plan.rounds,
             "plan": plan.digest,
             "version": tacit.__version__,
-            "certificate": strict(plan.certificate.to_dict()),
-            "statement": plan.certificate.lines(),
+            "certificate": strict(stated.to_dict()),
+            "statement": stated.lines(),
         }
     )
 

@@ -47,6 +47,9 @@ def save(training: Training, out: Path, *, force: bool, oracle: bool = False) ->
     """
     shown = curves(training)
     plan = {**training.plan.to_dict(), "digest": training.plan.digest}
+    if training.evaluation is not None:
+        last = training.evaluation.plan
+        plan["evaluation"] = {**last.to_dict(), "digest": last.digest}
     texts = {
         "results.json": json_text({**results(training, out), "curves": shown}),
         "proposal.json": training.proposal.to_json() + "\n",
@@ -60,6 +63,7 @@ def save(training: Training, out: Path, *, force: bool, oracle: bool = False) ->
         texts[ORACLE] = json_text(oracle_metrics(training))
     certificate = certificate_text(
         training.plan,
+        training.certificate,
         data=training.dataset.name,
         proposal=training.proposal.digest,
         algorithm=training.proposal.method.name,

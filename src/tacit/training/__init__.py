@@ -1,21 +1,20 @@
 """A training from end to end: divided records, the run of a proposal, its model and metrics."""
 
+from tacit.training.agreement import check_data, check_known
 from tacit.training.assessment import Assessment, WeightedError
 from tacit.training.data import (
     DEFAULT_AGENTS,
     DividedData,
-    check_data,
-    check_known,
     counts_ahead,
     data_facts,
     divide,
     proposal_ahead,
     proposal_for,
 )
+from tacit.training.releasing import released
 from tacit.training.training import (
     Metrics,
     Training,
-    released,
     reserved,
     train,
     train_on,

@@ -12,7 +12,15 @@ from jaxtyping import Int
 from tacit.datasets import Dataset, Split, split
 from tacit.errors import InputError
 from tacit.features import AroundCentre, FeatureMap, Inputs, applied, feature_map_named
-from tacit.problems import Persons, Shards, pack, random_partition
+from tacit.problems import (
+    Persons,
+    Shards,
+    check_held_out,
+    check_no_persons,
+    hold_out,
+    pack,
+    random_partition,
+)
 from tacit.proposal import (
     DataFacts,
     Proposal,
@@ -42,6 +50,9 @@ class DividedData:
         The feature map that the rows of the parts went through, if any.
     features_name
         Its name, as in a proposal; a centre that was learned besides is not in it.
+    held_out
+        The rows of each agent that are held out for an evaluation, and are not among those of
+        `owners`; empty if nothing is held out.
     persons
         Whose training row each is, and the places of a person; None where records are protected.
     """
@@ -52,7 +63,11 @@ class DividedData:
     split_seed: int
     features: FeatureMap | None = None
     features_name: str | None = None
+    held_out: tuple[Int[HostArray, "_h"], ...] = ()
     persons: Persons | None = None
+
+    def __post_init__(self) -> None:
+        check_held_out(self.owners, self.held_out)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -66,13 +81,30 @@ class DividedData:
 
     @property
     def counts(self) -> tuple[int, ...]:
-        """How many records each agent has, or places of persons."""
+        """How many records each agent trains on, or places of persons."""
         return counts_of(self.owners, self.persons)
 
     @property
     def rows_per_person(self) -> int | None:
         """K, where persons are protected."""
         return None if self.persons is None else self.persons.rows_per_person
+
+    @property
+    def held_out_counts(self) -> tuple[int, ...]:
+        """How many records each agent holds out; empty if nothing is held out."""
+        return tuple(len(rows) for rows in self.held_out)
+
+    @property
+    def all_counts(self) -> tuple[int, ...]:
+        """How many records each agent has, with those that are held out."""
+        held = self.held_out_counts or (0,) * len(self.owners)
+        return tuple(kept + out for kept, out in zip(self.counts, held, strict=True))
+
+    def evaluated(self) -> Shards:
+        """Return the rows that are held out, clipped like training rows; agents without are out."""
+        rows, targets = self.parts.train_features, self.parts.train_targets
+        some = [part for part in self.held_out if len(part)]
+        return self._packed(rows, targets, some, "float64", None)
 
     @cached_property
     def test(self) -> Shards:
@@ -131,6 +163,7 @@ def divide(  # noqa: PLR0913 - what is divided, among whom, and how
     features: str | None = None,
     rows_per_person: int | None = None,
     agents_per_person: int = 1,
+    evaluate: float | None = None,
 ) -> DividedData:
     """Return the records, divided into training and test parts and among agents.
 
@@ -145,6 +178,8 @@ def divide(  # noqa: PLR0913 - what is divided, among whom, and how
         The name of a public feature map, computed of every row; None for the columns themselves.
     rows_per_person, agents_per_person
         K and M of `Adjacency` where persons are protected; None for K where records are.
+    evaluate
+        The share of each agent's rows to hold out (`tacit.problems.hold_out`); None for none.
 
     Raises
     ------
@@ -166,7 +201,11 @@ def divide(  # noqa: PLR0913 - what is divided, among whom, and how
         persons=persons,
         agents_per_person=agents_per_person,
     )
-    return DividedData(dataset, parts, owners, split_seed, feature_map, features, persons)
+    held: tuple[HostArray, ...] = ()
+    if evaluate is not None:
+        check_no_persons(rows_per_person)
+        owners, held = hold_out(owners, evaluate, seed=split_seed)
+    return DividedData(dataset, parts, owners, split_seed, feature_map, features, held, persons)
 
 
 def _numbers(dataset: Dataset | Table) -> HostArray | None:
@@ -315,10 +354,14 @@ def proposal_for(data: DividedData, request: Request, structure: StructureReques
     **Guarantee.** Only columns, counts and bounds are read, unless the graph of the structure is to
     be learned from records; the certificate then says so.
     """
-    sources = {"test": data.parts.test_features, "private": data.parts.train_features}
-    rows = sources.get(structure.graph_from or "")
+    rows = None
+    if structure.graph_from == "test":
+        rows = data.parts.test_features
+    elif structure.graph_from == "private":
+        # the order of the file, whoever owns a row; none that is held out
+        rows = data.parts.train_features[np.sort(np.concatenate(data.owners))]
     content = structure.structure(data.names, rows)
-    return propose(data.facts, data.counts, request, content)
+    return propose(data.facts, data.all_counts, request, content)
 
 
 def target_scale(dataset: Dataset | Table) -> tuple[float, float]:
@@ -344,47 +387,3 @@ def data_facts(dataset: Dataset | Table, features: str | None = None) -> DataFac
         picture=dataset.picture,
         features=features,
     )
-
-
-def check_data(data: DividedData, proposal: Proposal) -> None:
-    """Raise `InputError` unless a proposal is for records with these facts and counts."""
-    check_known(data.facts, data.counts, proposal, rows_per_person=data.rows_per_person)
-
-
-def check_known(
-    facts: DataFacts,
-    counts: tuple[int, ...],
-    proposal: Proposal,
-    *,
-    rows_per_person: int | None = None,
-) -> None:
-    """Raise `InputError` unless a proposal is for records with these facts and counts."""
-    if _apart_from_form(facts) != _apart_from_form(proposal.data):
-        raise InputError(
-            f"the proposal is for {proposal.data.name!r} with {proposal.data.columns} encoded "
-            f"columns, and its facts differ from those of {facts.name!r} with {facts.columns}; "
-            "name the data it was made for"
-        )
-    if rows_per_person != proposal.budget.rows_per_person:
-        raise InputError(
-            f"the proposal protects {_unit(proposal.budget.rows_per_person)}, and the data are "
-            f"read for {_unit(rows_per_person)}; add or leave out --person-column, or propose again"
-        )
-    if counts != proposal.counts:
-        raise InputError(
-            f"the proposal is for {len(proposal.counts)} agents with {sum(proposal.counts)} "
-            f"records in all, the data have {len(counts)} with {sum(counts)}, or "
-            "share them otherwise; propose again"
-        )
-
-
-def _unit(rows_per_person: int | None) -> str:
-    """Return what is protected, in words."""
-    return "records" if rows_per_person is None else f"persons with {rows_per_person} places each"
-
-
-def _apart_from_form(facts: DataFacts) -> DataFacts:
-    """Return the facts without the form of the files, which privacy does not rest on."""
-    if facts.table is None:
-        return facts
-    return facts.model_copy(update={"table": facts.table.model_copy(update={"form": None})})

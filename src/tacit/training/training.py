@@ -13,13 +13,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-import tacit
 from tacit.algorithms import METHODS, Centred, Method
 from tacit.budget import Account, Reservation
 from tacit.datasets import Dataset
 from tacit.engine import Charged, ChargedTo, Plan, Run, reserve, returned_on_error, run
-from tacit.features import AroundCentre, FeatureMap
-from tacit.models import Model, Term, feature_terms, table_terms
+from tacit.evaluation import Evaluated, PrivateScore, check_covered, evaluate, scale_of
+from tacit.features import FeatureMap
 from tacit.privacy import Certificate, delta_warning
 from tacit.problems import Problem, Shards, minimise
 from tacit.proposal import (
@@ -35,11 +34,10 @@ from tacit.proposal import (
 )
 from tacit.proposal.forecast import known_forecast, risk_warning
 from tacit.tables import Table
+from tacit.training.agreement import check_data
 from tacit.training.assessment import Assessment, assess
 from tacit.training.data import (
     DividedData,
-    check_data,
-    data_facts,
     divide,
     proposal_for,
     target_scale,
@@ -98,6 +96,8 @@ class Training:
         What was said before a record was read.
     charged
         Where the run was charged; None if nowhere.
+    evaluation
+        What held-out records were asked; None if nothing was held out.
     """
 
     proposal: Proposal
@@ -111,11 +111,17 @@ class Training:
     seconds: float
     warnings: tuple[str, ...]
     charged: Charged | None = None
+    evaluation: Evaluated | None = None
 
     @property
     def certificate(self) -> Certificate:
-        """The certificate of the run, with its conditions and the stamp of a seed."""
-        return self.plan.certificate
+        """The certificate of the run, with its evaluation, conditions and the stamp of a seed."""
+        return self.plan.certificate if self.evaluation is None else self.evaluation.certificate
+
+    @property
+    def private_score(self) -> PrivateScore | None:
+        """How good the model is, by noised counts of held-out records; None without any."""
+        return None if self.evaluation is None else self.evaluation.score
 
     @property
     def assessment(self) -> Assessment | None:
@@ -195,8 +201,6 @@ def train(  # noqa: PLR0913 - what is run, and who is told what
         shards = data.shards(proposal.precision)
     metrics = measure(problem, data, shards, finished.model)
     curves = curves_on_test(problem, data, np.asarray(finished.trace.models))
-    seconds = time.perf_counter() - began
-    nonprivate = optimum(problem, data) if reference else None
     certificate = dataclasses.replace(
         finished.certificate,
         conditions=(
@@ -207,17 +211,22 @@ def train(  # noqa: PLR0913 - what is run, and who is told what
         ),
         conditional=proposal.conditional,
     )
+    plan = dataclasses.replace(plan, certificate=certificate)
+    evaluation = _evaluated(proposal, plan, data, finished.model, seed)
+    seconds = time.perf_counter() - began
+    nonprivate = optimum(problem, data) if reference else None
     return Training(
         proposal=proposal,
         dataset=data.dataset,
         features=data.features,
-        plan=dataclasses.replace(plan, certificate=certificate),
+        plan=plan,
         model=finished.model,
         metrics=metrics,
         curves=curves,
         nonprivate=nonprivate,
         seconds=seconds,
         warnings=told,
+        evaluation=evaluation,
         charged=finished.charged,
     )
 
@@ -225,7 +234,11 @@ def train(  # noqa: PLR0913 - what is run, and who is told what
 def reserved(
     account: Account, proposal: Proposal, plan: Plan, *, seed: int | None, what: str
 ) -> Reservation:
-    """Return the reservation for a proposal with that plan, before a record is read."""
+    """Return the reservation for a proposal with that plan, before a record is read.
+
+    An evaluation is paid for with the training (`tacit.evaluation.check_covered`).
+    """
+    check_covered(proposal, plan)
     return reserve(
         account,
         plan,
@@ -234,6 +247,20 @@ def reserved(
         proposal=proposal.digest,
         conditional=proposal.conditional,
     )
+
+
+def _evaluated(
+    proposal: Proposal,
+    plan: Plan,
+    data: DividedData,
+    model: HostArray,
+    seed: int | None,
+) -> Evaluated | None:
+    """Return what held-out records say of a model that was released; None without any."""
+    if proposal.evaluation is None:
+        return None
+    scale = scale_of(proposal, labels_of(proposal.data), target_scale(data.dataset)[0])
+    return evaluate(proposal, plan, model, data.evaluated(), scale, seed=seed)
 
 
 def _centre_of(finished: Run) -> HostArray:
@@ -269,6 +296,7 @@ def train_on(
         agents,
         split_seed=request.split_seed,
         features=features,
+        evaluate=request.evaluate,
         rows_per_person=request.rows_per_person,
         agents_per_person=request.agents_per_person,
     )
@@ -279,9 +307,10 @@ def train_on(
 def warnings_of(proposal: Proposal) -> tuple[str, ...]:
     """Return the warnings that a proposal deserves: about delta, bounds and graph."""
     table = proposal.data.table
-    unit = f"{proposal.budget.unit}s"
+    unit = "persons" if proposal.budget.unit == "person" else "records"
+    units = proposal.records // (proposal.budget.rows_per_person or 1)
     return (
-        *delta_warning(proposal.budget.delta, proposal.units, unit),
+        *delta_warning(proposal.budget.delta, units, unit),
         *((_FILLED_IN,) if table is not None and table.source == "data" else ()),
         *graph_warning(proposal.structure),
     )
@@ -354,46 +383,3 @@ def _in_units(data: DividedData, errors: Values) -> Values:
     scale, _ = target_scale(data.dataset)
     roots: Values = scale * np.sqrt(errors)
     return roots
-
-
-def _centre_in(features: FeatureMap | None) -> tuple[float, ...] | None:
-    return tuple(features.centre.tolist()) if isinstance(features, AroundCentre) else None
-
-
-def released(training: Training) -> Model:
-    """Return the model of a training: of a table in its units, of a data set as it is loaded.
-
-    Notes
-    -----
-    **Guarantee.** Post-processing of the released weights by public facts, and what is shown of
-    test records that are public.
-    """
-    dataset, assessment = training.dataset, training.assessment
-    bounds, target = None, "label"
-    if isinstance(dataset, Table):
-        bounds, target = dataset.bounds, dataset.bounds.target_name
-        if training.features is None:
-            terms = table_terms(bounds, training.model)
-        else:
-            terms = feature_terms(bounds, training.features, training.model)
-    else:
-        rows = training.model.reshape(len(training.model), -1).tolist()
-        names = dataset.feature_names if training.features is None else training.features.names
-        columns = zip(names, rows, strict=True)
-        terms = tuple(Term(name, None, tuple(row)) for name, row in columns)
-    return Model(
-        data=dataset.name,
-        task=dataset.task,
-        loss=str(training.proposal.loss),
-        class_weights=training.proposal.class_weights,
-        target=target,
-        labels=labels_of(data_facts(dataset)),
-        bounds=bounds,
-        features=training.proposal.data.features,
-        centre=_centre_in(training.features),
-        terms=terms,
-        certificate=training.certificate.to_dict(),
-        statement=tuple(training.certificate.lines()),
-        tacit_version=tacit.__version__,
-        assessment=None if assessment is None else assessment.to_dict(),
-    )

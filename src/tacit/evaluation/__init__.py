@@ -1,0 +1,30 @@
+"""A private answer to "how good is it?": a last question to records that were held out."""
+
+from tacit.evaluation.asking import Evaluated, evaluate, evaluation_plan, scale_of
+from tacit.evaluation.composition import of_disjoint_parts
+from tacit.evaluation.covering import check_covered
+from tacit.evaluation.intervals import LEVEL, Interval, mean_interval, ratio_interval
+from tacit.evaluation.labels import score_of_labels
+from tacit.evaluation.numbers import score_of_numbers
+from tacit.evaluation.score import Bin, PrivateScore, Scale
+from tacit.evaluation.width import Width, expected_width
+
+__all__ = [
+    "LEVEL",
+    "Bin",
+    "Evaluated",
+    "Interval",
+    "PrivateScore",
+    "Scale",
+    "Width",
+    "check_covered",
+    "evaluate",
+    "evaluation_plan",
+    "expected_width",
+    "mean_interval",
+    "of_disjoint_parts",
+    "ratio_interval",
+    "scale_of",
+    "score_of_labels",
+    "score_of_numbers",
+]

@@ -1,0 +1,187 @@
+"""The last question: its plan, its answer on held-out records, and what comes of it."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+
+from tacit.algorithms import EvaluateModel
+from tacit.engine import Plan, plan, run
+from tacit.errors import PrivacyError
+from tacit.evaluation.composition import of_disjoint_parts
+from tacit.evaluation.labels import score_of_labels
+from tacit.evaluation.numbers import score_of_numbers
+from tacit.evaluation.score import PrivateScore, Scale
+from tacit.oracles import Tally
+from tacit.privacy import Certificate, Messages
+from tacit.problems import ClassWeighted, Logistic, MultinomialLogistic, Shards, facts_from
+from tacit.proposal import Proposal, evaluation_question
+from tacit.typing import HostArray
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """A private evaluation.
+
+    Attributes
+    ----------
+    score
+        The figures.
+    plan
+        Of the evaluation alone; its ledger has one answer for each agent.
+    certificate
+        Of training and evaluation together.
+    """
+
+    score: PrivateScore
+    plan: Plan
+    certificate: Certificate
+
+
+def evaluation_plan(
+    proposal: Proposal,
+    training: Plan,
+    weights: Float[HostArray, "..."] | None = None,
+    *,
+    record_norm: float | None = None,
+) -> Plan:
+    """Return the plan of a proposal's evaluation: one question, on the terms of the training.
+
+    Parameters
+    ----------
+    training
+        The plan of the training.
+    weights
+        The released model; None for a model of zeros, where only noise and costs are asked for.
+    record_norm
+        Of the rows that the model is for; None for those of the proposal.
+
+    Notes
+    -----
+    **Guarantee.** That of `tacit.plan`, with a ledger of its own. Where nothing of the training is
+    credited to summation, nothing of the evaluation is: one observer sees both. Where both have a
+    mu, that of the evaluation is at most that of the agent with the least in training, if the two
+    are within a thousandth: a lattice of its own would otherwise make it larger in the last digits.
+    """
+    evaluation = proposal.evaluation
+    assert evaluation is not None
+    shape = proposal.facts.shape if weights is None else weights.shape
+    model = np.zeros(shape) if weights is None else np.asarray(weights, np.float64)
+    question = evaluation_question(proposal.data)
+    norm = proposal.data.row_norm if record_norm is None else record_norm
+    held = tuple(count for count in evaluation.counts if count)
+    facts = facts_from(
+        proposal.problem, held, features=shape[0], record_norm=norm, clip=proposal.clip
+    )
+    terms = proposal.budget.terms
+    if not training.program.summed:
+        terms = dataclasses.replace(terms, observer=Messages())
+    answers = question.answer_shape(shape)[0]
+    algorithm = EvaluateModel(jnp.asarray(model), answers)
+    planned = plan(facts, algorithm, (question,), terms, rounds=1, precision="float64")
+    excess = _excess(planned.certificate, training.certificate)
+    if not 1 < excess <= _ALIKE:
+        return planned
+    more = planned.multiplier * excess * _ROUNDED
+    return plan(
+        facts, algorithm, (question,), terms, rounds=1, precision="float64", multiplier=more
+    )
+
+
+# mu is charged to accounts in nine digits, rounded up
+_ALIKE, _ROUNDED = 1.001, 1 + 1e-8
+
+
+def _excess(evaluation: Certificate, training: Certificate) -> float:
+    """Return the mu of an evaluation over the least of an agent in training; 1 without."""
+    if evaluation.mu is None or not training.per_agent_mu or not np.isfinite(evaluation.mu):
+        return 1.0
+    least = min(training.per_agent_mu)
+    return _ROUNDED * evaluation.mu / least if least > 0 else 1.0
+
+
+def noise_variance(planned: Plan) -> float:
+    """Return the variance of the noise in one number of the sum of all agents' answers."""
+    return float(np.sum(planned.ledger.scale[:, 0, 0] ** 2))
+
+
+def evaluate(
+    proposal: Proposal,
+    training: Plan,
+    weights: Float[HostArray, "..."],
+    shards: Shards,
+    scale: Scale,
+    *,
+    seed: int | None,
+) -> Evaluated:
+    """Return the private score of a released model on the records that were held out of its run.
+
+    Parameters
+    ----------
+    training
+        The plan of the run that released the model, with the certificate of that run.
+    weights
+        The released model.
+    shards
+        The records that were held out, of the agents that hold some out, and none else.
+    seed
+        As for the training; with one both are reproductions.
+
+    Raises
+    ------
+    PrivacyError
+        If these are not as many records as the proposal holds out.
+
+    Notes
+    -----
+    **Guarantee.** That of `tacit.run` for one question, and of `of_disjoint_parts` for training and
+    evaluation together; it rests on the caller's packing both from disjoint rows
+    (`tacit.problems.hold_out`).
+    """
+    evaluation = proposal.evaluation
+    assert evaluation is not None
+    answering = np.flatnonzero(evaluation.counts).tolist()
+    if shards.counts != tuple(evaluation.counts[agent] for agent in answering):
+        raise PrivacyError("the records are not those that the proposal holds out; divide anew")
+    planned = evaluation_plan(proposal, training, weights, record_norm=shards.record_norm)
+    finished = run(planned, shards, runtime="simulate", seed=_other(seed))
+    records, variance = sum(shards.counts), noise_variance(planned)
+    totals = np.asarray(finished.model, np.float64) * len(shards.counts)
+    question = evaluation_question(proposal.data)
+    if isinstance(question, Tally):
+        score = score_of_labels(question, totals, records, variance, scale)
+    else:
+        score = score_of_numbers(totals, records, variance, scale.unit)
+    condition = (
+        f"{evaluation.share:g} of each agent's records, chosen by their row numbers with the split "
+        f"seed {proposal.split_seed}, were held out of the training and asked about its model: "
+        "each record is in one of the two, so both together cost it no more than the larger"
+    )
+    both = of_disjoint_parts(training.certificate, finished.certificate, answering, condition)
+    return Evaluated(score, planned, both)
+
+
+def _other(seed: int | None) -> int | None:
+    """Return a seed whose noise has nothing to do with that of the training."""
+    if seed is None:
+        return None
+    return int(np.random.SeedSequence([seed, 1]).generate_state(1)[0])
+
+
+def scale_of(proposal: Proposal, labels: tuple[str, ...] | None, unit: float) -> Scale:
+    """Return what the score of a proposal's model is told in.
+
+    Parameters
+    ----------
+    labels
+        The labels as the user knows them; None for numbers.
+    unit
+        Of numbers: half the range of the target, in the user's units.
+    """
+    loss = proposal.problem.loss
+    plain = loss.loss if isinstance(loss, ClassWeighted) else loss
+    return Scale(labels, isinstance(plain, Logistic | MultinomialLogistic), unit)

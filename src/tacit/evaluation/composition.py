@@ -1,0 +1,98 @@
+"""The certificate of a training and an evaluation on records that were held out of it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+
+from tacit.errors import PrivacyError
+from tacit.privacy import Certificate
+
+
+def of_disjoint_parts(
+    training: Certificate,
+    evaluation: Certificate,
+    answering: Sequence[int],
+    condition: str,
+) -> Certificate:
+    r"""Return the certificate of two runs, each record being in the data of one of them only.
+
+    Parameters
+    ----------
+    training
+        Of the run that released the model.
+    evaluation
+        Of the run that asks held-out records about it.
+    answering
+        The agents of the second run, by their numbers in the first.
+    condition
+        What says which record is in which part.
+
+    Raises
+    ------
+    PrivacyError
+        If the two are about other neighbours, observers or deltas.
+
+    Notes
+    -----
+    **Guarantee.** Both promise (epsilon, delta), and so do both together; the mu of both
+    together is the larger of the two, and not the root of the sum of their squares.
+
+    Let part(j) in {T, E} be where row j is: a function of public counts and a public seed, the same
+    on neighbouring data sets, which have the same rows but for what record r at row j says (or
+    whether it contributes; replacing it leaves it at its row). Write M(D_T) for the law of all that
+    the first run lets an observer see, and N_m(D_E) for that of the second, which may depend on
+    what was seen, m: the model is a function of it. The observer sees (m, n) with the law
+    M(dm | D_T) N_m(dn | D_E).
+
+    *r is in T.* Then D_E = D'_E. Given m, the law of n is the same on both data sets, so (m, n) is
+    post-processing of m, and every bound for M holds.
+
+    *r is in E.* Then D_T = D'_T, and m has the same law on both. For an event S with the sections
+    S_m,
+
+        P(S | D) = E_m N_m(S_m | D_E) <= E_m [e^eps N_m(S_m | D'_E) + delta]
+                 = e^eps P(S | D') + delta,
+
+    where every N_m is (eps, delta)-private: the certificate of the second run holds at every query.
+    The same holds for the trade-off function of a test, and so for mu: given m, which carries
+    nothing about r, the test is one of N_m, and a mean of errors over m at a level a in the mean
+    is no better than G_mu(a), which is convex.
+
+    Adaptive choice of the second run's question is therefore harmless, as long as the first
+    reads no record of E: not for its centre, nor for a graph, nor for any of several candidates.
+    """
+    same = ("delta", "relation", "unit", "record")
+    different = [name for name in same if getattr(training, name) != getattr(evaluation, name)]
+    if different:
+        raise PrivacyError(
+            f"training and evaluation differ in their {different[0]}; plan both on the same terms"
+        )
+    if evaluation.observer not in {training.observer, "messages"}:
+        raise PrivacyError("the evaluation was certified for a weaker observer; plan it again")
+    epsilons = np.array(training.per_agent_epsilon)
+    epsilons[list(answering)] = np.maximum(epsilons[list(answering)], evaluation.per_agent_epsilon)
+    sizes = None
+    if training.per_agent_mu is not None and evaluation.per_agent_mu is not None:
+        sizes = np.array(training.per_agent_mu)
+        sizes[list(answering)] = np.maximum(sizes[list(answering)], evaluation.per_agent_mu)
+    return dataclasses.replace(
+        training,
+        epsilon=max(training.epsilon, evaluation.epsilon),
+        mu=None if sizes is None else float(np.max(sizes)),
+        per_agent_epsilon=tuple(epsilons.tolist()),
+        per_agent_mu=None if sizes is None else tuple(sizes.tolist()),
+        reproduction=training.reproduction or evaluation.reproduction,
+        attacker_tpr=max(training.attacker_tpr, evaluation.attacker_tpr),
+        conditions=(*training.conditions, condition),
+        conditional=training.conditional or evaluation.conditional,
+        arithmetic=_of_both(training.arithmetic, evaluation.arithmetic),
+    )
+
+
+def _of_both(training: str, evaluation: str) -> str:
+    if training == evaluation or not evaluation:
+        return training
+    return f"{training}; of the evaluation, it {evaluation}"

@@ -1,0 +1,66 @@
+"""An account pays for training and evaluation at once: each record is asked in one of the two."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from tacit.budget.charge import Events
+from tacit.engine import Plan, charge_of
+from tacit.errors import InputError
+from tacit.evaluation.asking import evaluation_plan
+from tacit.privacy import GaussianAnswer
+from tacit.privacy.lattice import LEAST_SCALE
+from tacit.proposal import Proposal
+
+
+def check_covered(proposal: Proposal, training: Plan) -> None:
+    """Raise `InputError` unless the charge of a training covers that of its evaluation, too.
+
+    Nothing is asked of a proposal without an evaluation.
+
+    Notes
+    -----
+    **Guarantee.** An account adds up what every run may reveal about any one record. A record is in
+    one of the two parts (`tacit.evaluation.of_disjoint_parts`), so what the two runs reveal of it
+    is at most the larger of their costs, agent by agent: the charge of the training, if no answer
+    of the evaluation has less noise than all of the agent's answers in training together.
+    """
+    if proposal.evaluation is None:
+        return
+    first = charge_of(training)
+    last = charge_of(evaluation_plan(proposal, training))
+    answering = [agent for agent, count in enumerate(proposal.evaluation.counts) if count]
+    pairs = [(first.messages, last.messages)]
+    if last.summed is not None:
+        pairs.append((first.summed or (), last.summed))
+    covered = all(
+        len(charged) > max(answering) and _at_most([charged[k] for k in answering], asked)
+        for charged, asked in pairs
+    )
+    # an account counts the numbers that are released, on lattices of at least this fineness
+    if not (covered and last.values <= first.values and last.least_scale >= LEAST_SCALE):
+        raise InputError(
+            "the account is charged for the training, and the evaluation needs more than that; "
+            "leave --evaluate or --account out, train in more rounds, or let all agents answer in "
+            "each of them"
+        )
+
+
+def _at_most(charged: Sequence[Events], asked: Sequence[Events]) -> bool:
+    """Whether every agent's single Gaussian answer has at least the noise that was charged."""
+    pairs = zip(charged, asked, strict=True)
+    return all(_multiplier(mine) <= _multiplier(last) for mine, last in pairs)
+
+
+def _multiplier(events: Events) -> float:
+    """Return the multiplier of a single Gaussian answer; infinite without any."""
+    if not events:
+        return math.inf
+    (event, count), *others = events
+    if others or count != 1 or not isinstance(event, GaussianAnswer):
+        raise InputError(
+            "an account holds a training together with its evaluation where all noise is Gaussian "
+            "and nothing is sampled; leave --evaluate or --account out"
+        )
+    return event.multiplier

@@ -1,0 +1,88 @@
+"""How wide the interval of a private score will be, from public facts alone."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from tacit.engine import Plan
+from tacit.evaluation.asking import evaluation_plan, noise_variance
+from tacit.evaluation.intervals import LEVEL, QUANTILE
+from tacit.oracles import Tally
+from tacit.proposal import Proposal, evaluation_question
+
+LIKELY = 0.1
+
+
+@dataclass(frozen=True)
+class Width:
+    """Half-widths of the interval of an error, before anything is asked.
+
+    Of labels the error is the fraction of wrong ones, of numbers the mean absolute error in units
+    of half the target's range.
+
+    Attributes
+    ----------
+    records, trained
+        How many records are held out, and trained on.
+    noise
+        What noise alone leaves.
+    likely
+        Of labels: what both leave at an error of 10 %; None for numbers.
+    most
+        What both leave at most: at an error of 1/2.
+    """
+
+    records: int
+    trained: int
+    noise: float
+    likely: float | None
+    most: float
+
+    def lines(self) -> list[str]:
+        """Return the widths as sentences."""
+        of = "of the error" if self.likely is not None else "of the mean absolute error"
+        unit = "" if self.likely is not None else " of half the target's range"
+        at = "" if self.likely is None else f", {self.likely:.2%} at an error of {LIKELY:.0%}"
+        return [
+            f"Evaluation: {self.records:,} records are held out, {self.trained:,} trained on; the "
+            f"{LEVEL:.0%} interval {of} will reach {self.most:.2%}{unit} either way at most{at}; "
+            f"noise alone {self.noise:.2%}"
+        ]
+
+
+def expected_width(proposal: Proposal, planned: Plan) -> Width | None:
+    r"""Return the widths for a proposal; None if it holds nothing out.
+
+    With n records held out, k of d cells wrong and noise of variance v in each cell,
+
+    .. math:: 1.96 \sqrt{v k (1 - k / d) / n^2 + e (1 - e) / n}
+
+    at an error of e (`tacit.evaluation.intervals`); of numbers v / n^2 in place of the first term.
+
+    Parameters
+    ----------
+    planned
+        The plan of the training.
+    """
+    evaluation = proposal.evaluation
+    if evaluation is None:
+        return None
+    records = sum(evaluation.counts)
+    variance = noise_variance(evaluation_plan(proposal, planned)) / records**2
+    question = evaluation_question(proposal.data)
+    if isinstance(question, Tally):
+        cells = math.prod(question.shape)
+        wrong = cells * (1 - 1 / question.classes)
+        variance *= wrong * (1 - wrong / cells)
+
+    def half(error: float) -> float:
+        return QUANTILE * math.sqrt(variance + error * (1 - error) / records)
+
+    return Width(
+        records=records,
+        trained=sum(proposal.counts),
+        noise=half(0.0),
+        likely=half(LIKELY) if isinstance(question, Tally) else None,
+        most=half(0.5),
+    )

@@ -1,0 +1,56 @@
+"""The part of a proposal about records that are held out for an evaluation."""
+
+from __future__ import annotations
+
+from pydantic import model_validator
+
+from tacit.errors import InputError
+from tacit.oracles import BINS, ClippedErrors, Tally
+from tacit.problems import held_out_share
+from tacit.proposal.data_facts import DataFacts
+from tacit.proposal.document import Part
+
+MOST_CELLS = 100_000
+
+
+class Evaluation(Part):
+    """Records that are held out, and asked one last question about the released model.
+
+    Attributes
+    ----------
+    share
+        Of each agent's records.
+    counts
+        How many records each agent holds out (`tacit.problems.held_out_counts`); they are not among
+        those of the proposal, which are trained on.
+    """
+
+    share: float
+    counts: tuple[int, ...]
+
+    @model_validator(mode="after")
+    def _some_records(self) -> Evaluation:
+        held_out_share(self.share)
+        if any(count < 0 for count in self.counts) or sum(self.counts) < 1:
+            raise InputError("no record is held out for the evaluation; leave it out")
+        return self
+
+
+def evaluation_question(data: DataFacts) -> Tally | ClippedErrors:
+    """Return the question that held-out records are asked.
+
+    Raises
+    ------
+    InputError
+        If there are so many classes that nothing but noise would be in the counts.
+    """
+    if data.task == "regression":
+        return ClippedErrors()
+    question = Tally(data.classes or 2)
+    cells = question.answer_shape(())[0]
+    if cells > MOST_CELLS:
+        raise InputError(
+            f"an evaluation of {question.classes} classes counts records in {cells:,} cells "
+            f"({BINS} bins each); at most {MOST_CELLS:,} are counted, so leave evaluate out"
+        )
+    return question
