@@ -124,6 +124,8 @@ def test_a_copy_of_a_reservation_that_was_begun_pays_for_no_second_run(account):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+# JAX warns of every fork, as an error in a callback; the child here does not use it
+@pytest.mark.filterwarnings("ignore:os.fork", "ignore::pytest.PytestUnraisableExceptionWarning")
 def test_a_fork_pays_for_no_run_with_the_reservation_of_its_parent(account):
     reservation = account.reserve(charge(), PURPOSE)
     reservation.begin()
