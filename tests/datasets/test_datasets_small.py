@@ -122,7 +122,7 @@ def test_image_sets_have_the_published_shapes_and_labels(
 ) -> None:
     if any(located(file) is None for file in files):
         pytest.skip("files neither under TACIT_DATA_DIR nor in the cache")
-    dataset = load(files.train_images.folder)
+    dataset = load(files.train_images.folder, interval="unit")
     assert dataset.features.shape == (70_000, 784)
     assert dataset.fixed_test
     assert dataset.train_rows == 60_000
