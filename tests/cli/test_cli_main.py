@@ -393,7 +393,7 @@ def test_audit_reports_what_every_layer_saw(tacit_, attacked, monkeypatch):
     command = ["audit", "noisy-gradient", "--runs", "100", "--fault", "halved-noise"]
     values = tacit_(*command, "--json").json
     options = {"mu": 1.5, "runs": 100, "seed": None, "fault": "halved-noise", "options": {}}
-    options["centre"] = False
+    options |= {"rows_per_person": None, "agents_per_person": 1, "centre": False}
     assert asked == [(("noisy-gradient",), options)]
     keys = {"claimed_mu", "mu_lower_bound", "confidence", "replay", "residuals", "verdict"}
     assert set(values) >= keys
