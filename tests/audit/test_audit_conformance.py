@@ -87,8 +87,8 @@ class WrongShare(Oracle):
     @override
     def bound(self, spec, adjacency, *, norm):
         counts = np.asarray(spec.counts, float)
-        value = 1 / counts if adjacency.unit == "record" else np.ones_like(counts)
-        value = value[:, None, None] / (2 if self.half else 1)
+        rows = {"record": 1.0, "person": adjacency.rows_per_person, "agent": counts}[adjacency.unit]
+        value = (rows / counts)[:, None, None] / (2 if self.half else 1)
         return SensitivityBound(value, norm, adjacency, "terms in [0, 1/m_i] change")
 
 

@@ -44,7 +44,7 @@ def case_on(network):
 @pytest.mark.parametrize("method", list(NETWORKS), ids=lambda m: m.__name__)
 def test_sound_methods_pass_the_whole_audit_and_their_bound_is_nearly_attained(method):
     report = audit(method, mu=1.5, runs=1000, seed=0, network=NETWORKS[method])
-    assert report.verdict == "consistent"
+    assert report.verdict == "consistent", report.layers
     assert just_below(report.claimed_mu, 1.5)
     assert just_below(report.replay.realised_mu, report.claimed_mu * SHARE[method])
     assert report.replay.worst_ratio == pytest.approx(1.0, rel=1e-9)
@@ -109,6 +109,6 @@ def test_an_answer_without_a_planned_question_is_a_violation_in_the_replay():
 @pytest.mark.slow
 def test_relay_and_gossip_are_audited_by_name():
     report = audit("walkman", mu=1.5, runs=50, seed=0)
-    assert report.verdict == "consistent"
+    assert report.verdict == "consistent", report.layers
     with pytest.raises(InputError, match="aggregator"):
         audit("nids", mu=1.5, runs=50, seed=0, fault="clear-dual")

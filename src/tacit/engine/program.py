@@ -188,11 +188,12 @@ def drafted(
 ) -> Draft:
     """Return schedules, ledger and program under this noise."""
     oracles, bounds = design.oracles, design.bounds
+    weighted = [b.value * o.noise.relative_multiplier for b, o in zip(bounds, oracles, strict=True)]
+    _check_scale(max(float(np.max(values)) for values in weighted), noise.multiplier, precision)
     schedule = functools.partial(design.algorithm.schedule, design.spec, noise=noise)
     schedules = design.network.all_rounds(len(questions), schedule)
     numbers = design.network.asked(questions)
     sensitivity = _by_question([bound.value for bound in bounds], numbers)
-    weighted = [b.value * o.noise.relative_multiplier for b, o in zip(bounds, oracles, strict=True)]
     scale = scales_for(_by_question(weighted, numbers), noise.multiplier, observer)
     rates = np.array([oracle.sampling.rate for oracle in oracles])[np.maximum(numbers, 0)]
     sizes = np.array([oracle.sampling.size or 0 for oracle in oracles])[np.maximum(numbers, 0)]
@@ -252,6 +253,15 @@ def scales_for(sensitivity: HostArray, multiplier: float, observer: Observer) ->
     honest = max(1, sensitivity.shape[0] - observer.colluders)
     largest = np.max(sensitivity, axis=0, keepdims=True) / np.sqrt(honest)
     return multiplier * np.broadcast_to(largest, sensitivity.shape).copy()
+
+
+def _check_scale(largest: float, multiplier: float, precision: Precision) -> None:
+    """Raise `InputError` if a finite bound asks for noise beyond the range of the precision."""
+    if np.isfinite(largest) and multiplier * largest > float(np.finfo(precision).max):
+        raise InputError(
+            f"noise of scale {multiplier * largest:.3g} is beyond the range of {precision}; give "
+            "the records a smaller unit, a smaller clip, or a larger budget"
+        )
 
 
 def _rounded_up(scale: HostArray, precision: Precision) -> HostArray:

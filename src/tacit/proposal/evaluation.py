@@ -9,6 +9,7 @@ from tacit.oracles import BINS, ClippedErrors, Tally
 from tacit.problems import held_out_share
 from tacit.proposal.data_facts import DataFacts
 from tacit.proposal.document import Part
+from tacit.proposal.parts import Count
 
 MOST_CELLS = 100_000
 
@@ -26,7 +27,7 @@ class Evaluation(Part):
     """
 
     share: float
-    counts: tuple[int, ...]
+    counts: tuple[Count, ...]
 
     @model_validator(mode="after")
     def _some_records(self) -> Evaluation:

@@ -46,6 +46,8 @@ StructureName = Literal["lasso", "fused-lasso", "generalized-lasso"]
 GraphSource = Literal["chain", "given", "test", "private"]
 # of an agent or a column; the upper end is that of NumPy's 32-bit integers
 Place = Annotated[int, Field(ge=0, lt=2**31)]
+# whole numbers up to here are exact in double precision
+Count = Annotated[int, Field(ge=0, lt=2**53)]
 
 
 class Structure(Part):
@@ -170,7 +172,7 @@ class Connection(Part):
         graph = Graph(agents, np.array(self.edges, dtype=int).reshape(-1, 2))
         if self.holders is None:
             return metropolis(graph)
-        return Walk(graph, np.array(self.holders), self.cap)
+        return Walk(graph, np.array(self.holders, dtype=int), self.cap)
 
 
 def graph_conditions(structure: Structure | None) -> tuple[str, ...]:

@@ -32,6 +32,7 @@ from tacit.proposal.named import Named
 from tacit.proposal.parts import (
     Budget,
     Connection,
+    Count,
     MethodChoice,
     Structure,
     check_seed,
@@ -90,7 +91,7 @@ class Proposal(Document):
     VERSION: ClassVar[int] = 3
 
     data: DataFacts
-    counts: tuple[int, ...]
+    counts: tuple[Count, ...]
     split_seed: int
     loss: Named
     class_weights: tuple[float, ...] | None
