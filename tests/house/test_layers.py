@@ -23,6 +23,7 @@ LAYERS = [
     ("audit", "models", "evaluation"),
     ("estimators", "training"),
     ("report",),
+    ("federation",),
     ("cli",),
     ("power",),
 ]

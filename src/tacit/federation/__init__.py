@@ -1,0 +1,1 @@
+"""Agents on machines of their own: parties of a run that exchange signed messages."""
