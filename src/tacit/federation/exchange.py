@@ -93,6 +93,7 @@ class Exchange(ABC):
     def final(self, state: PyTree, own: Callable[[int], PyTree]) -> bytes | None:
         """Return what the agent tells all others at the end; None for nothing."""
         del state, own
+        return None
 
     @abstractmethod
     def model(self, finals: Sequence[PyTree]) -> HostArray:
