@@ -159,7 +159,7 @@ class Site:
     def _start(self, envelope: Envelope) -> list[Packet]:
         """Begin, once all have accepted; the mark in the account comes before the door."""
         if self._phase != "accepted":
-            return []
+            return self._closing() if self._phase == "finished" else []
         values = envelope.values()
         signed, given = self._local.signed, values.get("acceptances")
         sealed = [from_hex(text) for text in given] if isinstance(given, list) else []
@@ -206,7 +206,8 @@ class Site:
     def _replays(self, kind: Kind) -> bool:
         """Whether a finished site says again what it said: the coordinator may have lost it all."""
         finished = self._phase == "finished" and self._rounds is not None
-        return finished and kind in (Kind.PROPOSAL, Kind.PUBLIC, Kind.FINAL, Kind.WISH)
+        again = (Kind.PROPOSAL, Kind.START, Kind.PUBLIC, Kind.FINAL, Kind.WISH)
+        return finished and kind in again
 
     def _told(self, subject: str, envelope: Envelope) -> list[Packet]:
         """Keep what is heard; answer again what was answered, or go on."""
