@@ -381,7 +381,10 @@ def _heading(prepared: Prepared) -> str:
         rounds += f" on {proposal.network.name}"
     held = ""
     if proposal.evaluation is not None:
-        held = f"; {sum(proposal.evaluation.counts):,} records held out for the evaluation"
+        rows = proposal.budget.rows_per_person
+        unit = "records" if rows is None else "persons"
+        number = sum(proposal.evaluation.counts) // (rows or 1)
+        held = f"; {number:,} {unit} held out for the evaluation"
     return (
         f"Training on {dataset.title}: {proposal.units_text}, {agents}{held}\n"
         f"{proposal.method.name}, {rounds}; observer {proposal.budget.observer}, relation "
