@@ -225,6 +225,7 @@ max = 120.0
 """
 
 
+@pytest.mark.slow
 def test_a_table_with_persons_is_evaluated_by_person(patients, tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("TACIT_STATE_DIR", str(tmp_path / "state"))
     open_account("ward", Guarantee(9.0, 1e-3), AccountTerms(unit="person"), folder=tmp_path)
