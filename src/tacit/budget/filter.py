@@ -60,8 +60,8 @@ def _refusal(state: State, charge: Charge, purpose: Purpose) -> str:
     if left.values >= charge.values:
         return "; ".join([*parts, _would_fit(state, cost, purpose)])
     parts.append(
-        f"it releases {charge.values:,} numbers; of the numbers that may be released {left.values:,} "
-        "are left"
+        f"it releases {charge.values:,} numbers; of the numbers that may be released "
+        f"{left.values:,} are left"
     )
     rounds = left.values * purpose.rounds // charge.values
     if rounds < 1:
