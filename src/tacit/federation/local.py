@@ -28,7 +28,7 @@ from tacit.errors import InputError
 from tacit.federation.agreement import SignedProposal
 from tacit.federation.answering import Answering
 from tacit.privacy import Certificate, Ledger
-from tacit.problems import Shard, Shards, hold_out
+from tacit.problems import Shard, Shards
 from tacit.proposal import Proposal, feature_conditions, graph_conditions, weight_conditions
 from tacit.tables import Files, Source, read_files, table_of
 from tacit.training import DividedData, check_known, divide
@@ -135,7 +135,7 @@ def derive(
     check_bounds(plan)
     check_certificate(plan)
     check_machine(plan.program, seed)
-    data = _divided(files, proposal, agent)
+    data = _divided(files, proposal)
     certificate = certificate_for(proposal, plan, data.dataset.conditions)
     if seed is not None:
         certificate = dataclasses.replace(certificate, reproduction=True, attacker_tpr=1.0)
@@ -215,7 +215,7 @@ def _places(files: Files, rows_per_person: int | None) -> int:
     return rows_per_person * len(np.unique(files.persons))
 
 
-def _divided(files: Files, proposal: Proposal, agent: int) -> DividedData:
+def _divided(files: Files, proposal: Proposal) -> DividedData:
     """Return the records of the file as those of one agent, in the order of the file."""
     data = divide(
         table_of(files),
@@ -226,13 +226,7 @@ def _divided(files: Files, proposal: Proposal, agent: int) -> DividedData:
         agents_per_person=proposal.budget.agents_per_person,
     )
     check_known(data.facts, proposal.all_counts, proposal, rows_per_person=data.rows_per_person)
-    owners: tuple[np.ndarray, ...] = (np.arange(files.rows),)
-    held: tuple[np.ndarray, ...] = ()
-    if proposal.evaluation is not None:
-        owners, held = hold_out(
-            owners, proposal.evaluation.share, seed=proposal.split_seed, first=agent
-        )
-    return dataclasses.replace(data, owners=owners, held_out=held)
+    return dataclasses.replace(data, owners=(np.arange(files.rows),))
 
 
 def _content(path: Path) -> bytes:
