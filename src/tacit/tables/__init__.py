@@ -4,6 +4,7 @@ from tacit.tables.bounds import Bounds, Notes, bounds_text, read_bounds
 from tacit.tables.encode import (
     INTERCEPT,
     Encoded,
+    check_columns,
     encode,
     encoded_name,
     encoded_names,
@@ -44,6 +45,7 @@ __all__ = [
     "Table",
     "bounds_from",
     "bounds_text",
+    "check_columns",
     "draft_from",
     "encode",
     "encoded_name",
