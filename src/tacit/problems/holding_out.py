@@ -65,7 +65,7 @@ def held_out_counts(counts: Sequence[int], share: float) -> tuple[int, ...]:
 
 
 def hold_out(
-    parts: Sequence[Int[HostArray, "_m"]], share: float, *, seed: int
+    parts: Sequence[Int[HostArray, "_m"]], share: float, *, seed: int, first: int = 0
 ) -> tuple[tuple[Int[HostArray, "_m"], ...], tuple[Int[HostArray, "_h"], ...]]:
     """Return the rows of each agent that are trained on, and those that are held out, sorted.
 
@@ -80,6 +80,8 @@ def hold_out(
         Of each agent's rows, see `held_out_counts`.
     seed
         Public.
+    first
+        The number of the first of these agents, where they are some of all.
 
     Notes
     -----
@@ -97,7 +99,7 @@ def hold_out(
     sizes = held_out_counts([len(part) for part in parts], share)
     orders = [
         np.random.default_rng([_STREAM, seed, agent]).permutation(len(part))
-        for agent, part in enumerate(parts)
+        for agent, part in enumerate(parts, start=first)
     ]
     held = tuple(
         np.sort(part[order[:size]]) for part, order, size in zip(parts, orders, sizes, strict=True)
