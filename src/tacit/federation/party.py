@@ -6,7 +6,7 @@ or reorder them: a party that waits for something asks for it again.
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 Ending = Literal["finished", "abandoned", "refused"]
 
@@ -60,6 +60,7 @@ class Progress(NamedTuple):
     seconds: float
 
 
+@runtime_checkable
 class Party(Protocol):
     """What carries packets needs to know of a party; none of these blocks for long but `heard`."""
 

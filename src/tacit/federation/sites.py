@@ -34,7 +34,7 @@ from tacit.federation.keys import (
 from tacit.federation.places import make_folder
 from tacit.models import write_text
 from tacit.proposal import Document
-from tacit.tables import Bounds, Files, Source, check_columns, read_files
+from tacit.tables import Source, check_columns, read_files
 from tacit.training import counts_ahead
 
 
@@ -89,16 +89,16 @@ class Site:
         """Return the site's signing key."""
         return read_signing_key(self.folder / "signing.key")
 
-    def files(self, data: Path | None = None) -> Files:
-        """Return the site's file: its rows are counted, and no cell was looked at.
+    def source(self, data: Path | None = None) -> Source:
+        """Return the site's file and how it is read.
 
         Parameters
         ----------
         data
             Another file than that of the request.
         """
-        known = self.invitation.table.bounds
-        return site_files(Path(self.facts.data) if data is None else data, known, self.facts)
+        file = Path(self.facts.data) if data is None else data
+        return source_of(file, self.invitation, self.facts)
 
     def take_part(self, proposal: SignedProposal) -> int:
         """Return the number of the agent that the site is, its certificate written for the hub.
@@ -154,7 +154,7 @@ def join(
         If there is such a site already, or the file has other columns than the invitation says.
     """
     facts = SiteFacts(name=name, data=str(data.absolute()), person_column=person_column)
-    count = count_of(site_files(data, invitation.table.bounds, facts), invitation)
+    count = count_of(source_of(data, invitation, facts), invitation)
     make_folder(folder)
     write_private(folder / "tls.key", private_pem(new_tls_key()))
     write_private(folder / "signing.key", private_pem(Ed25519PrivateKey.generate()))
@@ -178,7 +178,7 @@ def renew(site: Site, data: Path | None, *, new_key: bool) -> tuple[Site, JoinRe
         facts = site.facts.model_copy(update={"data": str(data.absolute())})
         write_text(facts.to_json() + "\n", site.folder / "site.json")
         site = Site(site.folder, site.invitation, facts)
-    count = count_of(site.files(), site.invitation)
+    count = count_of(site.source(), site.invitation)
     if new_key:
         kept = site.folder / "tls.key.before"
         site.key.replace(kept)
@@ -214,23 +214,29 @@ def request_of(site: Site, count: int) -> JoinRequest:
     ).signed(signing)
 
 
-def site_files(data: Path, bounds: Bounds, facts: SiteFacts) -> Files:
-    """Return the file of a site: its columns agree with the bounds, its rows are counted."""
-    source = Source(
-        path=data, target=bounds.target_name, bounds=None, person_column=facts.person_column
-    )
+def source_of(data: Path, invitation: Invitation, facts: SiteFacts) -> Source:
+    """Return the file of a site and how it is read."""
     if data.is_dir():
         raise InputError(f"{data} is a folder; a site speaks for one file")
+    target = invitation.table.target.name
+    return Source(path=data, target=target, bounds=None, person_column=facts.person_column)
+
+
+def count_of(source: Source, invitation: Invitation) -> int:
+    """Return how many records a file has, or how many places its persons have.
+
+    Raises
+    ------
+    InputError
+        If the file has other columns than the invitation describes.
+    """
+    bounds = invitation.table.bounds
     files = read_files(source, bounds)
     for frame in files.frames.values():
-        own = frame.drop(columns=list(source.owner_columns.values()))
+        own = frame.drop(columns=[c for c in frame if c in source.owner_columns.values()])
         check_columns(own, bounds, with_target=True)
-    return files
-
-
-def count_of(files: Files, invitation: Invitation) -> int:
-    """Return how many records a file has, or how many places its persons have."""
-    (count,) = counts_ahead(files, 1, split_seed=0, rows_per_person=invitation.rows_per_person)
+    rows = invitation.rows_per_person
+    (count,) = counts_ahead(files, 1, split_seed=0, rows_per_person=rows)
     return count
 
 

@@ -155,31 +155,37 @@ class _Shell:
     async def _pumped(
         self, thread: ThreadPoolExecutor, connecting: asyncio.Task[None]
     ) -> Outcome | None:
-        loop = asyncio.get_running_loop()
         begun, ticked, shown = False, 0.0, 0.0
         while not self.stop.is_set():
             if connecting.done():
                 connecting.result()  # raises what cannot be mended by waiting
             packet = await self._next(ticked)
+            if not begun and self.client is None:
+                continue
             now = time.monotonic()
-            sent: list[Packet] = []
-            if not begun:
-                if self.client is None:
-                    continue
-                begun = True
-                sent += await loop.run_in_executor(thread, self.party.start, now)
-            if packet is not None:
-                sent += await loop.run_in_executor(thread, self.party.heard, packet, now)
-            if now - ticked >= TICK:
-                ticked = now
-                sent += await loop.run_in_executor(thread, self.party.tick, now)
+            due = now - ticked >= TICK
+            ticked = now if due else ticked
+            sent = await self._said(thread, packet, now, first=not begun, due=due)
+            begun = True
             await self._sent(sent)
             if now - shown >= 1:
                 shown = now
                 self.watch.progress(self.party.progress())
             if self.party.outcome is not None and not self.party.needed:
-                return self.party.outcome
+                break
         return self.party.outcome
+
+    async def _said(
+        self, thread: ThreadPoolExecutor, packet: Packet | None, now: float, *, first: bool, due: bool
+    ) -> list[Packet]:
+        """Return what the party says, computed on its thread."""
+
+        def said() -> list[Packet]:
+            sent = self.party.start(now) if first else []
+            sent = [*sent, *(self.party.heard(packet, now) if packet is not None else ())]
+            return [*sent, *(self.party.tick(now) if due else ())]
+
+        return await asyncio.get_running_loop().run_in_executor(thread, said)
 
     async def _next(self, ticked: float) -> Packet | None:
         """Return the next message; None if a tick is due before one comes."""
