@@ -8,8 +8,9 @@ OTHER  := .venv-diffprivlib
 
 .PHONY: demo test test-slow test-all soak coverage bench bench-diffprivlib lint docs gallery clean
 
-$(READY): pyproject.toml papers/pyproject.toml constraints.txt
+$(READY): pyproject.toml papers/pyproject.toml constraints.txt constraints-federation.txt
 	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes --requirement constraints-federation.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,docs]' --editable papers
 	touch $(READY)
 

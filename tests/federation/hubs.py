@@ -6,6 +6,7 @@ import datetime
 import socket
 
 import pytest
+from tests.federation.studies import BOUNDS, write_records
 
 from tacit.federation import (
     Link,
@@ -26,9 +27,8 @@ from tacit.federation import (
 from tacit.models import write_text
 from tacit.proposal import DataFacts, NetworkRequest, Request, TableFacts, propose
 from tacit.tables import read_bounds
-from tests.federation.studies import BOUNDS, write_records
 
-NOW = datetime.datetime.now(datetime.timezone.utc)
+NOW = datetime.datetime.now(datetime.UTC)
 
 
 def free_port():

@@ -3,10 +3,10 @@
 import json
 
 import pytest
+from tests.federation.studies import key_of, make_study
 
 from tacit.errors import InputError, PrivacyError
 from tacit.federation.agreement import SignedProposal, sign
-from tests.federation.studies import key_of, make_study
 
 
 @pytest.fixture

@@ -5,11 +5,6 @@ import socket
 import ssl
 
 import pytest
-
-from tacit.errors import InputError
-from tacit.federation import authority as x
-from tacit.federation import new_study, strike
-from tacit.federation.keys import new_tls_key, private_pem, write_private
 from tests.federation.hubs import (
     NOW,
     Talker,
@@ -21,6 +16,11 @@ from tests.federation.hubs import (
     running,
     served,
 )
+
+from tacit.errors import InputError
+from tacit.federation import authority as x
+from tacit.federation import new_study, strike
+from tacit.federation.keys import new_tls_key, private_pem, write_private
 
 STAR, RING = {}, {"network": "ring", "algorithm": "nids"}
 

@@ -9,12 +9,13 @@ import typer
 
 from tacit.budget import Account
 from tacit.cli.console import emit, interruptible, path, printable, read_text
-from tacit.cli.running import checked, methods_for, take_part
+from tacit.cli.running import Shows, methods_for, take_part
 from tacit.cli.watching import progress_text, read_progress
 from tacit.errors import InputError
 from tacit.federation import (
     SignedProposal,
-    Site,
+    SiteFolder,
+    check_proposal,
     found_site,
     join,
     open_site,
@@ -83,7 +84,7 @@ def join_(  # noqa: PLR0913, PLR0917 - one parameter per option
     sites: Sites = None,
     json: Json = False,
 ) -> None:
-    """Join a study: make keys, which never leave this machine, and a request for the coordinator."""
+    """Join a study: make keys, which stay on this machine, and a request for the coordinator."""
     file = Path(f"{name}.request") if out is None else out
     if file.exists() and not (force and file.is_file()):
         raise InputError(f"{file} exists; name a new file with --out, or pass --force")
@@ -98,9 +99,17 @@ def join_(  # noqa: PLR0913, PLR0917 - one parameter per option
         made, request = interruptible(lambda: join(folder, invited, name, data, person_column))
     write_text(request.to_json() + "\n", file)
     if json:
-        emit({"study": invited.study, "site": name, "folder": str(made.folder), "request": str(file),
-              "count": request.count, "fingerprint": request.fingerprint,
-              "invitation": invited.fingerprint})  # fmt: skip
+        emit(
+            {
+                "study": invited.study,
+                "site": name,
+                "folder": str(made.folder),
+                "request": str(file),
+                "count": request.count,
+                "fingerprint": request.fingerprint,
+                "invitation": invited.fingerprint,
+            }
+        )
         return
     unit = "records" if invited.rows_per_person is None else "places for rows of persons"
     _say(
@@ -128,7 +137,10 @@ def check(  # noqa: PLR0913, PLR0917 - one parameter per option
     signed, opened = _opened(proposal, name, sites)
     charged = None if account is None else Account(account, accounts)
     methods = methods_for(signed, algorithm)
-    found = interruptible(lambda: checked(opened, signed, methods, data=data, account=charged))
+    source = opened.source(data)
+    found = interruptible(
+        lambda: check_proposal(opened, signed, methods, source=source, account=charged)
+    )
     if json:
         emit(found.values)
         return
@@ -169,11 +181,7 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter per option
         data=data,
         account=charged,
         seed=reproduction,
-        out=out,
-        force=force,
-        quiet=quiet,
-        log=log,
-        json=json,
+        shows=Shows(out, force, quiet, log, json),
     )
 
 
@@ -194,7 +202,7 @@ def status(sites: Sites = None, json: Json = False) -> None:
             _say(f"  run {run_}: {stands}")
 
 
-def _status(opened: Site) -> dict[str, Any]:
+def _status(opened: SiteFolder) -> dict[str, Any]:
     runs = {}
     for file in sorted((opened.folder / "progress").glob("*.json")):
         found = read_progress(file)
@@ -209,7 +217,9 @@ def _status(opened: Site) -> dict[str, Any]:
     }
 
 
-def _opened(proposal: Path, name: str | None, sites: Path | None) -> tuple[SignedProposal, Site]:
+def _opened(
+    proposal: Path, name: str | None, sites: Path | None
+) -> tuple[SignedProposal, SiteFolder]:
     signed = SignedProposal.from_json(read_text(proposal))
     return signed, open_site(found_site(signed.study, name, sites))
 

@@ -11,21 +11,21 @@ from typing import Annotated, Any
 
 import typer
 
-from tacit.algorithms import Method
 from tacit.cli.console import emit, error_line, interruptible, path, printable, read_text, table
-from tacit.cli.options import all_options, methods_with, rounds_help, run_options, takes
-from tacit.cli.running import coordinate
+from tacit.cli.options import all_options, rounds_help, run_options, takes
+from tacit.cli.running import Shows, coordinate, methods_for
 from tacit.cli.watching import events_to, progress_text, read_progress
 from tacit.errors import InputError
 from tacit.federation import (
     JoinRequest,
     SignedProposal,
-    Study,
+    StudyFolder,
     admit,
     hub_configuration,
     keep_proposal,
     new_study,
     open_study,
+    read_certificate,
     renew_study,
     run_hub,
     server_program,
@@ -119,7 +119,7 @@ def admit_(
     unit = "places for rows of persons" if opened.invitation.rows_per_person else "records"
     typer.echo(f"{asked.name} asks to take part with {asked.count:,} {unit}", err=True)
     typer.echo(f"Fingerprint of the request: {asked.fingerprint}", err=True)
-    if not typer.confirm("Does its owner read the same, by telephone?", err=True):
+    if not _confirmed("Does its owner read the same, by telephone?"):
         raise InputError(f"{asked.name} was not admitted; ask its owner for the request anew")
     member = admit(opened, asked, _now())
     if json:
@@ -141,7 +141,7 @@ def strike_(name: StudyName, site: Annotated[str, typer.Argument(metavar="SITE",
 
 @study.command("renew")
 def renew_(name: StudyName, studies: Studies = None) -> None:
-    """Sign the certificates of hub and coordinator anew; those of sites come with their requests."""
+    """Sign the certificates of hub and coordinator anew; sites get theirs by new requests."""
     signed = renew_study(open_study(study_folder(name, studies)), _now())
     ends = min(certificate.not_valid_after_utc for certificate in signed.values())
     _say(f"The certificates of hub and coordinator hold until {ends:%Y-%m-%d}")
@@ -243,8 +243,16 @@ def propose_(  # noqa: PLR0913 - one parameter per option
                     *centre_warning(proposal, plan)):  # fmt: skip
         error_line(warning, kind="warning: ")
     if json:
-        emit({"study": name, "run": signed.subjects.run, "proposal": str(file), "agents": len(sites),
-              "rounds": proposal.rounds, "algorithm": proposal.method.name})  # fmt: skip
+        emit(
+            {
+                "study": name,
+                "run": signed.subjects.run,
+                "proposal": str(file),
+                "sites": [site.participant.name for site in sites],
+                "rounds": proposal.rounds,
+                "algorithm": proposal.method.name,
+            }
+        )
         return
     _say(
         f"{proposal.method.name}, {proposal.rounds} rounds, with {len(sites)} sites: "
@@ -272,8 +280,8 @@ def run_(  # noqa: PLR0913, PLR0917 - one parameter per option
     """Run a proposal with its sites; called again, it goes on where it stood."""
     signed = SignedProposal.from_json(read_text(proposal))
     opened = open_study(study_folder(signed.study, studies))
-    methods = _methods(signed, algorithm)
-    coordinate(opened, signed, methods, out=out, force=force, quiet=quiet, log=log, json=json)
+    shows = Shows(out, force, quiet, log, json)
+    coordinate(opened, signed, methods_for(signed, algorithm), shows=shows)
 
 
 @study.command("status")
@@ -304,7 +312,7 @@ def status(name: StudyName, studies: Studies = None, json: Json = False) -> None
     )
 
 
-def _run_status(opened: Study, signed: SignedProposal) -> dict[str, Any]:
+def _run_status(opened: StudyFolder, signed: SignedProposal) -> dict[str, Any]:
     found = read_progress(opened.run_folder(signed) / "progress.json")
     method, rounds = signed.proposal.method.name, signed.proposal.rounds
     stands = f"proposed, {method}, {rounds} rounds"
@@ -314,12 +322,10 @@ def _run_status(opened: Study, signed: SignedProposal) -> dict[str, Any]:
 
 
 def _ends(pem: str) -> str:
-    from tacit.federation import read_certificate  # noqa: PLC0415 - start-up
-
     return f"{read_certificate(pem).not_valid_after_utc:%Y-%m-%d}"
 
 
-def _taking_part(opened: Study, only: list[str] | None) -> list[Any]:
+def _taking_part(opened: StudyFolder, only: list[str] | None) -> list[Any]:
     members = {one.participant.name: one for one in opened.members()}
     unknown = [site for site in only or () if site not in members]
     if unknown:
@@ -336,16 +342,12 @@ def _taking_part(opened: Study, only: list[str] | None) -> list[Any]:
     return found
 
 
-def _methods(signed: SignedProposal, algorithm: str | None) -> dict[str, Method]:
-    name = signed.proposal.method.name
-    if ":" in name and algorithm != name:
-        raise InputError(
-            f"the proposal is for a method of someone's own, {name!r}; --algorithm {name} imports "
-            "and runs that code, so add it if you trust it"
-        )
-    if algorithm is not None and algorithm != name:
-        raise InputError(f"the proposal is for {name}; leave --algorithm {algorithm} out")
-    return dict(methods_with(name))
+def _confirmed(question: str) -> bool:
+    try:
+        return typer.confirm(question, err=True)
+    except typer.Abort:  # no answer is no
+        typer.echo(err=True)
+        return False
 
 
 def _free(file: Path, *, force: bool) -> None:

@@ -37,7 +37,7 @@ class Events:
     """
 
     def __init__(self, log: TextIO | None, *, quiet: bool) -> None:
-        self._log, self._quiet = log, quiet
+        self._log, self.quiet = log, quiet
 
     def __call__(self, event: str, **values: Any) -> None:
         """Write an event down, and show it where it is trouble."""
@@ -45,7 +45,7 @@ class Events:
             now = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
             line = strict({"time": now, "event": event, **values})
             print(json.dumps(line, allow_nan=False), file=self._log, flush=True)
-        if event in _TROUBLE and not self._quiet:
+        if event in _TROUBLE and not self.quiet:
             reason = values.get("reason")
             error_line(f"{_TROUBLE[event]}{f' ({reason})' if reason else ''}; waiting", kind="")
 

@@ -5,13 +5,15 @@ from tacit.federation.authority import certificate_fingerprint, read_certificate
 from tacit.federation.checking import Check, check_proposal
 from tacit.federation.hub import hub_configuration, run_hub
 from tacit.federation.joining import Invitation, JoinRequest
+from tacit.federation.journal import Journal
+from tacit.federation.local import derive
 from tacit.federation.party import Outcome, Packet, Party, Progress
 from tacit.federation.places import found_site, site_folder, sites_folder, study_folder
 from tacit.federation.reports import Ended, ended_values, lines_of, save_ended
 from tacit.federation.server import Server, User, configuration, server_program
-from tacit.federation.sites import Site, join, open_site, read_invitation
+from tacit.federation.sites import SiteFolder, join, open_site, read_invitation
 from tacit.federation.sites import renew as renew_site
-from tacit.federation.study import Study, admit, keep_proposal, new_study, open_study, strike
+from tacit.federation.study import StudyFolder, admit, keep_proposal, new_study, open_study, strike
 from tacit.federation.study import renew as renew_study
 from tacit.federation.transport import Link, Watch, run_party, serve
 
@@ -20,6 +22,7 @@ __all__ = [
     "Ended",
     "Invitation",
     "JoinRequest",
+    "Journal",
     "Link",
     "Member",
     "Outcome",
@@ -29,14 +32,15 @@ __all__ = [
     "Progress",
     "Server",
     "SignedProposal",
-    "Site",
-    "Study",
+    "SiteFolder",
+    "StudyFolder",
     "User",
     "Watch",
     "admit",
     "certificate_fingerprint",
     "check_proposal",
     "configuration",
+    "derive",
     "ended_values",
     "found_site",
     "hub_configuration",

@@ -14,7 +14,7 @@ from tacit.federation.agreement import SignedProposal
 from tacit.federation.authority import certificate_fingerprint, read_certificate
 from tacit.federation.keys import public_key
 from tacit.federation.local import Local, derive
-from tacit.federation.sites import Site
+from tacit.federation.sites import SiteFolder
 from tacit.report import strict
 from tacit.report.accounts import left_text, promise
 from tacit.tables import Source
@@ -99,7 +99,7 @@ class Check:
 
 
 def check_proposal(
-    site: Site,
+    site: SiteFolder,
     signed: SignedProposal,
     methods: Mapping[str, Method],
     *,

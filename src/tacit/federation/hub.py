@@ -8,13 +8,13 @@ from pathlib import Path
 
 from tacit.federation.joining import check_address
 from tacit.federation.server import Server, configuration
-from tacit.federation.study import Study
+from tacit.federation.study import StudyFolder
 from tacit.models import write_text
 
 _LOOK = 0.25
 
 
-def hub_configuration(study: Study, *, host: str, port: int | None = None) -> str:
+def hub_configuration(study: StudyFolder, *, host: str, port: int | None = None) -> str:
     """Return the configuration of the hub of a study, as of now.
 
     Parameters
@@ -29,7 +29,7 @@ def hub_configuration(study: Study, *, host: str, port: int | None = None) -> st
 
 
 def run_hub(
-    study: Study,
+    study: StudyFolder,
     program: Path,
     *,
     host: str,
@@ -69,6 +69,6 @@ def run_hub(
         event("hub_stopped")
 
 
-def _certificates(study: Study) -> tuple[float, ...]:
+def _certificates(study: StudyFolder) -> tuple[float, ...]:
     files = study.files
     return tuple(file.stat().st_mtime for file in (files.certificate, files.authority))

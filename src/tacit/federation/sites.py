@@ -58,7 +58,7 @@ class SiteFacts(Document):
 
 
 @dataclass(frozen=True)
-class Site:
+class SiteFolder:
     """The folder of a site and what is known there."""
 
     folder: Path
@@ -84,6 +84,12 @@ class Site:
     def journal(self) -> Path:
         """The site's journal."""
         return self.folder / "journal"
+
+    def progress_file(self, proposal: SignedProposal) -> Path:
+        """Return where a run's process says how far it is; its folder is made."""
+        folder = self.folder / "progress"
+        folder.mkdir(mode=0o700, exist_ok=True)
+        return folder / f"{proposal.subjects.run}.json"
 
     def signing_key(self) -> Ed25519PrivateKey:
         """Return the site's signing key."""
@@ -145,7 +151,7 @@ def read_invitation(file: Path) -> Invitation:
 
 def join(
     folder: Path, invitation: Invitation, name: str, data: Path, person_column: str | None
-) -> tuple[Site, JoinRequest]:
+) -> tuple[SiteFolder, JoinRequest]:
     """Make the keys of a site, and return it with the request to be sent to the coordinator.
 
     Raises
@@ -160,11 +166,11 @@ def join(
     write_private(folder / "signing.key", private_pem(Ed25519PrivateKey.generate()))
     write_text(invitation.to_json() + "\n", folder / "invitation.json")
     write_text(facts.to_json() + "\n", folder / "site.json")
-    site = Site(folder, invitation, facts)
+    site = SiteFolder(folder, invitation, facts)
     return site, request_of(site, count)
 
 
-def renew(site: Site, data: Path | None, *, new_key: bool) -> tuple[Site, JoinRequest]:
+def renew(site: SiteFolder, data: Path | None, *, new_key: bool) -> tuple[SiteFolder, JoinRequest]:
     """Return a site with a new request, for a new certificate or another count of records.
 
     Parameters
@@ -177,7 +183,7 @@ def renew(site: Site, data: Path | None, *, new_key: bool) -> tuple[Site, JoinRe
     if data is not None:
         facts = site.facts.model_copy(update={"data": str(data.absolute())})
         write_text(facts.to_json() + "\n", site.folder / "site.json")
-        site = Site(site.folder, site.invitation, facts)
+        site = SiteFolder(site.folder, site.invitation, facts)
     count = count_of(site.source(), site.invitation)
     if new_key:
         kept = site.folder / "tls.key.before"
@@ -186,7 +192,7 @@ def renew(site: Site, data: Path | None, *, new_key: bool) -> tuple[Site, JoinRe
     return site, request_of(site, count)
 
 
-def open_site(folder: Path) -> Site:
+def open_site(folder: Path) -> SiteFolder:
     """Return the site in a folder.
 
     Raises
@@ -195,10 +201,10 @@ def open_site(folder: Path) -> Site:
         If there is none, or the study is for another version of tacit.
     """
     invitation = read_invitation(folder / "invitation.json")
-    return Site(folder, invitation, SiteFacts.from_json(_text(folder / "site.json")))
+    return SiteFolder(folder, invitation, SiteFacts.from_json(_text(folder / "site.json")))
 
 
-def request_of(site: Site, count: int) -> JoinRequest:
+def request_of(site: SiteFolder, count: int) -> JoinRequest:
     """Return what the owner sends to the coordinator."""
     signing = site.signing_key()
     asked: x509.CertificateSigningRequest = x.signing_request(site.name, read_tls_key(site.key))

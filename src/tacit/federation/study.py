@@ -67,7 +67,7 @@ class Admitted(Document):
 
 
 @dataclass(frozen=True)
-class Study:
+class StudyFolder:
     """The folder of a study and what is public of it."""
 
     folder: Path
@@ -149,7 +149,7 @@ def new_study(
     hub: str,
     rows_per_person: int | None,
     now: datetime.datetime,
-) -> Study:
+) -> StudyFolder:
     """Make a study: authority, keys, the hub's certificate and the invitation.
 
     Parameters
@@ -194,10 +194,10 @@ def new_study(
         make_folder(folder / inside)
     write_text("[]\n", folder / "struck.json")
     write_text(invitation.to_json() + "\n", folder / "invitation.json")  # last: now it is a study
-    return Study(folder, invitation)
+    return StudyFolder(folder, invitation)
 
 
-def open_study(folder: Path) -> Study:
+def open_study(folder: Path) -> StudyFolder:
     """Return the study in a folder.
 
     Raises
@@ -213,10 +213,10 @@ def open_study(folder: Path) -> Study:
         )
     invitation = Invitation.from_json(_text(file)).check_signed()
     check_version(invitation.tacit, f"the study {invitation.study}")
-    return Study(folder, invitation)
+    return StudyFolder(folder, invitation)
 
 
-def admit(study: Study, request: JoinRequest, now: datetime.datetime) -> Admitted:
+def admit(study: StudyFolder, request: JoinRequest, now: datetime.datetime) -> Admitted:
     """Sign the certificate of a site and write it down as a member; returns it.
 
     A member that asks again gets a new certificate; its count and its place stay or are renewed.
@@ -262,7 +262,7 @@ def admit(study: Study, request: JoinRequest, now: datetime.datetime) -> Admitte
     return member
 
 
-def strike(study: Study, name: str) -> Admitted:
+def strike(study: StudyFolder, name: str) -> Admitted:
     """Strike a site off: its certificate may not connect any more, nor be proposed with.
 
     Raises
@@ -280,7 +280,7 @@ def strike(study: Study, name: str) -> Admitted:
     return member
 
 
-def keep_proposal(study: Study, proposal: SignedProposal) -> Path:
+def keep_proposal(study: StudyFolder, proposal: SignedProposal) -> Path:
     """Write a signed proposal into the study, so that the hub allows its run."""
     file = study.folder / "proposals" / f"{proposal.subjects.run}.json"
     write_text(proposal.to_json() + "\n", file)
@@ -326,7 +326,7 @@ def certificate_digest(pem: str) -> str:
     return x.read_certificate(pem).fingerprint(hashes.SHA256()).hex()
 
 
-def renew(study: Study, now: datetime.datetime) -> Mapping[str, x509.Certificate]:
+def renew(study: StudyFolder, now: datetime.datetime) -> Mapping[str, x509.Certificate]:
     """Sign the certificates of hub and coordinator anew, for the keys that they have.
 
     Returns
