@@ -18,7 +18,6 @@ from tacit.engine import Charged
 from tacit.errors import InputError
 from tacit.federation import (
     Coordinator,
-    CoordinatorJournal,
     Ended,
     Journal,
     Link,
@@ -136,17 +135,18 @@ def coordinate(
     shows.check()
     folder = study.run_folder(signed)
     folder.mkdir(parents=True, exist_ok=True)
-    plan = interruptible(lambda: signed.proposal.plan(methods))
     link = Link(study.invitation.hub, study.invitation.authority, study.certificate, study.key)
     with events_to(shows.log, quiet=shows.quiet) as events:
-        journal = CoordinatorJournal(folder / "journal")
-        party = Coordinator(signed, plan, journal, study.signing_key(), report=_told(events))
+        journal, key = Journal(folder / "journal"), study.signing_key()
+        party = interruptible(
+            lambda: Coordinator(signed, journal, key, methods=methods, report=_told(events))
+        )
         began = time.monotonic()
         outcome = _run(party, link, events, folder / "progress.json", shows)
         _report(
             Ended(
                 signed=signed,
-                plan=plan,
+                plan=party.plan,
                 outcome=outcome,
                 features=None,
                 score=None,

@@ -3,6 +3,7 @@
 from tacit.federation.agreement import Member, Participant, SignedProposal, sign
 from tacit.federation.authority import certificate_fingerprint, read_certificate
 from tacit.federation.checking import Check, check_proposal
+from tacit.federation.coordinator import Coordinator
 from tacit.federation.hub import hub_configuration, run_hub
 from tacit.federation.joining import Invitation, JoinRequest
 from tacit.federation.journal import Journal
@@ -11,6 +12,7 @@ from tacit.federation.party import Outcome, Packet, Party, Progress
 from tacit.federation.places import found_site, site_folder, sites_folder, study_folder
 from tacit.federation.reports import Ended, ended_values, lines_of, save_ended
 from tacit.federation.server import Server, User, configuration, server_program
+from tacit.federation.site import Site
 from tacit.federation.sites import SiteFolder, join, open_site, read_invitation
 from tacit.federation.sites import renew as renew_site
 from tacit.federation.study import StudyFolder, admit, keep_proposal, new_study, open_study, strike
@@ -19,6 +21,7 @@ from tacit.federation.transport import Link, Watch, run_party, serve
 
 __all__ = [
     "Check",
+    "Coordinator",
     "Ended",
     "Invitation",
     "JoinRequest",
@@ -32,6 +35,7 @@ __all__ = [
     "Progress",
     "Server",
     "SignedProposal",
+    "Site",
     "SiteFolder",
     "StudyFolder",
     "User",

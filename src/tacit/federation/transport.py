@@ -34,7 +34,7 @@ TICK = 0.1
 # between attempts to reach the hub, and when it does not let this party write or hear
 _AGAIN, _ALLOWED = 0.2, 1.0
 _CONNECT = 10.0
-_FAREWELL = 2.0
+_FAREWELL = 2
 # waiting messages of a party that computes; further ones are asked for again
 _MOST_WAITING = 4096
 
