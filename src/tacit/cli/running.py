@@ -185,9 +185,9 @@ def _report(ended: Ended, shows: Shows) -> None:
 
 
 def _told(events: Events) -> Callable[[str], None]:
+    """Return what tells the party's owner a line; how the run ended is said in the end."""
+
     def told(line: str) -> None:
         events("said", line=line)
-        if not events.quiet:
-            error_line(line, kind="")
 
     return told

@@ -10,6 +10,7 @@ from tacit.algorithms import Method
 from tacit.budget import Account, check_fits, total_of
 from tacit.engine.charging import purpose_of
 from tacit.errors import AccountError
+from tacit.federation.answering import layouts_of
 from tacit.federation.agreement import SignedProposal
 from tacit.federation.authority import certificate_fingerprint, read_certificate
 from tacit.federation.keys import public_key
@@ -121,9 +122,9 @@ def check_proposal(
         coordinator=public_key(site.invitation.key),
         methods=methods,
     )
-    answering = local.answering()
     told = None if account is None else _of_account(account, local)
-    return Check(local, len(answering.turns), answering.messages.size, told)
+    size = layouts_of(local.plan.program).message.size
+    return Check(local, len(local.answering().turns), size, told)
 
 
 def _of_account(account: Account, local: Local) -> dict[str, str]:
