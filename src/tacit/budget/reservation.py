@@ -55,6 +55,11 @@ class Reservation:
     _unused: Lock = field(default_factory=Lock)
     _process: int = field(default_factory=os.getpid)
 
+    @property
+    def begun(self) -> bool:
+        """Whether the mark was written after which records may be read."""
+        return self._begun
+
     def begin(self) -> None:
         """Write the mark after which records may be read.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -12,7 +11,7 @@ import numpy as np
 from tacit.algorithms import Turn
 from tacit.engine import Live, Plan, Private, Record
 from tacit.engine.door import AheadOf, Prepared
-from tacit.engine.program import agent_turns
+from tacit.engine.program import Program, agent_turns
 from tacit.engine.protocol import agent_round, at
 from tacit.engine.running import is_quick
 from tacit.engine.supply import Supply
@@ -77,9 +76,7 @@ class Answering:
             rows = private.shard.mask.shape[-1]
             self._supply = Supply(program, Stream.fresh(), rows, slot=slot)
         self._planned = _planned(self._turns, plan.ledger, agent)
-        self.states = Layout.of(jax.eval_shape(self.first_state))
-        self.inboxes = Layout.of(jax.eval_shape(self.first_inbox))
-        self.messages = Layout.of(jax.eval_shape(self._message_shape))
+        self.layouts = layouts_of(program)
 
     @property
     def turns(self) -> tuple[int, ...]:
@@ -97,19 +94,6 @@ class Answering:
         network: Any = program.network
         first = network.first_inboxes(program.executed, program.template)
         return network.inbox(first, self.agent)
-
-    def _message_shape(self) -> PyTree:
-        _, message, _ = _step(
-            self.plan.program.executed, self._door, self.first_state(), self.first_inbox(),
-            self._turns, 0, self._private, self._raw_shape(),
-        )  # fmt: skip
-        return message
-
-    def _raw_shape(self) -> Any:
-        if self._supply is None:
-            return None
-        zeros = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), self._supply.shapes(1))
-        return at(at(zeros, 0), 0)
 
     def answer(self, turn: int, state: PyTree, inbox: PyTree) -> Answered:
         """Return what the agent does in a round.
@@ -169,7 +153,34 @@ class Answering:
         return found
 
 
-@partial(jax.jit, static_argnames=())
+class Layouts(NamedTuple):
+    """What travels and what is kept: an agent's state, what it hears, what it sends, the model."""
+
+    state: Layout
+    inbox: Layout
+    message: Layout
+    model: Layout
+
+
+def layouts_of(program: Program) -> Layouts:
+    """Return the layouts of a program, from public facts alone; nothing is computed."""
+    algorithm: Any = program.executed
+    network: Any = program.network
+    template = program.template
+
+    def shapes() -> tuple[PyTree, PyTree, PyTree]:
+        turn = at(jax.tree.map(lambda leaf: leaf[0, :, 0], agent_turns(program)), 0)
+        inbox = network.inbox(network.first_inboxes(algorithm, template), 0)
+        state = algorithm.receive(algorithm.start(template), inbox, turn)
+        shape = program.oracles[0].answer_shape(template.shape)
+        state = algorithm.tell(state, inbox, turn, jnp.zeros(shape, turn.scale.dtype))
+        return (*algorithm.send(state, inbox, turn), inbox)
+
+    state, message, inbox = (Layout.of(tree) for tree in jax.eval_shape(shapes))
+    return Layouts(state, inbox, message, Layout.of(template))
+
+
+@jax.jit
 def _step(  # noqa: PLR0913 - a round's parts beside the program's
     algorithm: Any,
     door: Live,

@@ -53,13 +53,15 @@ class Layout:
             raise InputError("a tree of arrays is not of the shapes that the plan announces")
         return b"".join(_little(array).tobytes() for array in arrays)
 
-    def unpacked(self, content: bytes, whose: str) -> PyTree:
+    def unpacked(self, content: bytes, whose: str, *, finite: bool = True) -> PyTree:
         """Return the tree in some bytes.
 
         Parameters
         ----------
         whose
             Who sent them, for the error message.
+        finite
+            Whether every number must be finite.
 
         Raises
         ------
@@ -76,7 +78,8 @@ class Layout:
             dtype = np.dtype(leaf.dtype).newbyteorder("<")
             count = math.prod(leaf.shape)
             flat = np.frombuffer(content, dtype, count, start)
-            if np.issubdtype(leaf.dtype, np.floating) and not np.all(np.isfinite(flat)):
+            floating = finite and np.issubdtype(leaf.dtype, np.floating)
+            if floating and not np.all(np.isfinite(flat)):
                 raise InputError(
                     f"{whose} sent a number that is not finite, and nothing can be computed from "
                     "it; its owner sees why"

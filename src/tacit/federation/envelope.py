@@ -33,7 +33,7 @@ NOTHING = bytes(32)
 
 
 class Kind(IntEnum):
-    """What an envelope holds; all up to `END` hold JSON, the others arrays."""
+    """What an envelope holds: JSON below 16, or nothing; arrays from there on."""
 
     PROPOSAL = 1
     ACCEPTANCE = 2
@@ -44,6 +44,8 @@ class Kind(IntEnum):
     REFUSAL = 7
     DONE = 8
     END = 9
+    COLUMN = 10
+    PROGRESS = 11
     PUBLIC = 16
     MESSAGE = 17
     FINAL = 18
@@ -167,6 +169,14 @@ def read_values(body: bytes) -> dict[str, Any]:
     if not isinstance(values, dict):
         raise InputError("a message holds no JSON object; it is not used")
     return values
+
+
+def from_hex(text: Any) -> bytes:
+    """Return the bytes that hexadecimal digits stand for; raise `InputError` if these are none."""
+    try:
+        return bytes.fromhex(text)
+    except (TypeError, ValueError):
+        raise InputError("a message holds no hexadecimal digits where it must") from None
 
 
 def chained(heard: bytes, digest: bytes) -> bytes:

@@ -104,7 +104,9 @@ class Journal:
             first = self._first()
             values = first.content
             if values.get("format") != _FORMAT:
-                raise InputError(f"{file} is no journal of this version of tacit; name another file")
+                raise InputError(
+                    f"{file} is no journal of this version of tacit; name another file"
+                )
             self._salt = str(values["salt"])
             self._identity = str(values["id"])
             self._head = heads_folder() / f"journal-{self._identity}.head"

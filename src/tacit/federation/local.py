@@ -142,9 +142,7 @@ def derive(
     return Local(signed, agent, plan, data, _content(source.path), certificate, seed)
 
 
-def certificate_for(
-    proposal: Proposal, plan: Plan, conditions: tuple[str, ...]
-) -> Certificate:
+def certificate_for(proposal: Proposal, plan: Plan, conditions: tuple[str, ...]) -> Certificate:
     """Return the certificate of a run, with what its proposal takes as public."""
     return dataclasses.replace(
         plan.certificate,
@@ -227,9 +225,7 @@ def _divided(files: Files, proposal: Proposal, agent: int) -> DividedData:
         rows_per_person=proposal.budget.rows_per_person,
         agents_per_person=proposal.budget.agents_per_person,
     )
-    check_known(
-        data.facts, proposal.all_counts, proposal, rows_per_person=data.rows_per_person
-    )
+    check_known(data.facts, proposal.all_counts, proposal, rows_per_person=data.rows_per_person)
     owners: tuple[np.ndarray, ...] = (np.arange(files.rows),)
     held: tuple[np.ndarray, ...] = ()
     if proposal.evaluation is not None:
