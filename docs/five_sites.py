@@ -47,7 +47,13 @@ def write_table(file: Path, records: list[list[str]]) -> None:
 
 def bounds() -> str:
     """Return the bounds file of Adult: what its published description says, and round numbers."""
-    lines = ['source = "public"', "", "[target]", 'name = "income"', f"values = {json.dumps(LABELS)}"]
+    lines = [
+        'source = "public"',
+        "",
+        "[target]",
+        'name = "income"',
+        f"values = {json.dumps(LABELS)}",
+    ]
     for column in COLUMNS:
         lines += ["", f'[columns."{column.name}"]']
         if isinstance(column, Categorical):

@@ -230,5 +230,7 @@ def test_a_message_of_eight_megabytes_arrives_whole(hub):
     subjects = hub.star.subjects
     site = Talker([], subjects.agent_hears(0))
     asks = Talker([subjects.public(0)], subjects.coordinator_hears(), size=8_000_000)
-    meeting((site, hub.site_link(hub.sites[0], hub.star)), (asks, hub.coordinator_link()), seconds=4)
+    meeting(
+        (site, hub.site_link(hub.sites[0], hub.star)), (asks, hub.coordinator_link()), seconds=4
+    )
     assert len(site.got[0].payload) == 8_000_000

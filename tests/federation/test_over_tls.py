@@ -6,14 +6,13 @@ import dataclasses
 
 import numpy as np
 import pytest
+from tests.federation.hubs import Told, admitted_study, free_port, proposed, running, served
 
-from tacit.engine import run
 from tacit.federation import Coordinator, Journal, Site, derive
 from tacit.federation.keys import public_key
 from tacit.proposal import Proposal
 from tacit.tables import Source, load_table
-from tacit.training import divide
-from tests.federation.hubs import Told, admitted_study, free_port, proposed, running, served
+from tacit.training import divide, train
 
 SEED = 7
 
@@ -31,7 +30,7 @@ def parties(study, sites, signed, folder, *, seed=SEED):
 
 
 def simulated(signed, sites, folder, *, seed=SEED):
-    """The model of the same proposal on one machine, from the same files in the same order."""
+    """The training of the same proposal on one machine, from the same files in the same order."""
     place = folder / "together"
     place.mkdir()
     for number, site in enumerate(sites):
@@ -40,8 +39,7 @@ def simulated(signed, sites, folder, *, seed=SEED):
     bounds = proposal.data.table.bounds
     table = load_table(Source(path=place, target=bounds.target_name, bounds=None), bounds)
     data = divide(table, None, split_seed=proposal.split_seed)
-    shards = data.shards(proposal.precision, centre=proposal.centre)
-    return run(proposal.plan(), shards, runtime="simulate", seed=seed).model
+    return train(data, proposal, reference=False, seed=seed)
 
 
 def over(hub, signed, sites, coordinator, found, *, seconds=60, links=None, faults=None):
@@ -70,6 +68,7 @@ def over(hub, signed, sites, coordinator, found, *, seconds=60, links=None, faul
 
 @contextlib.contextmanager
 def a_run(folder, *, names=("mercy", "sinai"), **asked):
+    asked = {"centre": False} | asked
     port = free_port()
     study, sites = admitted_study(folder, names, port=port)
     signed = proposed(study, **asked)
@@ -77,10 +76,10 @@ def a_run(folder, *, names=("mercy", "sinai"), **asked):
         yield study, sites, signed, hub
 
 
-def check_outcomes(outcomes, model):
+def check_outcomes(outcomes, training):
     assert [outcome.ending for outcome in outcomes] == ["finished"] * len(outcomes)
     for outcome in outcomes:
-        np.testing.assert_allclose(outcome.model, model, rtol=0, atol=1e-10)
+        np.testing.assert_allclose(outcome.model, training.model, rtol=0, atol=1e-10)
 
 
 def test_two_sites_over_tls_have_the_model_of_simulate(tmp_path):
@@ -89,6 +88,17 @@ def test_two_sites_over_tls_have_the_model_of_simulate(tmp_path):
         outcomes, told = over(hub, signed, sites, coordinator, found)
     check_outcomes(outcomes, simulated(signed, sites, tmp_path))
     assert [[name for name, _ in one] for one in told] == [["connected"]] * 3
+
+
+@pytest.mark.slow
+def test_a_model_around_a_centre_comes_with_the_centre_that_the_run_released(tmp_path):
+    with a_run(tmp_path, centre=True) as (study, sites, signed, hub):
+        coordinator, found = parties(study, sites, signed, tmp_path)
+        outcomes, _ = over(hub, signed, sites, coordinator, found)
+    training = simulated(signed, sites, tmp_path)
+    check_outcomes(outcomes, training)
+    for outcome in outcomes:
+        np.testing.assert_allclose(outcome.centre, training.features.centre, rtol=0, atol=1e-10)
 
 
 @pytest.mark.slow

@@ -63,9 +63,7 @@ Json = Annotated[bool, typer.Option("--json", help="One JSON object.")]
 
 @site.command("join")
 def join_(  # noqa: PLR0913, PLR0917 - one parameter per option
-    invitation: Annotated[
-        Path, typer.Argument(parser=path, help="The file from the coordinator.")
-    ],
+    invitation: Annotated[Path, typer.Argument(parser=path, help="The file from the coordinator.")],
     name: Annotated[str, typer.Option(help="What the site is called in the study.")],
     data: Annotated[Path, typer.Option(parser=path, help="The file of records, CSV or Parquet.")],
     person_column: Annotated[

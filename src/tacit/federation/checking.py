@@ -10,8 +10,8 @@ from tacit.algorithms import Method
 from tacit.budget import Account, check_fits, total_of
 from tacit.engine.charging import purpose_of
 from tacit.errors import AccountError
-from tacit.federation.answering import layouts_of
 from tacit.federation.agreement import SignedProposal
+from tacit.federation.answering import layouts_of
 from tacit.federation.authority import certificate_fingerprint, read_certificate
 from tacit.federation.keys import public_key
 from tacit.federation.local import Local, derive

@@ -18,7 +18,7 @@ from tacit.federation.exchange import exchange_of
 from tacit.federation.hearing import believed
 from tacit.federation.journal import Journal
 from tacit.federation.local import certificate_for, check_runnable
-from tacit.federation.party import Ending, Outcome, Packet, Progress
+from tacit.federation.party import Ending, Outcome, Packet, Progress, Released, outcome_of
 from tacit.federation.waiting import Waiting
 from tacit.privacy import Certificate, Ledger
 
@@ -224,12 +224,11 @@ class Coordinator:
         self._end("abandoned", line)
         return [self._packet(sealed)]
 
-    def _end(self, ending: Ending, line: str, *, model: Any = None) -> None:
+    def _end(self, ending: Ending, line: str, *, model: Released | None = None) -> None:
         if ending == "abandoned" and self.signed.release_abandoned and self._conducting.so_far():
             model = self._conducting.model()
         self._phase = "ended"
-        certificate = None if model is None else self.certificate
-        self._outcome = Outcome(ending, line, model, certificate)
+        self._outcome = outcome_of(ending, line, model, self.certificate)
         self._report(line)
 
     # asking again

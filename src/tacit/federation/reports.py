@@ -9,10 +9,12 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 import tacit
 from tacit.engine import Charged, Plan
 from tacit.evaluation import PrivateScore
-from tacit.features import FeatureMap
+from tacit.features import AroundCentre
 from tacit.federation.agreement import SignedProposal
 from tacit.federation.authority import certificate_fingerprint, read_certificate
 from tacit.federation.party import Outcome
@@ -52,9 +54,6 @@ class Ended:
         How it ended; with a model, weights and certificate.
     plan
         As this party derived it.
-    features
-        The map that the weights are linear in, with a centre that the run released; None for the
-        columns.
     score
         How good the model is by noised counts of held-out records; None without an evaluation.
     seconds
@@ -68,7 +67,6 @@ class Ended:
     signed: SignedProposal
     plan: Plan
     outcome: Outcome
-    features: FeatureMap | None
     score: PrivateScore | None
     seconds: float
     agent: int | None = None
@@ -96,14 +94,17 @@ class Ended:
         weights: HostArray | None = self.outcome.model
         if weights is None:
             return None
-        proposal = self.signed.proposal
-        terms = table_model_terms(proposal, self.features, weights)
+        proposal, features = self.signed.proposal, self.signed.proposal.data.feature_map
+        if self.outcome.centre is not None:
+            inputs = proposal.data.inputs
+            features = AroundCentre(inputs, features, np.asarray(self.outcome.centre))
+        terms = table_model_terms(proposal, features, weights)
         score = None if self.score is None else self.score.to_dict()
         return model_of(
             proposal,
             terms,
             self.certificate,
-            features=self.features,
+            features=features,
             data=self.signed.study,
             private_score=score,
         )

@@ -176,7 +176,13 @@ class _Shell:
         return self.party.outcome
 
     async def _said(
-        self, thread: ThreadPoolExecutor, packet: Packet | None, now: float, *, first: bool, due: bool
+        self,
+        thread: ThreadPoolExecutor,
+        packet: Packet | None,
+        now: float,
+        *,
+        first: bool,
+        due: bool,
     ) -> list[Packet]:
         """Return what the party says, computed on its thread."""
 
