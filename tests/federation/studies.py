@@ -41,7 +41,7 @@ def write_records(file, rows, *, seed):
             writer.writerow([*(f"{v:.12f}" for v in x), "ab"[int(draw.integers(2))], ill])
 
 
-@dataclass
+@dataclass(eq=False)
 class Study:
     """Files, the division of all of them, and the signed proposal."""
 

@@ -33,7 +33,8 @@ class Layout:
     def of(cls, shapes: PyTree) -> Layout:
         """Return the layout of a tree of arrays, or of their shapes."""
         leaves, structure = jax.tree.flatten(shapes)
-        shaped = tuple(jax.ShapeDtypeStruct(np.shape(leaf), leaf.dtype) for leaf in leaves)
+        make: Any = jax.ShapeDtypeStruct
+        shaped = tuple(make(np.shape(leaf), leaf.dtype) for leaf in leaves)
         return cls(structure, shaped)
 
     @property

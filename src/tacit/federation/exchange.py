@@ -94,6 +94,7 @@ class Exchange(ABC):
     def final(self, state: PyTree, own: Callable[[int], PyTree]) -> bytes | None:
         """Return what the agent tells all others at the end; None for nothing."""
         del state, own
+        return None
 
     @property
     def released(self) -> Layout:

@@ -338,7 +338,7 @@ class Site:
             return []
         except TacitError as error:
             return self._refuse(str(error), _OWN, by_others=False)
-        except Exception as error:
+        except Exception as error:  # whatever it is, nothing more is answered
             return self._refuse(
                 f"an error in tacit ({type(error).__name__})", _OWN, by_others=False
             )

@@ -25,7 +25,15 @@ from tacit.tables.read import (
     read_tables,
     refuse_spreadsheet,
 )
-from tacit.tables.table import Files, Source, Table, load_table, read_files, table_of
+from tacit.tables.table import (
+    Files,
+    Source,
+    Table,
+    load_table,
+    read_files,
+    table_conditions,
+    table_of,
+)
 
 __all__ = [
     "FILL",
@@ -62,6 +70,7 @@ __all__ = [
     "read_table",
     "read_tables",
     "refuse_spreadsheet",
+    "table_conditions",
     "table_of",
     "zeros_and_units",
 ]
