@@ -46,7 +46,7 @@ def test_every_key_is_for_its_user_alone_and_in_no_document(study, tmp_path):
     assert len(keys) == 6
     assert {stat.S_IMODE(file.stat().st_mode) for file in keys} == {0o600}
     assert {stat.S_IMODE(f.stat().st_mode) for f in (made.folder, sites[0].folder)} == {0o700}
-    site, request = asked(made, tmp_path)
+    _, request = asked(made, tmp_path)
     documents = [made.invitation.to_json(), request.to_json(), proposed(made).to_json()]
     for file in keys:
         body = "".join(file.read_text().splitlines()[1:-1])
@@ -119,7 +119,7 @@ def test_a_site_with_another_version_is_refused_by_name(study, tmp_path):
     made, _ = study
     site, request = asked(made, tmp_path)
     older = request.model_copy(update={"tacit": "0.0.1"}).signed(site.signing_key())
-    with pytest.raises(InputError, match="guys runs tacit 0.0.1, and this is tacit"):
+    with pytest.raises(InputError, match=r"guys runs tacit 0\.0\.1, and this is tacit"):
         admit(made, older, NOW)
 
 

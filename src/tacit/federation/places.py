@@ -41,8 +41,8 @@ def found_site(study: str, name: str | None, folder: Path | None = None) -> Path
         place = site_folder(study, name, folder)
         if not place.is_dir():
             raise InputError(
-                f"there is no site {name!r} of study {study!r} in {place.parent}; join first (tacit "
-                "site join), or name the folder with --sites"
+                f"there is no site {name!r} of study {study!r} in {place.parent}; join first "
+                "(tacit site join), or name the folder with --sites"
             )
         return place
     place = sites_folder(folder) / check_party(study, "a study")

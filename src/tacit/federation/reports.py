@@ -1,5 +1,6 @@
-"""What each end writes when a run is over: the coordinator's report without a private number, and
-each site's with its own account and its own share of the certificate.
+"""What each end writes when a run is over.
+
+The coordinator's report has no private number; each site's has its own account and its own epsilon.
 """
 
 from __future__ import annotations

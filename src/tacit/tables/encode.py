@@ -204,7 +204,7 @@ def _most(fact: Numeric | Categories, interval: Interval) -> float:
 
 
 def check_columns(frame: pd.DataFrame, bounds: Bounds, *, with_target: bool) -> None:
-    """Raise `InputError` unless a table has the columns that the bounds describe; no cell is read."""
+    """Raise `InputError` unless a table has the columns of the bounds; no cell is read."""
     present = set(frame.columns)
     needed = [*bounds.columns, *([bounds.target_name] if with_target else [])]
     missing = [name for name in needed if name not in present]
