@@ -302,7 +302,7 @@ def test_a_file_with_another_count_is_refused(star, tmp_path):
 def test_a_file_with_other_columns_is_refused(star, tmp_path):
     text = star.files[0].read_text().replace("town", "village", 1)
     (tmp_path / "other.csv").write_text(text)
-    with pytest.raises(InputError, match="village|town"):
+    with pytest.raises(InputError, match=r"village|town"):
         derived(star, path=tmp_path / "other.csv")
 
 

@@ -89,16 +89,20 @@ class Hub:
             ended = all(p.outcome is not None and not p.needed for p in self.parties.values())
             if until() or (ended and not self.later):
                 return
-            self.now += 0.1
-            due = [one for one in self.later if one[0] <= self.now]
-            self.later = [one for one in self.later if one[0] > self.now]
-            for _, name, packet in due:
-                if packet is not None:
-                    self.queue.append((name, packet))
-                elif name not in self.parties:
-                    self.join(name, self.makers[name])
-            for name, party in list(self.parties.items()):
-                self.send(name, party.tick(self.now))
+            self.tick()
+
+    def tick(self):
+        """Let a tenth of a second pass."""
+        self.now += 0.1
+        due = [one for one in self.later if one[0] <= self.now]
+        self.later = [one for one in self.later if one[0] > self.now]
+        for _, name, packet in due:
+            if packet is not None:
+                self.queue.append((name, packet))
+            elif name not in self.parties:
+                self.join(name, self.makers[name])
+        for name, party in list(self.parties.items()):
+            self.send(name, party.tick(self.now))
 
 
 @functools.cache

@@ -181,7 +181,7 @@ def layouts_of(program: Program) -> Layouts:
 
 
 @jax.jit
-def _step(  # noqa: PLR0913 - a round's parts beside the program's
+def _step(  # noqa: PLR0913, PLR0917 - a round's parts beside the program's
     algorithm: Any,
     door: Live,
     state: PyTree,

@@ -13,7 +13,7 @@ from tacit.engine.network import Star
 from tacit.engine.program import server_turns
 from tacit.engine.protocol import at
 from tacit.errors import InputError
-from tacit.federation.breach import Breach
+from tacit.federation.breach import BreachError
 from tacit.federation.envelope import NOTHING, Envelope, Kind, Opener, Seal, chained
 from tacit.federation.exchange import Exchange, Need
 from tacit.federation.journal import Journal
@@ -114,14 +114,14 @@ class StarConducting(Conducting):
         if envelope.round < self.turn or self.turn == self.plan.rounds:
             return []  # a repetition of what was used
         if envelope.heard != self._chain:
-            raise Breach(
+            raise BreachError(
                 f"{name} answered round {envelope.round} having heard something else than was "
                 "published; ask its owner, and compare notes by telephone"
             )
         before = self._answers.get(envelope.sender)
         if before is not None:
             if before[0] != envelope.digest:
-                raise Breach(
+                raise BreachError(
                     f"{name} answered round {envelope.round} twice with different content; its "
                     "owner should look for a second process or a restored journal"
                 )
@@ -129,7 +129,7 @@ class StarConducting(Conducting):
         try:
             message = self._layouts.message.unpacked(envelope.body, name)
         except InputError as error:
-            raise Breach(str(error)) from None
+            raise BreachError(str(error)) from None
         self._answers[envelope.sender] = envelope.digest, message
         return self._combined() if len(self._answers) == self.plan.program.agents else []
 
@@ -186,11 +186,11 @@ class Watching(Conducting):
             return []
         name, before = self._opener.names[sender], self._finals.get(need)
         if before is not None and before[0] != envelope.digest:
-            raise Breach(f"{name} told two different ends of the run; no model is accepted")
+            raise BreachError(f"{name} told two different ends of the run; no model is accepted")
         try:
             value = self.exchange.layout(need).unpacked(envelope.body, name)
         except InputError as error:
-            raise Breach(str(error)) from None
+            raise BreachError(str(error)) from None
         self._finals[need] = envelope.digest, value
         return []
 

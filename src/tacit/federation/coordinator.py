@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tacit.algorithms import METHODS, Method
 from tacit.errors import InputError, TacitError
 from tacit.federation.agreement import SignedProposal, key_text
-from tacit.federation.breach import Breach
+from tacit.federation.breach import BreachError
 from tacit.federation.column import assembled, column_of
 from tacit.federation.conducting import Conducting, conducting_of
 from tacit.federation.envelope import COORDINATOR, Envelope, Kind, Seal
@@ -153,17 +153,17 @@ class Coordinator:
             self._done.add(envelope.sender)
         if self._outcome is not None:
             return []
-        if envelope.kind == Kind.DONE:
-            return self._left(envelope)
-        if envelope.kind == Kind.ACCEPTANCE:
-            return self._accepted(envelope)
-        if envelope.kind == Kind.REFUSAL:
-            name = self._opener.names[envelope.sender]
-            line = str(envelope.values().get("line", ""))[:300]
-            return self._abandon(f"{name} refused: {line}")
-        if self._phase == "running":
-            return self._rounds(envelope)
-        return []
+        steps = {
+            Kind.DONE: self._left,
+            Kind.ACCEPTANCE: self._accepted,
+            Kind.REFUSAL: self._refused,
+        }
+        return steps.get(envelope.kind, self._rounds)(envelope)
+
+    def _refused(self, envelope: Envelope) -> list[Packet]:
+        name = self._opener.names[envelope.sender]
+        line = str(envelope.values().get("line", ""))[:300]
+        return self._abandon(f"{name} refused: {line}")
 
     def _accepted(self, envelope: Envelope) -> list[Packet]:
         if self._phase != "inviting":
@@ -180,6 +180,8 @@ class Coordinator:
 
     def _rounds(self, envelope: Envelope) -> list[Packet]:
         """Take what an agent said in a round, or at the end."""
+        if self._phase != "running":
+            return []
         before = self._conducting.turn, len(self._conducting.lacks()), len(self._heads)
         if envelope.kind == Kind.HEAD:
             self._heads[envelope.sender] = envelope
@@ -202,7 +204,7 @@ class Coordinator:
         names = self._opener.names
         other = [names[a] for a in self._agents if self._heads[a].heard != head]
         if other:
-            raise Breach(
+            raise BreachError(
                 f"{', '.join(other)} heard something else than was published, so somebody on the "
                 "way told sites different things: no model is released"
             )

@@ -6,7 +6,7 @@ import hashlib
 from typing import Any, NamedTuple
 
 from tacit.errors import InputError
-from tacit.federation.breach import Breach
+from tacit.federation.breach import BreachError
 from tacit.federation.envelope import (
     COORDINATOR,
     NOTHING,
@@ -55,7 +55,7 @@ def head_of(envelope: Envelope, opener: Opener) -> dict[int, bytes]:
 
 
 class Heard(NamedTuple):
-    """What became of an envelope: the round that it was answered in before, and whether it is new."""
+    """What became of an envelope: the round it was answered in before, and whether it is new."""
 
     answered: int | None
     new: bool
@@ -98,7 +98,7 @@ class Hearing:
 
         Raises
         ------
-        Breach
+        BreachError
             If its sender has nothing to say in that round, said something else before, or the body
             is not of the shapes that the plan announces.
         """
@@ -106,7 +106,7 @@ class Hearing:
         name = self.opener.names[envelope.sender]
         turn = self._exchange.turn_of(need)
         if turn is None:
-            raise Breach(
+            raise BreachError(
                 f"{name} sent a message of round {envelope.round}, which it has none of in a plan "
                 f"of {self._exchange.plan.rounds} rounds; nothing more is answered"
             )
@@ -116,7 +116,7 @@ class Hearing:
             place = self._exchange.needs(turn).index(need)
             known = sent.heard[32 * place : 32 * (place + 1)]
         if known is not None and known != envelope.digest:
-            raise Breach(
+            raise BreachError(
                 f"{name} sent round {envelope.round} twice with different content; nothing more is "
                 "answered, and the other sites should be asked what they heard"
             )
@@ -130,7 +130,7 @@ class Hearing:
         try:
             body = self._exchange.layout(need).unpacked(envelope.body, name)
         except InputError as error:
-            raise Breach(str(error)) from None
+            raise BreachError(str(error)) from None
         self._bodies[need], self._digests[need] = body, envelope.digest
 
     def head(self, chain: bytes) -> bytes | None:

@@ -112,7 +112,7 @@ class Journal:
             self._head = heads_folder() / f"journal-{self._identity}.head"
             self._head.parent.mkdir(parents=True, exist_ok=True)
             stack.enter_context(_alone(self._head, file))
-            self._last = self._checked(first)
+            self._last = self._checked()
             self._held = stack.pop_all()
 
     def close(self) -> None:
@@ -279,7 +279,7 @@ class Journal:
         self._connection.execute("COMMIT")
         return link
 
-    def _checked(self, first: Link) -> Link:
+    def _checked(self) -> Link:
         """Return the last entry, once the chain is whole and as long as its head says."""
         rows = self._connection.execute("SELECT * FROM entries ORDER BY number").fetchall()
         links = [Link(*row) for row in rows]
@@ -293,7 +293,7 @@ class Journal:
         if not known:
             raise InputError(
                 f"the journal {self.file} is older than what was said from it (a restored backup, "
-                "or its head was lost): it would say other things in rounds that were answered. Put "
+                "or its head was lost) and would say other things in answered rounds. Put "
                 "the newest file back, or name a new journal and ask for a new proposal"
             )
         write_head(self._head, links[-1])

@@ -77,9 +77,9 @@ def charge_for(plan: Plan, agent: int, rounds: range | list[int]) -> Charge:
 
     Notes
     -----
-    **Guarantee.** Those of `charge_of` for this agent, of the rounds that were answered. Where others
-    end a run early, or a public fact does, the rounds left out were not answered, and events that
-    did not happen cost nothing: the sums of a filter are over the events that did.
+    **Guarantee.** Those of `charge_of` for this agent, of the rounds that were answered. Where
+    others end a run early, or a public fact does, the rounds left out were not answered, and events
+    that did not happen cost nothing: the sums of a filter are over the events that did.
     """
     ledger = plan.ledger
     answered = np.isin(np.arange(plan.rounds), list(rounds))[None, :, None]

@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tacit.budget import Account
 from tacit.errors import InputError, TacitError
 from tacit.federation.answering import Answering, Entry
-from tacit.federation.breach import Breach
+from tacit.federation.breach import BreachError
 from tacit.federation.column import column_values
 from tacit.federation.envelope import COORDINATOR, Envelope, Kind, Seal, from_hex
 from tacit.federation.exchange import exchange_of
@@ -166,7 +166,7 @@ class Site:
         opened = [self._opener.opened(one) for one in sealed]
         named = [one.sender for one in opened if one.kind == Kind.ACCEPTANCE]
         if named != list(range(len(signed.participants))):
-            raise Breach(
+            raise BreachError(
                 "the coordinator started the run without the signed acceptance of every site; ask "
                 "the coordinator to run the study again"
             )
@@ -288,7 +288,7 @@ class Site:
         other = [names[agent] for agent, head in heads.items() if head != own]
         if missing or other:
             what = "signed no head" if missing else "heard something else than this site"
-            raise Breach(
+            raise BreachError(
                 f"{', '.join(missing or other)} {what}, so the coordinator may have told sites "
                 "different things: no model is accepted; compare notes by telephone"
             )
@@ -331,7 +331,7 @@ class Site:
         """Return the packets of some work, or the refusal that its error amounts to."""
         try:
             return work()
-        except Breach as error:
+        except BreachError as error:
             return self._refuse(str(error), str(error), by_others=True)
         except InputError as error:  # the disk is full, say: nothing was said, and it may go on
             self._report(str(error))

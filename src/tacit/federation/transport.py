@@ -159,13 +159,13 @@ class _Shell:
         while not self.stop.is_set():
             if connecting.done():
                 connecting.result()  # raises what cannot be mended by waiting
-            packet = await self._next(ticked)
+            packets = await self._next(ticked)
             if not begun and self.client is None:
                 continue
             now = time.monotonic()
             due = now - ticked >= TICK
             ticked = now if due else ticked
-            sent = await self._said(thread, packet, now, first=not begun, due=due)
+            sent = await self._said(thread, packets, now, first=not begun, due=due)
             begun = True
             await self._sent(sent)
             if now - shown >= 1:
@@ -178,7 +178,7 @@ class _Shell:
     async def _said(
         self,
         thread: ThreadPoolExecutor,
-        packet: Packet | None,
+        packets: list[Packet],
         now: float,
         *,
         first: bool,
@@ -188,20 +188,25 @@ class _Shell:
 
         def said() -> list[Packet]:
             sent = self.party.start(now) if first else []
-            sent = [*sent, *(self.party.heard(packet, now) if packet is not None else ())]
-            return [*sent, *(self.party.tick(now) if due else ())]
+            answers = [answer for packet in packets for answer in self.party.heard(packet, now)]
+            return [*sent, *answers, *(self.party.tick(now) if due else ())]
 
+        if not (first or packets or due):
+            return []
         return await asyncio.get_running_loop().run_in_executor(thread, said)
 
-    async def _next(self, ticked: float) -> Packet | None:
-        """Return the next message; None if a tick is due before one comes."""
-        if not self.heard.empty():
-            return self.heard.get_nowait()
-        left = max(0.001, min(TICK, ticked + TICK - time.monotonic()))
-        try:
-            return await asyncio.wait_for(self.heard.get(), left)
-        except TimeoutError:
-            return None
+    async def _next(self, ticked: float) -> list[Packet]:
+        """Return the messages that wait; none if a tick is due before one comes."""
+        packets = []
+        if self.heard.empty():
+            left = max(0.001, min(TICK, ticked + TICK - time.monotonic()))
+            try:
+                packets.append(await asyncio.wait_for(self.heard.get(), left))
+            except TimeoutError:
+                return []
+        while not self.heard.empty():
+            packets.append(self.heard.get_nowait())
+        return packets
 
     async def _sent(self, packets: list[Packet]) -> None:
         for packet in packets:
