@@ -144,12 +144,12 @@ def test_without_a_certificate_the_server_says_nothing(hub):
         plain.settimeout(0.3)
         with pytest.raises(TimeoutError):  # not even its name, before TLS
             plain.recv(1)
-    with socket.create_connection(("127.0.0.1", hub.port), timeout=2) as plain:
-        with (
-            context.wrap_socket(plain, server_hostname="localhost") as wrapped,
-            pytest.raises(ssl.SSLError, match=r"(?i)certificate"),
-        ):
-            wrapped.recv(1)
+    with (
+        socket.create_connection(("127.0.0.1", hub.port), timeout=2) as plain,
+        context.wrap_socket(plain, server_hostname="localhost") as wrapped,
+        pytest.raises(ssl.SSLError, match=r"(?i)certificate"),
+    ):
+        wrapped.recv(1)
 
 
 @pytest.mark.slow
