@@ -18,7 +18,7 @@ demo: $(READY)            ## a hundred agents train on UCI Adult under a total b
 	$(BIN)/tacit train adult --agents 100 --epsilon 1 --delta 1e-6 --out demo --force
 
 federation: $(READY)      ## five sites on this machine train together over TLS; one is killed and comes back
-	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python docs/five_sites.py --folder build/federation
+	$(BIN)/python docs/five_sites.py --folder build/federation
 
 # Tests compile many programs and run each for a moment: XLA need not optimise them.
 # `make test TEST_XLA_FLAGS=` tests the programs as users run them.

@@ -17,6 +17,7 @@ from tests.federation.studies import BOUNDS, write_records
 
 from tacit.cli.main import main
 
+pytest.importorskip("nats")
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
 NAMES = ("mercy", "sinai")
