@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import secrets
 import signal
+import sys
 import threading
 from pathlib import Path
 from typing import Annotated, Any
@@ -343,11 +344,11 @@ def _taking_part(opened: StudyFolder, only: list[str] | None) -> list[Any]:
 
 
 def _confirmed(question: str) -> bool:
-    try:
-        return typer.confirm(question, err=True)
-    except typer.Abort:  # no answer is no
-        typer.echo(err=True)
-        return False
+    """Return whether the answer is yes; no answer is no."""
+    typer.echo(f"{question} [y/N] ", err=True, nl=False)
+    answer = sys.stdin.readline().strip().lower()
+    typer.echo(err=True)
+    return answer in {"y", "yes"}
 
 
 def _free(file: Path, *, force: bool) -> None:
