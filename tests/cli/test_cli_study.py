@@ -5,9 +5,9 @@ import json
 import sys
 
 import pytest
+from tests.federation.studies import BOUNDS, write_records
 
 from tacit.cli.main import main
-from tests.federation.studies import BOUNDS, write_records
 
 
 @pytest.fixture
