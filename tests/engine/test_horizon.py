@@ -13,7 +13,7 @@ from tacit.algorithms import gossip as gossip_module
 from tacit.algorithms.steps import step_within
 from tacit.engine import run
 from tacit.engine.planning import plan
-from tacit.network import metropolis, ring
+from tacit.network import complete, cyclic_walk, metropolis, ring, uniform_walk
 from tacit.oracles import Gradient
 from tacit.problems import L2, Logistic, Problem, WholeSpace, minimise, pack, public_facts
 from tacit.spec import Spec
@@ -96,6 +96,48 @@ def test_a_small_ridge_and_few_columns_leave_the_radius_and_the_step_as_they_are
     assert horizon(3072, 380.0) == pytest.approx(4 * 0.25 / 3072 * 380**2)
     silent = Noise(0.0, np.zeros(1))
     assert step_within(8.0, facts(3072), silent, SWEEPS, 1.0) == 4
+
+
+def moved_by(holders, agents, noise):
+    """Where Walkman as printed ends on a loss without curvature; `noise` (T, N): N runs at once."""
+    mean = np.zeros(noise.shape[1])
+    copy, dual = np.zeros((2, agents, noise.shape[1]))
+    for holder, answer in zip(holders, noise, strict=True):
+        model, before = mean, copy[holder] - dual[holder]
+        copy[holder] = model + dual[holder] - answer
+        dual[holder] += model - copy[holder]
+        mean = mean + (copy[holder] - dual[holder] - before) / agents
+    return model
+
+
+def pace_and_noise(walk):
+    """(pace, kappa) by the formulas of `Walkman`, from the hops between visits."""
+    visits = [np.flatnonzero(walk.holders == agent) for agent in range(8)]
+    times = [np.diff(hops) for hops in visits]
+    hops = np.concatenate(times)
+    pairs = np.concatenate([2 * gaps[:-1] - gaps[1:] for gaps in times])
+    lag = np.sum(hops * (hops + 1)) / (2 * np.sum(hops))
+    return 8 / lag, np.mean(pairs**2.0) / 64
+
+
+@pytest.mark.parametrize(
+    ("walk", "most"),
+    [
+        (cyclic_walk(ring(8), 2_400), (1.78, 1.0)),
+        (uniform_walk(complete(8), 2_400, seed=0), (1.1, 4.3)),
+        (uniform_walk(ring(8), 2_400, seed=0), (0.7, 9.8)),
+    ],
+    ids=["in order", "among all", "around a ring"],
+)
+def test_the_order_of_a_walk_decides_pace_and_noise_of_walkman_as_its_docstring_derives(walk, most):
+    agents, hops = 8, 2_400
+    pace, kappa = pace_and_noise(walk)
+    drift = -moved_by(walk.holders, agents, np.ones((hops, 1)))[0] / (hops / agents)
+    draws = np.random.default_rng(0).standard_normal((hops, 2_000))
+    spread = np.var(moved_by(walk.holders, agents, draws)) / hops * agents**2 / drift**2
+    assert (pace, kappa) == pytest.approx(most, rel=0.1)
+    assert drift == pytest.approx(pace, rel=0.06)
+    assert spread == pytest.approx(kappa, rel=0.35)
 
 
 @pytest.mark.slow

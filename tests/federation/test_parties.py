@@ -257,6 +257,23 @@ def test_under_a_few_faults_a_run_ends_as_the_same_model_or_abandoned(star, tmp_
     soaked(star, tmp_path, 1)
 
 
+def test_a_coordinator_killed_after_the_end_tells_it_to_all_who_missed_it(ring, tmp_path):
+    """The heads are lost on the way to one site, and then the coordinator dies."""
+    hub = meet(ring, tmp_path)
+
+    def lost(sender, receiver, packet):
+        dropped = receiver == 2 and hub.parties["coordinator"].outcome is not None
+        return [] if dropped else [(0.0, packet)]
+
+    hub.spoil = lost
+    hub.run(until=lambda: hub.parties[0].outcome is not None)
+    hub.die("coordinator")
+    hub.spoil = lambda sender, receiver, packet: [(0.0, packet)]
+    hub.join("coordinator", hub.makers["coordinator"])
+    hub.run()
+    all_finished(hub, ring)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("block", range(10))
 def test_under_two_hundred_faults_every_run_ends_as_it_should(

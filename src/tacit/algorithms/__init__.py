@@ -62,10 +62,12 @@ from tacit.algorithms.methods import (
 from tacit.algorithms.noisy_gradient import NoisyGradient
 from tacit.algorithms.one_question import OneQuestion
 from tacit.algorithms.options import Option, Setting, Value
-from tacit.algorithms.relay import RECAL, NoisedRelay, Walkman
+from tacit.algorithms.recal import RECAL
+from tacit.algorithms.relay import NoisedRelay
 from tacit.algorithms.splitting import SADMM, Iterate, RateWarning, RenyiADMM, SplittingADMM
 from tacit.algorithms.steps import averaging, batch_variance, radius_of, smoothness_of
 from tacit.algorithms.vradmm import VRADMM, variance_reduction
+from tacit.algorithms.walkman import Walkman
 
 __all__ = [
     "ADMM",

@@ -34,9 +34,10 @@ from tacit.algorithms.options import (
     Setting,
     Value,
 )
-from tacit.algorithms.relay import RECAL, Walkman
+from tacit.algorithms.recal import RECAL
 from tacit.algorithms.splitting import SADMM, RenyiADMM, StepRule
 from tacit.algorithms.vradmm import VRADMM, variance_reduction
+from tacit.algorithms.walkman import Walkman
 from tacit.errors import InputError
 from tacit.oracles import (
     Gradient,

@@ -56,6 +56,7 @@ class Coordinator:
         self._opener, self._seal = signed.opener, Seal(signed.run, COORDINATOR, key)
         exchange = exchange_of(self.plan, self._subjects, COORDINATOR)
         self._conducting: Conducting = conducting_of(exchange, journal, self._seal, self._opener)
+        self._layout = exchange.layouts.model
         self._agents = range(len(signed.participants))
         self._acceptances: dict[int, bytes] = {}
         self._heads: dict[int, Envelope] = {}
@@ -139,7 +140,11 @@ class Coordinator:
             return self._again()
         self._phase = "running"
         packets = self._conducting.begin()
-        if self._said("end") is not None:
+        if self._said("heads") is not None:
+            model = self._said("model") or b""
+            weights = self._layout.unpacked(model, "the coordinator's journal", finite=False)
+            self._end("finished", "the run is finished", model=weights)
+        elif self._said("end") is not None:
             values = self._opener.opened(self._said("end") or b"").values()
             self._end("abandoned", str(values.get("line", "")))
         return [*self._again(), *packets]
@@ -211,6 +216,8 @@ class Coordinator:
         observed = assembled(self.plan.ledger, [self._columns[a] for a in self._agents])
         self.plan.ledger.same_as(observed)
         self.ledger = observed
+        # before the heads are told: a site that has them ends with this model
+        self._journal.say(self._run, "model", self._layout.packed(self._conducting.model()))
         heads = {"heads": [self._heads[agent].sealed.hex() for agent in self._agents]}
         sealed = self._journal.say(self._run, "heads", self._seal.values(Kind.HEADS, 0, heads))
         self._end("finished", "the run is finished", model=self._conducting.model())

@@ -9,7 +9,6 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from tacit.budget import Account
 from tacit.errors import InputError, TacitError
-from tacit.federation.answering import Answering, Entry
 from tacit.federation.breach import BreachError
 from tacit.federation.column import column_values
 from tacit.federation.envelope import COORDINATOR, Envelope, Kind, Seal, from_hex
@@ -159,7 +158,7 @@ class Site:
     def _start(self, envelope: Envelope) -> list[Packet]:
         """Begin, once all have accepted; the mark in the account comes before the door."""
         if self._phase != "accepted":
-            return []
+            return self._closing() if self._phase == "finished" else []
         values = envelope.values()
         signed, given = self._local.signed, values.get("acceptances")
         sealed = [from_hex(text) for text in given] if isinstance(given, list) else []
@@ -178,7 +177,7 @@ class Site:
         return [*self._advance(), *self._missing_packets()]
 
     def _opened(self) -> Rounds:
-        answering: Answering = self._local.answering()
+        answering = self._local.answering()
         return Rounds(answering, self._exchange, self._hearing, self._journal, self._seal)
 
     # during the run
@@ -194,19 +193,18 @@ class Site:
             return self._told(subject, envelope)
         if kind == Kind.WISH:
             return self._wished(subject, envelope)
-        steps: dict[Kind, Callable[[Envelope], list[Packet]]] = {
-            Kind.PROPOSAL: lambda _: [self._acceptance()],
-            Kind.START: self._start,
-            Kind.HEADS: self._finish,
-            Kind.END: self._ended,
-        }
-        step = steps.get(kind)
-        return [] if step is None or envelope.sender != COORDINATOR else step(envelope)
+        if envelope.sender != COORDINATOR:
+            return []
+        if kind == Kind.PROPOSAL:
+            return [self._acceptance()]
+        steps = {Kind.START: self._start, Kind.HEADS: self._finish, Kind.END: self._ended}
+        return steps[kind](envelope) if kind in steps else []
 
     def _replays(self, kind: Kind) -> bool:
         """Whether a finished site says again what it said: the coordinator may have lost it all."""
         finished = self._phase == "finished" and self._rounds is not None
-        return finished and kind in (Kind.PROPOSAL, Kind.PUBLIC, Kind.FINAL, Kind.WISH)
+        again = (Kind.PROPOSAL, Kind.START, Kind.PUBLIC, Kind.FINAL, Kind.WISH)
+        return finished and kind in again
 
     def _told(self, subject: str, envelope: Envelope) -> list[Packet]:
         """Keep what is heard; answer again what was answered, or go on."""
@@ -245,15 +243,12 @@ class Site:
         head = self._hearing.head(rounds.chain)
         if head is not None:
             turns = self._local.plan.rounds
-            column = column_values(self._entries(), turns)
+            column = column_values(self._journal.answers(self._digest), turns)
             packets += [
                 self._state(self._seal.values(Kind.COLUMN, turns, column)),
                 self._state(self._seal.sealed(Kind.HEAD, turns, b"", heard=head)),
             ]
         return packets
-
-    def _entries(self) -> dict[int, list[Entry]]:
-        return self._journal.answers(self._digest)
 
     def _wished(self, subject: str, envelope: Envelope) -> list[Packet]:
         """Return what a neighbour lacks, as it was written."""
@@ -300,8 +295,7 @@ class Site:
         """End because the coordinator says so."""
         line = str(envelope.values().get("line", ""))[:500]
         model = None
-        signed = self._local.signed
-        if signed.release_abandoned and self._rounds is not None:
+        if self._local.signed.release_abandoned and self._rounds is not None:
             model = self._hearing.model_so_far(envelope)
         self._end("abandoned", line or "the coordinator ended the run", model=model)
         return self._farewell()
@@ -369,8 +363,7 @@ class Site:
         return self._state(self._seal.values(Kind.ACCEPTANCE, 0, body))
 
     def _stands(self) -> Packet:
-        turn = 0 if self._rounds is None else self._rounds.turn
-        return self._state(self._seal.values(Kind.PROGRESS, turn, {}))
+        return self._state(self._seal.values(Kind.PROGRESS, self.progress().round, {}))
 
     def _state(self, sealed: bytes) -> Packet:
         return Packet(self._subjects.state(self._local.agent), sealed)
