@@ -158,6 +158,25 @@ def test_of_two_threads_with_one_reservation_only_one_runs(account, monkeypatch)
     first.join()
 
 
+@pytest.mark.parametrize(
+    "wrong", [{"epsilon": float("nan")}, {"delta": float("nan")}, {"mu": float("nan")}, {"mu": -1}]
+)
+def test_a_purpose_that_no_account_could_hold_is_bad_input(wrong):
+    with pytest.raises(InputError, match=next(iter(wrong))):
+        dataclasses.replace(PURPOSE, **wrong)
+
+
+def test_a_run_refused_for_its_numbers_is_told_of_rounds_and_of_no_epsilon(account):
+    most = account.state().caps.values
+    account.reserve(charge(0.01, values=most - 50), PURPOSE)
+    with pytest.raises(AccountError, match=r"at most 5 of its 10 rounds release no more") as told:
+        account.reserve(charge(0.01, values=100), PURPOSE)
+    assert "epsilon" not in str(told.value)
+    account.reserve(charge(0.01, values=50), PURPOSE)  # what it says would fit
+    with pytest.raises(AccountError, match="no run like it fits"):
+        account.reserve(charge(0.01, values=100), PURPOSE)
+
+
 def test_a_run_beyond_the_account_is_refused_with_what_is_left_and_what_would_fit(account):
     account.reserve(charge(0.2), PURPOSE)
     with pytest.raises(AccountError, match=r"left is mu 0\.178.*largest epsilon that would fit"):

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import math
+import pickle
 import warnings
 
 import numpy as np
@@ -182,6 +183,20 @@ def test_a_grid_search_stops_when_the_account_is_empty_and_says_after_how_many_f
         with pytest.raises(ValueError, match="fits failed"):
             GridSearchCV(estimator(account), **search).fit(ROWS, ILL)
     assert len(account.state().charged) == fits
+
+
+@pytest.mark.slow
+def test_fits_of_several_processes_and_of_pickled_estimators_are_all_charged(tmp_path):
+    account = opened(tmp_path, epsilon=30)
+    search = GridSearchCV(estimator(account), {"l2": [1e-6, 1e-3]}, cv=2, n_jobs=2).fit(ROWS, ILL)
+    runs = account.state().runs
+    assert [run.status for run in runs] == ["released"] * 5
+    assert len({run.process["pid"] for run in runs}) >= 2
+    loaded = pickle.loads(pickle.dumps(search.best_estimator_))
+    np.testing.assert_array_equal(loaded.predict(ROWS), search.predict(ROWS))
+    assert len(account.state().runs) == 5
+    loaded.fit(ROWS, ILL)
+    assert len(account.state().charged) == 6
 
 
 @pytest.mark.slow

@@ -22,6 +22,7 @@ LAYERS = [
     ("proposal",),
     ("audit", "models", "evaluation"),
     ("estimators", "training"),
+    ("tuning",),
     ("report",),
     ("federation",),
     ("cli",),

@@ -9,6 +9,8 @@ from tacit.budget.state import Purpose, State, largest_cost, total_of
 from tacit.errors import AccountError
 from tacit.privacy import epsilon_of
 
+_NOTHING_FITS = "no run like it fits; tacit budget raise gives the account a larger guarantee"
+
 
 def check_fits(state: State, charge: Charge, purpose: Purpose) -> None:
     """Raise `AccountError` unless every cap holds with a charge added.
@@ -55,9 +57,20 @@ def _refusal(state: State, charge: Charge, purpose: Purpose) -> str:
             f"{parts[0]}; the account was opened without a share for answers that are not Gaussian "
             "on all records: use those, or tacit budget raise with --curves"
         )
-    if left.values < charge.values:
-        parts.append(f"of the numbers that may be released {left.values:,} are left")
-    return "; ".join([*parts, _would_fit(state, cost, purpose)])
+    if left.values >= charge.values:
+        return "; ".join([*parts, _would_fit(state, cost, purpose)])
+    parts.append(
+        f"it releases {charge.values:,} numbers; of the numbers that may be released "
+        f"{left.values:,} are left"
+    )
+    rounds = left.values * purpose.rounds // charge.values
+    if rounds < 1:
+        return "; ".join([*parts, _NOTHING_FITS])
+    # how much noise they have is another matter
+    parts.append(f"at most {rounds} of its {purpose.rounds} rounds release no more")
+    if cost.squares <= left.squares and cost.divergence <= left.divergence:
+        return "; ".join(parts)
+    return "; ".join([*parts, f"besides, {_would_fit(state, cost, purpose)}"])
 
 
 def _would_fit(state: State, cost: Cost, purpose: Purpose) -> str:
@@ -75,7 +88,7 @@ def _would_fit(state: State, cost: Cost, purpose: Purpose) -> str:
     elif math.floor(share * purpose.rounds) >= 1:
         rounds = math.floor(share * purpose.rounds * (1 - 1e-9))
         return f"at this noise at most {rounds} of its {purpose.rounds} rounds would fit"
-    return "no run like it fits; tacit budget raise gives the account a larger guarantee"
+    return _NOTHING_FITS
 
 
 def _texts(cost: Cost) -> str:

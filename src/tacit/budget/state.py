@@ -75,6 +75,11 @@ class Purpose:
         As its plan certifies them.
     rounds
         How many it has.
+
+    Raises
+    ------
+    InputError
+        If a number is NaN or out of range, which no account could hold.
     """
 
     what: str
@@ -84,6 +89,13 @@ class Purpose:
     delta: float
     mu: float | None
     rounds: int
+
+    def __post_init__(self) -> None:
+        checks.not_negative("epsilon", self.epsilon, allow_infinity=True)
+        checks.not_negative("delta", self.delta)
+        if self.mu is not None:
+            checks.not_negative("mu", self.mu, allow_infinity=True)
+        checks.at_least("rounds", self.rounds, 0)
 
 
 @dataclass(frozen=True)

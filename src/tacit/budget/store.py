@@ -24,8 +24,8 @@ CREATE TABLE entries (number INTEGER PRIMARY KEY, body TEXT NOT NULL, digest TEX
 
 
 @contextmanager
-def connected(file: Path, *, create: bool = False) -> Iterator[sqlite3.Connection]:
-    """Yield a connection to the file of an account, which must exist unless it is created.
+def connected(file: Path) -> Iterator[sqlite3.Connection]:
+    """Yield a connection to the file of an account, which must exist.
 
     Commits are on the disk when they return: write-ahead log, synchronous FULL (and F_FULLFSYNC
     where a disk would otherwise answer early).
@@ -36,13 +36,9 @@ def connected(file: Path, *, create: bool = False) -> Iterator[sqlite3.Connectio
         If the file cannot be opened, is no account, or a write fails.
     """
     with told(file), ExitStack() as stack:
-        if not create:
-            stack.enter_context(closing(_keeper(file)))
-        connection = _connection(file, "rwc" if create else "rw")
+        stack.enter_context(closing(_keeper(file)))
+        connection = _connection(file, "rw")
         stack.enter_context(closing(connection))
-        if create:
-            connection.execute("PRAGMA journal_mode = WAL")
-            connection.execute(_TABLE)
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA fullfsync = ON")
         connection.execute("PRAGMA checkpoint_fullfsync = ON")
@@ -101,14 +97,31 @@ def create(file: Path, content: Mapping[str, Any], before: Callable[[Entry], Non
         if file.exists():
             raise _taken(file)
         try:
-            with connected(part, create=True) as connection:
-                entry = add(connection, None, content)
+            entry = _written(part, content)
             before(entry)
             _name(part, file)
         finally:
             for suffix in ("", "-wal", "-shm"):
                 part.with_name(part.name + suffix).unlink(missing_ok=True)
         sync_folder(file.parent)
+    return entry
+
+
+def _written(part: Path, content: Mapping[str, Any]) -> Entry:
+    """Write a file with its first entry.
+
+    It has no name yet, so one synchronisation will do: that of the last write, to the whole file.
+    """
+    with closing(_connection(part, "rwc")) as connection:
+        connection.execute("PRAGMA synchronous = OFF")
+        connection.execute("PRAGMA journal_mode = MEMORY")
+        connection.execute("BEGIN")
+        connection.execute(_TABLE)
+        entry = add(connection, None, content)
+        connection.execute("COMMIT")
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA fullfsync = ON")
+        connection.execute("PRAGMA journal_mode = WAL")
     return entry
 
 

@@ -50,6 +50,7 @@ class Command:
 _SUMMARIES = {
     "plan": "Predict noise and accuracy before spending anything: no data is read.",
     "train": "Train on a data set or on a table of your own under a total privacy budget.",
+    "tune": "Pick among candidates by records held out of all trainings, within one budget.",
     "bounds": "Print a bounds file filled in from a table: edit it, then pass it to tacit train.",
     "predict": "Predict the target of every row, as CSV on standard output; logistic ones with "
     "odds.",

@@ -72,8 +72,8 @@ _RUN: Mapping[str, tuple[Any, str]] = {
     ),
     "evaluate": (
         float,
-        "Share of each agent's records, as in 0.1, that is held out and answers how good the model "
-        "is, privately; none if not given.",
+        "Share of each agent's records, or persons, as in 0.1, that is held out and answers how "
+        "good the model is, privately; none if not given.",
     ),
     "loss": (str, f"{usage(LOSSES)}; by the target if not given."),
     "class_weight": (

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import typer
 
@@ -23,12 +25,26 @@ class Output:
     json: bool
 
 
-def deliver(training: Training, output: Output) -> None:
-    """Write the report, if one is asked for, and print what came out."""
+def deliver(
+    training: Training,
+    output: Output,
+    *,
+    further: Mapping[str, Any] | None = None,
+    head: Sequence[str] = (),
+) -> None:
+    """Write the report, if one is asked for, and print what came out.
+
+    Parameters
+    ----------
+    further
+        Values that stand beside the results, and in them.
+    head
+        Lines before all others.
+    """
     out, oracle = output.out, output.oracle_metrics
     certificate = None
     if out is not None:
-        certificate = save(training, out, force=output.force, oracle=oracle)
+        certificate = save(training, out, force=output.force, oracle=oracle, further=further)
     if oracle:
         error_line(
             f"{ORACLE} is computed from private records; do not publish it", kind="warning: "
@@ -36,9 +52,9 @@ def deliver(training: Training, output: Output) -> None:
     if output.json:
         for warning in training.assessment.warnings if training.assessment else ():
             error_line(warning, kind="warning: ")
-        emit(results(training, out))
+        emit({**results(training, out), **(further or {})})
     else:
-        typer.echo(_sentences(training, certificate))
+        typer.echo("\n".join([*map(printable, head), _sentences(training, certificate)]))
 
 
 def _sentences(training: Training, certificate: Path | None) -> str:

@@ -178,7 +178,7 @@ def _prepared(
     if output.out is not None:
         check_out(output.out, force=output.force)
     if account is not None and is_table(data):
-        _check_output(output, public=False, name=data)
+        check_output(output, public=False, name=data)
         return _charged(data, tables, given, proposal, account)
     prepared = _uncharged(data, tables, given, output, proposal)
     return replace(prepared, account=account)
@@ -195,7 +195,7 @@ def _charged(
     if file is None:
         options = run_options(given, rounds=given["rounds"])
         methods = options.request.methods
-        files = read_files(_source(data, tables, None))
+        files = read_files(source_of(data, tables, None))
         proposed = proposal_ahead(
             files,
             options.request,
@@ -207,7 +207,7 @@ def _charged(
     else:
         proposed, methods = _read_proposal(file, tables, given)
         known = None if proposed.data.table is None else proposed.data.table.bounds
-        files = read_files(_source(data, tables, known), known)
+        files = read_files(source_of(data, tables, known), known)
     records, reservation = charged_records(files, proposed, methods, account)
     return Prepared(records, proposed, methods, reservation)
 
@@ -222,7 +222,7 @@ def _uncharged(
     if proposal is not None:
         return _from_file(data, tables, given, output, proposal)
     options = run_options(given, rounds=given["rounds"])
-    dataset = _loaded(data, tables, output)
+    dataset = loaded(data, tables, output)
     records = divide(
         dataset,
         options.agents,
@@ -246,7 +246,7 @@ def _from_file(
 ) -> Prepared:
     proposal, methods = _read_proposal(file, tables, given)
     known = None if proposal.data.table is None else proposal.data.table.bounds
-    dataset = _loaded(data, tables, output, known)
+    dataset = loaded(data, tables, output, known)
     agents = None if dataset.owners is not None else len(proposal.counts)
     evaluation = proposal.evaluation
     records = divide(
@@ -304,16 +304,16 @@ def is_table(data: str) -> bool:
     return len(path.parts) != 1 or named or os.path.exists(path)
 
 
-def _loaded(
+def loaded(
     data: str, options: dict[str, Any], output: Output, known: Bounds | None = None
 ) -> Dataset | Table:
     """Return the data set, or the user's table with the bounds that a proposal states, if any."""
     dataset = _read(data, options, known)
-    _check_output(output, public=dataset.public, name=dataset.name)
+    check_output(output, public=dataset.public, name=dataset.name)
     return dataset
 
 
-def _check_output(output: Output, *, public: bool, name: str) -> None:
+def check_output(output: Output, *, public: bool, name: str) -> None:
     """Raise `InputError` for results that records, public or private, do not have."""
     oracle = output.oracle_metrics
     if oracle and public:
@@ -330,7 +330,8 @@ def _check_output(output: Output, *, public: bool, name: str) -> None:
         )
 
 
-def _source(data: str, options: dict[str, Any], known: Bounds | None) -> Source:
+def source_of(data: str, options: dict[str, Any], known: Bounds | None) -> Source:
+    """Return what is said of a table; its target, unless bounds are known, must be named."""
     refuse_spreadsheet(Path(data))
     target = options["target"] if known is None else known.target_name
     if target is None:
@@ -342,7 +343,7 @@ def _source(data: str, options: dict[str, Any], known: Bounds | None) -> Source:
 
 def _read(data: str, options: dict[str, Any], known: Bounds | None) -> Dataset | Table:
     if is_table(data):
-        return load_table(_source(data, options, known), known)
+        return load_table(source_of(data, options, known), known)
     given = [name for name, value in options.items() if value is not None]
     dataset = load(data)
     if given:
@@ -381,7 +382,10 @@ def _heading(prepared: Prepared) -> str:
         rounds += f" on {proposal.network.name}"
     held = ""
     if proposal.evaluation is not None:
-        held = f"; {sum(proposal.evaluation.counts):,} records held out for the evaluation"
+        rows = proposal.budget.rows_per_person
+        unit = "records" if rows is None else "persons"
+        number = sum(proposal.evaluation.counts) // (rows or 1)
+        held = f"; {number:,} {unit} held out for the evaluation"
     return (
         f"Training on {dataset.title}: {proposal.units_text}, {agents}{held}\n"
         f"{proposal.method.name}, {rounds}; observer {proposal.budget.observer}, relation "

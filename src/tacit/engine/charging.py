@@ -12,7 +12,7 @@ from tacit.budget import Account, Charge, Purpose, Reservation, State, relation_
 from tacit.budget.charge import Events
 from tacit.engine.planning import Plan
 from tacit.errors import InputError
-from tacit.privacy import GaussianAnswer, Messages, NoNoise, Sum
+from tacit.privacy import GaussianAnswer, Ledger, Messages, NoNoise, Sum, Terms
 from tacit.typing import HostArray
 
 # mu is rounded up to this many digits, so that agents alike are written once
@@ -55,7 +55,18 @@ def charge_of(plan: Plan) -> Charge:
     rounded up; others are `Ledger.events`. Sensitivities are those on the lattice. An observer of
     sums is credited only where agents send whole steps (`Program.summed`).
     """
-    ledger, observer = plan.ledger, plan.terms.observer
+    return charge_of_ledger(plan.ledger, plan.terms, summed=plan.program.summed)
+
+
+def charge_of_ledger(ledger: Ledger, terms: Terms, *, summed: bool) -> Charge:
+    """Return the same for a ledger on those terms, of one run or of several (`joined`).
+
+    Parameters
+    ----------
+    summed
+        Whether agents send whole steps, so that an observer of sums may be credited.
+    """
+    observer = terms.observer
     if isinstance(ledger.mechanism, NoNoise):
         raise InputError(
             "a run without noise is not private, and no account has room for it; give a finite "
@@ -66,25 +77,25 @@ def charge_of(plan: Plan) -> Charge:
             "noise inside an objective has no place in an account; use a method that adds its "
             "noise to the answer"
         )
-    if plan.terms.adjacency.agents_per_person > 1:
+    if terms.adjacency.agents_per_person > 1:
         raise InputError(
             "an account charges each agent by itself, and a person at several agents is in the "
             "answers of all; let each person be at one agent, or leave the account out"
         )
     agents = range(ledger.kind.shape[0])
-    summed = None
+    of_sums = None
     if ledger.has_mu:
         messages = _gaussian(ledger.mu_per_agent(Messages()))
-        if plan.program.summed:
-            summed = _gaussian(ledger.mu_per_agent(observer))
+        if summed:
+            of_sums = _gaussian(ledger.mu_per_agent(observer))
     else:
         messages = tuple(tuple(ledger.events(agent)) for agent in agents)
     values = ledger.most_values()
     return Charge(
-        relation=relation_text(plan.terms.adjacency.relation),
-        unit=plan.terms.adjacency.unit,
+        relation=relation_text(terms.adjacency.relation),
+        unit=terms.adjacency.unit,
         messages=messages,
-        summed=summed,
+        summed=of_sums,
         colluders=observer.colluders if isinstance(observer, Sum) else 0,
         values=values,
         least_scale=ledger.finest() if ledger.on_lattice else 0.0,

@@ -77,8 +77,8 @@ def proposed(
     everyone = owned_rows(agents, len(rows), persons, seed=estimator.split_seed)
     if persons is not None:
         persons.check_agents(everyone, estimator.agents_per_person)
-    parts, held = divided(everyone, estimator.evaluate, seed=estimator.split_seed)
-    check_held_out(parts, held)
+    parts, held = divided(everyone, estimator.evaluate, persons, seed=estimator.split_seed)
+    check_held_out(parts, held, persons)
     encoded = encoding.rows(rows)
 
     def packed(owned: Sequence[HostArray]) -> Shards:
@@ -95,7 +95,7 @@ def proposed(
     shards = packed(parts)
     data = targets.facts(columns=shards.dimension, record_norm=shards.record_norm)
     structure = estimator._structure(shards)
-    counts = shards.counts if persons else [len(part) for part in everyone]
+    counts = [len(part) if persons is None else persons.places_of(part) for part in everyone]
     proposal = propose(data, counts, estimator._request(targets), structure)
     return Proposed(shards, proposal, packed(held) if held else None)
 

@@ -11,18 +11,22 @@ from tacit.engine import Plan
 from tacit.estimators.records import Targets
 from tacit.evaluation import PrivateScore, evaluate, scale_of
 from tacit.privacy import Certificate
-from tacit.problems import Shards, hold_out
+from tacit.problems import Persons, Shards, hold_out
 from tacit.proposal import Proposal
 from tacit.typing import HostArray
 
 
 def divided(
-    parts: Sequence[Int[HostArray, "_m"]], share: float | None, *, seed: int
+    parts: Sequence[Int[HostArray, "_m"]],
+    share: float | None,
+    persons: Persons | None,
+    *,
+    seed: int,
 ) -> tuple[Sequence[Int[HostArray, "_m"]], Sequence[Int[HostArray, "_h"]]]:
     """Return the rows of each agent to fit to, and those held out of agents that hold some out."""
     if share is None:
         return parts, ()
-    kept, held = hold_out(parts, checks.positive("evaluate", share), seed=seed)
+    kept, held = hold_out(parts, checks.positive("evaluate", share), seed=seed, persons=persons)
     return kept, [part for part in held if len(part)]
 
 

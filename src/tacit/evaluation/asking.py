@@ -71,7 +71,7 @@ def evaluation_plan(
     assert evaluation is not None
     shape = proposal.facts.shape if weights is None else weights.shape
     model = np.zeros(shape) if weights is None else np.asarray(weights, np.float64)
-    question = evaluation_question(proposal.data)
+    question = evaluation_question(proposal.data, proposal.budget.rows_per_person)
     norm = proposal.data.row_norm if record_norm is None else record_norm
     held = tuple(count for count in evaluation.counts if count)
     facts = facts_from(
@@ -127,7 +127,8 @@ def evaluate(
     weights
         The released model.
     shards
-        The records that were held out, of the agents that hold some out, and none else.
+        The records that were held out, of the agents that hold some out, and none else; where
+        persons are protected, packed in their places.
     seed
         As for the training; with one both are reproductions.
 
@@ -147,19 +148,23 @@ def evaluate(
     answering = np.flatnonzero(evaluation.counts).tolist()
     if shards.counts != tuple(evaluation.counts[agent] for agent in answering):
         raise PrivacyError("the records are not those that the proposal holds out; divide anew")
+    rows = proposal.budget.rows_per_person
     planned = evaluation_plan(proposal, training, weights, record_norm=shards.record_norm)
     finished = run(planned, shards, runtime="simulate", seed=_other(seed))
-    records, variance = sum(shards.counts), noise_variance(planned)
+    units, variance = sum(shards.counts) // (rows or 1), noise_variance(planned)
     totals = np.asarray(finished.model, np.float64) * len(shards.counts)
-    question = evaluation_question(proposal.data)
+    question = evaluation_question(proposal.data, rows)
     if isinstance(question, Tally):
-        score = score_of_labels(question, totals, records, variance, scale)
+        score = score_of_labels(question, totals, units, variance, scale)
     else:
-        score = score_of_numbers(totals, records, variance, scale.unit)
+        score = score_of_numbers(totals, units, variance, scale.unit)
+    if rows is not None:
+        score = dataclasses.replace(score, unit="person")
+    unit, place = ("record", "row numbers") if rows is None else ("person", "places in the order")
     condition = (
-        f"{evaluation.share:g} of each agent's records, chosen by their row numbers with the split "
+        f"{evaluation.share:g} of each agent's {unit}s, chosen by their {place} with the split "
         f"seed {proposal.split_seed}, were held out of the training and asked about its model: "
-        "each record is in one of the two, so both together cost it no more than the larger"
+        f"each {unit} is in one of the two, so both together cost it no more than the larger"
     )
     both = of_disjoint_parts(training.certificate, finished.certificate, answering, condition)
     return Evaluated(score, planned, both)

@@ -61,10 +61,17 @@ def of_disjoint_parts(
     nothing about r, the test is one of N_m, and a mean of errors over m at a level a in the mean
     is no better than G_mu(a), which is convex.
 
+    *Persons.* The same with r a person at one agent: part is a function of a person's place in the
+    order of persons, which neighbours share, and all rows of a person are in one part
+    (`tacit.problems.hold_out`). A person at several agents is refused, since each of them divides
+    its own.
+
     Adaptive choice of the second run's question is therefore harmless, as long as the first
     reads no record of E: not for its centre, nor for a graph, nor for any of several candidates.
     """
-    same = ("delta", "relation", "unit", "record")
+    same = ("delta", "relation", "unit", "record", "rows_per_person", "agents_per_person")
+    if training.agents_per_person not in {None, 1}:
+        raise PrivacyError("a person is at several agents, who divide their rows on their own")
     different = [name for name in same if getattr(training, name) != getattr(evaluation, name)]
     if different:
         raise PrivacyError(

@@ -22,6 +22,16 @@ only noise is left, Fieller's for a ratio. It is solved as a quadratic inequalit
 **Means.** For t in [0, 1] with noised sums S_1 of t and S_2 of t^2, n of each and noise of variance
 v in both, the mean m = S_1 / n has the variance v / n^2 + s^2 / n with s^2 = S_2 / n - m^2, which
 noise may move outside [0, m (1 - m)]: the nearer end is then taken.
+
+**Persons.** Where persons are a sample and each adds the mean over its rows, n is their number, and
+the terms of the sample above are bounds: with 0 <= f <= g <= 1 what a person adds to N and M,
+f (1 - f) being at least 0 and squares being convex,
+
+    E (f - r g)^2  <=  E [f (1 - r)^2 + (g - f) r^2]  =  r (1 - r) E g,
+
+with equality for persons of one row, or of rows alike; and the mean of t^2 over a person's rows is
+at least the square of their mean. So intervals reach their level, and more where rows of a person
+differ. To count rows as if each were of another person would fall short of it.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from tacit.evaluation.intervals import LEVEL, Interval
 
@@ -57,7 +57,7 @@ class PrivateScore:
     Attributes
     ----------
     records
-        n, how many were held out.
+        n, how many were held out; of persons, how many persons.
     noise
         Standard deviation of the noise of one number of the answer, as the sum over agents.
     error
@@ -76,6 +76,8 @@ class PrivateScore:
     absolute, root_square
         Of numbers, in the user's units: the mean absolute error and the root of the mean squared
         error, errors above half the range counted as half the range.
+    unit
+        "person" where persons were held out: each counts once, with the mean over its rows.
 
     Notes
     -----
@@ -94,13 +96,15 @@ class PrivateScore:
     auc_limits: tuple[float, float] | None = None
     absolute: Interval | None = None
     root_square: Interval | None = None
+    unit: Literal["record", "person"] = "record"
 
     @property
     def head(self) -> str:
         """What the figures are, as a sentence."""
+        each = ", each counting once" if self.unit == "person" else ""
         return (
-            f"Private score, of {self.records:,} records held out (in brackets {LEVEL:.0%} "
-            "intervals, for noise and sample):"
+            f"Private score, of {self.records:,} {self.unit}s held out{each} (in brackets "
+            f"{LEVEL:.0%} intervals, for noise and sample):"
         )
 
     def rows(self) -> list[tuple[str, str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Literal
 
 from tacit.engine import Plan
 from tacit.evaluation.asking import evaluation_plan, noise_variance
@@ -24,7 +25,7 @@ class Width:
     Attributes
     ----------
     records, trained
-        How many records are held out, and trained on.
+        How many records are held out, and trained on; of persons, how many persons.
     noise
         What noise alone leaves.
     likely
@@ -38,6 +39,7 @@ class Width:
     noise: float
     likely: float | None
     most: float
+    unit: Literal["record", "person"] = "record"
 
     def lines(self) -> list[str]:
         """Return the widths as sentences."""
@@ -45,9 +47,9 @@ class Width:
         unit = "" if self.likely is not None else " of half the target's range"
         at = "" if self.likely is None else f", {self.likely:.2%} at an error of {LIKELY:.0%}"
         return [
-            f"Evaluation: {self.records:,} records are held out, {self.trained:,} trained on; the "
-            f"{LEVEL:.0%} interval {of} will reach {self.most:.2%}{unit} either way at most{at}; "
-            f"noise alone {self.noise:.2%}"
+            f"Evaluation: {self.records:,} {self.unit}s are held out, {self.trained:,} trained on; "
+            f"the {LEVEL:.0%} interval {of} will reach {self.most:.2%}{unit} either way at most"
+            f"{at}; noise alone {self.noise:.2%}"
         ]
 
 
@@ -68,9 +70,10 @@ def expected_width(proposal: Proposal, planned: Plan) -> Width | None:
     evaluation = proposal.evaluation
     if evaluation is None:
         return None
-    records = sum(evaluation.counts)
+    rows = proposal.budget.rows_per_person
+    records = sum(evaluation.counts) // (rows or 1)
     variance = noise_variance(evaluation_plan(proposal, planned)) / records**2
-    question = evaluation_question(proposal.data)
+    question = evaluation_question(proposal.data, rows)
     if isinstance(question, Tally):
         cells = math.prod(question.shape)
         wrong = cells * (1 - 1 / question.classes)
@@ -81,8 +84,9 @@ def expected_width(proposal: Proposal, planned: Plan) -> Width | None:
 
     return Width(
         records=records,
-        trained=sum(proposal.counts),
+        trained=proposal.units,
         noise=half(0.0),
         likely=half(LIKELY) if isinstance(question, Tally) else None,
         most=half(0.5),
+        unit="record" if rows is None else "person",
     )

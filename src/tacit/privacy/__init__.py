@@ -8,6 +8,7 @@ from tacit.privacy.accounting import (
 )
 from tacit.privacy.bounds import Norm, SensitivityBound, mean_gradient_bound, share_text
 from tacit.privacy.certificate import Certificate, certify, delta_warning
+from tacit.privacy.choosing import mu_of_choice, rate_of_choice
 from tacit.privacy.events import (
     Event,
     Exact,
@@ -26,6 +27,7 @@ from tacit.privacy.gaussian import (
     mu_of,
     true_positive_rate,
 )
+from tacit.privacy.joining import joined
 from tacit.privacy.lattice import lattice_epsilon
 from tacit.privacy.ledger import NO_QUESTION, Inside, Ledger
 from tacit.privacy.mechanisms import Gaussian, Laplace, Mechanism, NoNoise
@@ -83,13 +85,16 @@ __all__ = [
     "delta_warning",
     "epsilon_of",
     "gaussian_multiplier",
+    "joined",
     "lattice_epsilon",
     "mean_gradient_bound",
     "mu_of",
+    "mu_of_choice",
     "multiplier_for",
     "multiplier_for_all",
     "objective_deltas",
     "observer_named",
+    "rate_of_choice",
     "relation_named",
     "sampled",
     "share_text",

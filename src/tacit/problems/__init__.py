@@ -5,8 +5,8 @@ from tacit.problems.clipping import clip_coefficient, default_clip, row_norms, w
 from tacit.problems.cones import Cone
 from tacit.problems.conic import AgentSets, ConicSet, polyhedron
 from tacit.problems.holding_out import (
+    check_at_one_agent,
     check_held_out,
-    check_no_persons,
     held_out_counts,
     held_out_share,
     hold_out,
@@ -107,8 +107,8 @@ __all__ = [
     "Structured",
     "WholeSpace",
     "chain",
+    "check_at_one_agent",
     "check_held_out",
-    "check_no_persons",
     "check_norms",
     "clip_coefficient",
     "constraint_named",

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from jaxtyping import Int
+from jaxtyping import Bool, Int
 
 from tacit import checks
 from tacit.errors import InputError, PrivacyError
+from tacit.problems.persons import Persons
 from tacit.typing import HostArray
 
 MOST_HELD_OUT = 0.5
@@ -27,22 +28,25 @@ def held_out_share(value: float) -> float:
     return share
 
 
-def check_no_persons(rows_per_person: int | None) -> None:
-    """Raise `InputError` if persons are protected: single rows are held out, and not persons.
+def check_at_one_agent(agents_per_person: int) -> None:
+    """Raise `InputError` if a person may be at several agents, each of whom holds out its own.
 
-    A person with several rows could be trained on and asked about, so that both would be charged.
+    One of them could train on a person whom another asks about, so that both would be charged.
     """
-    if rows_per_person is not None:
+    if agents_per_person > 1:
         raise InputError(
-            "an evaluation holds out single rows, and a person may have several of which some are "
-            "trained on; leave --evaluate out, or --person-column and --rows-per-person"
+            "an evaluation holds out persons agent by agent, and a person at several agents could "
+            "be trained on at one and asked at another; leave --evaluate or --agents-per-person out"
         )
 
 
-def held_out_counts(counts: Sequence[int], share: float) -> tuple[int, ...]:
+def held_out_counts(
+    counts: Sequence[int], share: float, *, rows_per_person: int | None = None
+) -> tuple[int, ...]:
     """Return how many of each agent's m_i rows are held out: m_i times the share, rounded.
 
-    An agent keeps at least one row to train on. One with few rows may hold out none.
+    An agent keeps at least one row to train on. One with few rows may hold out none. Where persons
+    are protected, m_i are their places, K for each, and whole persons are held out.
 
     Raises
     ------
@@ -54,23 +58,31 @@ def held_out_counts(counts: Sequence[int], share: float) -> tuple[int, ...]:
     >>> held_out_counts((100, 7, 1), 0.1)
     (10, 1, 0)
     """
-    share = held_out_share(share)
-    held = tuple(min(round(count * share), count - 1) for count in counts)
+    share, places = held_out_share(share), rows_per_person or 1
+    units = [count // places for count in counts]
+    held = tuple(places * min(round(unit * share), unit - 1) for unit in units)
     if sum(held) < 1:
+        what = "row" if rows_per_person is None else "person"
         raise InputError(
-            f"a share of {share:g} of {sum(counts)} rows of {len(counts)} agents holds no row out; "
-            "evaluate with a larger share, or leave it out"
+            f"a share of {share:g} of {sum(units)} {what}s of {len(counts)} agents holds no {what} "
+            "out; evaluate with a larger share, or leave it out"
         )
     return held
 
 
 def hold_out(
-    parts: Sequence[Int[HostArray, "_m"]], share: float, *, seed: int, first: int = 0
+    parts: Sequence[Int[HostArray, "_m"]],
+    share: float,
+    *,
+    seed: int,
+    persons: Persons | None = None,
+    first: int = 0,
 ) -> tuple[tuple[Int[HostArray, "_m"], ...], tuple[Int[HostArray, "_h"], ...]]:
     """Return the rows of each agent that are trained on, and those that are held out, sorted.
 
     Agent i permutes the m_i numbers of its rows by a generator seeded with (`seed`, i) and holds
-    the first of them out: files are often sorted, so the last rows would not do.
+    the first of them out: files are often sorted, so the last rows would not do. Where persons are
+    protected it permutes their numbers, and all rows of a person are on one side.
 
     Parameters
     ----------
@@ -80,6 +92,8 @@ def hold_out(
         Of each agent's rows, see `held_out_counts`.
     seed
         Public.
+    persons
+        Whose row each row is; None where records are protected.
     first
         The number of the first of these agents, where they are some of all.
 
@@ -88,7 +102,9 @@ def hold_out(
     **Guarantee.** Only counts and public numbers decide who is held out, never what a record says.
     Replacing a record, or setting its contribution to zero, therefore leaves it, and every other
     record, on the side where it was; a rule that looks at content, such as a hash, would let the
-    two data sets of a neighbouring pair differ on both sides.
+    two data sets of a neighbouring pair differ on both sides. The numbers of an agent's persons are
+    their places in the order of first rows, which neighbours share (`Persons`); so a person whose
+    rows are others, more or fewer is on the same side in both, and so is everyone else.
 
     Examples
     --------
@@ -96,24 +112,32 @@ def hold_out(
     >>> len(kept[0]), len(held[0]), len(np.intersect1d(kept[0], held[0]))
     (8, 2, 0)
     """
-    sizes = held_out_counts([len(part) for part in parts], share)
-    orders = [
-        np.random.default_rng([_STREAM, seed, agent]).permutation(len(part))
-        for agent, part in enumerate(parts, start=first)
+    standing = [
+        np.arange(len(part)) if persons is None else persons.standing(part) for part in parts
     ]
-    held = tuple(
-        np.sort(part[order[:size]]) for part, order, size in zip(parts, orders, sizes, strict=True)
-    )
-    kept = tuple(
-        np.sort(part[order[size:]]) for part, order, size in zip(parts, orders, sizes, strict=True)
-    )
+    sizes = held_out_counts([1 + int(np.max(place)) for place in standing], share)
+    sides = [
+        _held_out(place, size, np.random.default_rng([_STREAM, seed, agent]))
+        for agent, (place, size) in enumerate(zip(standing, sizes, strict=True), start=first)
+    ]
+    kept = tuple(np.sort(part[~side]) for part, side in zip(parts, sides, strict=True))
+    held = tuple(np.sort(part[side]) for part, side in zip(parts, sides, strict=True))
     return kept, held
 
 
+def _held_out(
+    standing: Int[HostArray, "_m"], size: int, draw: np.random.Generator
+) -> Bool[HostArray, "_m"]:
+    """Return which rows are held out, given the number of the unit that each belongs to."""
+    return np.isin(standing, draw.permutation(1 + int(np.max(standing)))[:size])
+
+
 def check_held_out(
-    kept: Sequence[Int[HostArray, "_m"]], held: Sequence[Int[HostArray, "_h"]]
+    kept: Sequence[Int[HostArray, "_m"]],
+    held: Sequence[Int[HostArray, "_h"]],
+    persons: Persons | None = None,
 ) -> None:
-    """Raise unless no row is trained on and held out as well.
+    """Raise unless no row, and no person, is trained on and held out as well.
 
     Raises
     ------
@@ -122,9 +146,13 @@ def check_held_out(
     """
     if not len(held):
         return
-    both = np.intersect1d(np.concatenate(list(kept)), np.concatenate(list(held)))
+    sides = [np.concatenate(list(rows)) for rows in (kept, held)]
+    if persons is not None:
+        sides = [persons.numbers[rows] for rows in sides]
+    both = np.intersect1d(sides[0], sides[1])
     if both.size:
+        what = "row" if persons is None else "person"
         raise PrivacyError(
-            f"{both.size} rows are trained on and held out as well; each row belongs to one of the "
-            "two, so divide them anew"
+            f"{both.size} {what}s are trained on and held out as well; each {what} belongs to one "
+            "of the two, so divide them anew"
         )

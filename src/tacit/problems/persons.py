@@ -63,17 +63,28 @@ class Persons:
         >>> Persons(np.array([0, 1, 0, 0]), 2).places(np.arange(4)).tolist()
         [0, 2, 1, -1]
         """
-        _, first, person = np.unique(self.numbers[rows], return_index=True, return_inverse=True)
-        order = np.argsort(person, kind="stable")
-        sizes = np.bincount(person)
+        standing = self.standing(rows)
+        order = np.argsort(standing, kind="stable")
+        sizes = np.bincount(standing)
         before = np.repeat(np.cumsum(sizes) - sizes, sizes)
         rank = np.empty(len(rows), int)
         rank[order] = np.arange(len(rows)) - before
-        standing = np.argsort(np.argsort(first))[person]
         taken = rank < self.rows_per_person
         places = np.full((len(sizes), self.rows_per_person), EMPTY)
         places[standing[taken], rank[taken]] = np.asarray(rows)[taken]
         return places.ravel()
+
+    def standing(self, rows: Int[HostArray, "_m"]) -> Int[HostArray, "_m"]:
+        """Return for each row of an agent which of its persons it belongs to, by their first rows.
+
+        Examples
+        --------
+        >>> Persons(np.array([7, 3, 7, 5]), 2).standing(np.arange(4)).tolist()
+        [0, 1, 0, 2]
+        """
+        _, first, person = np.unique(self.numbers[rows], return_index=True, return_inverse=True)
+        place: Int[HostArray, "_m"] = np.argsort(np.argsort(first))[person]
+        return place
 
     def places_of(self, rows: Int[HostArray, "_m"]) -> int:
         """Return how many places an agent with these rows has: K for each of its persons."""

@@ -22,8 +22,8 @@ class Evaluation(Part):
     share
         Of each agent's records.
     counts
-        How many records each agent holds out (`tacit.problems.held_out_counts`); they are not among
-        those of the proposal, which are trained on.
+        How many records each agent holds out (`tacit.problems.held_out_counts`), or places of
+        persons; they are not among those of the proposal, which are trained on.
     """
 
     share: float
@@ -37,8 +37,10 @@ class Evaluation(Part):
         return self
 
 
-def evaluation_question(data: DataFacts) -> Tally | ClippedErrors:
-    """Return the question that held-out records are asked.
+def evaluation_question(
+    data: DataFacts, rows_per_person: int | None = None
+) -> Tally | ClippedErrors:
+    """Return the question that held-out records are asked, or held-out persons.
 
     Raises
     ------
@@ -46,8 +48,8 @@ def evaluation_question(data: DataFacts) -> Tally | ClippedErrors:
         If there are so many classes that nothing but noise would be in the counts.
     """
     if data.task == "regression":
-        return ClippedErrors()
-    question = Tally(data.classes or 2)
+        return ClippedErrors(rows_per_person)
+    question = Tally(data.classes or 2, rows_per_person=rows_per_person)
     cells = question.answer_shape(())[0]
     if cells > MOST_CELLS:
         raise InputError(

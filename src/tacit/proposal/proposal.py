@@ -23,7 +23,7 @@ from tacit.engine.planning import Plan, check_size, plan
 from tacit.errors import InputError
 from tacit.features import CONSTANT
 from tacit.oracles import around
-from tacit.problems import Problem, check_no_persons, facts_from, held_out_counts
+from tacit.problems import Problem, check_at_one_agent, facts_from, held_out_counts
 from tacit.proposal.class_weights import labels_of, weighted, weights_text
 from tacit.proposal.data_facts import DataFacts
 from tacit.proposal.document import Document, Extended
@@ -134,10 +134,14 @@ class Proposal(Document):
         evaluation = self.evaluation
         if evaluation is None:
             return
-        check_no_persons(self.budget.rows_per_person)
-        evaluation_question(self.data)
-        same = len(evaluation.counts) == len(self.counts)
-        if not same or held_out_counts(self.all_counts, evaluation.share) != evaluation.counts:
+        check_at_one_agent(self.budget.agents_per_person)
+        rows = self.budget.rows_per_person
+        evaluation_question(self.data, rows)
+        if (
+            len(evaluation.counts) != len(self.counts)
+            or held_out_counts(self.all_counts, evaluation.share, rows_per_person=rows)
+            != evaluation.counts
+        ):
             raise InputError(
                 f"a share of {evaluation.share:g} of each agent's records is held out, and the "
                 "counts of the evaluation are others; propose again"

@@ -54,7 +54,7 @@ def propose(
     agents, method = len(counts), request.method
     evaluation = None
     if request.evaluate is not None:
-        held = held_out_counts(counts, request.evaluate)
+        held = held_out_counts(counts, request.evaluate, rows_per_person=request.rows_per_person)
         evaluation = Evaluation(share=float(request.evaluate), counts=held)
         counts = [count - out for count, out in zip(counts, held, strict=True)]
     rounds = request.rounds_among(agents)

@@ -22,7 +22,7 @@ from tacit.algorithms import (
 )
 from tacit.errors import InputError
 from tacit.privacy import Observer, Sum, observer_named, relation_named
-from tacit.problems import check_no_persons, held_out_share
+from tacit.problems import check_at_one_agent, held_out_share
 from tacit.problems.graphs import DEFAULT_GRAPH_WEIGHT, learned_edges
 from tacit.proposal.named import NONE, Named
 from tacit.proposal.parts import (
@@ -103,8 +103,8 @@ class Request:
         None where that pays. The model is then linear in the rows around it and not in the
         columns.
     evaluate
-        The share of each agent's records that is held out and asked about the released model; None
-        for no evaluation.
+        The share of each agent's records, or persons, that is held out and asked about the released
+        model; None for no evaluation.
     options
         Values of options of the method; defaults stand for the rest.
     network
@@ -150,7 +150,7 @@ class Request:
         self._check_persons()
         if self.evaluate is not None:
             held_out_share(self.evaluate)
-            check_no_persons(self.rows_per_person)
+            check_at_one_agent(self.agents_per_person)
         self.network.check(self.algorithm, method)
         check_seed("split-seed", self.split_seed)
         self.budget.terms  # noqa: B018 - checked

@@ -71,7 +71,10 @@ def _story(training: Training) -> str:
     )
     score = training.private_score
     if score is not None:
-        text += f" {score.records:,} more were held out and asked how good the model is, privately."
+        text += (
+            f" {score.records:,} {score.unit}s more were held out and asked how good the model is, "
+            "privately."
+        )
     if not training.shows_test:
         if score is not None:
             return text

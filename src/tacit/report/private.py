@@ -22,8 +22,8 @@ def private_section(score: PrivateScore | None) -> str:
         head = "Observed share of records, by their predicted probability"
         calibration = f"<p>{head}</p>{table_of(bins)}"
     note = (
-        "One noised answer of each agent, covered by the certificate: these records were not "
-        "trained on, so the whole costs a record no more than the training alone."
+        f"One noised answer of each agent, covered by the certificate: these {score.unit}s were "
+        f"not trained on, so the whole costs a {score.unit} no more than the training alone."
     )
     return section(
         "How good it is, answered privately",

@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from tacit.errors import InputError
 from tacit.models import model_text
@@ -28,7 +29,14 @@ FILES = ("results.json", "proposal.json", "plan.json", "model.json", "report.htm
 ORACLE, CURVES = "oracle_metrics.json", "curves.csv"
 
 
-def save(training: Training, out: Path, *, force: bool, oracle: bool = False) -> Path:
+def save(
+    training: Training,
+    out: Path,
+    *,
+    force: bool,
+    oracle: bool = False,
+    further: Mapping[str, Any] | None = None,
+) -> Path:
     """Write `FILES` into the folder `out`, and `CURVES` where test metrics may be shown.
 
     They are written whole or not at all, see `write_folder`. With `force` only these files are
@@ -39,6 +47,8 @@ def save(training: Training, out: Path, *, force: bool, oracle: bool = False) ->
     ----------
     oracle
         Whether to write oracle_metrics.json too: metrics on private records, not for publication.
+    further
+        Values that are added to the results.
 
     Returns
     -------
@@ -51,7 +61,7 @@ def save(training: Training, out: Path, *, force: bool, oracle: bool = False) ->
         last = training.evaluation.plan
         plan["evaluation"] = {**last.to_dict(), "digest": last.digest}
     texts = {
-        "results.json": json_text({**results(training, out), "curves": shown}),
+        "results.json": json_text({**results(training, out), **(further or {}), "curves": shown}),
         "proposal.json": training.proposal.to_json() + "\n",
         "plan.json": json_text(strict(plan)),
         "model.json": model_text(released(training)),

@@ -13,8 +13,9 @@ def check_data(data: DividedData, proposal: Proposal) -> None:
     planned = () if proposal.evaluation is None else proposal.evaluation.counts
     if data.held_out_counts != planned:
         raise InputError(
-            f"the proposal holds out {sum(planned)} records for an evaluation, the data "
-            f"{sum(data.held_out_counts)}; divide the data with the share of the proposal"
+            f"the proposal holds out {sum(planned)} records, or places of persons, for an "
+            f"evaluation, the data {sum(data.held_out_counts)}; divide the data with the share of "
+            "the proposal"
         )
 
 

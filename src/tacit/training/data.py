@@ -15,8 +15,8 @@ from tacit.features import AroundCentre, FeatureMap, Inputs, applied, feature_ma
 from tacit.problems import (
     Persons,
     Shards,
+    check_at_one_agent,
     check_held_out,
-    check_no_persons,
     hold_out,
     pack,
     random_partition,
@@ -67,7 +67,7 @@ class DividedData:
     persons: Persons | None = None
 
     def __post_init__(self) -> None:
-        check_held_out(self.owners, self.held_out)
+        check_held_out(self.owners, self.held_out, self.persons)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -91,8 +91,8 @@ class DividedData:
 
     @property
     def held_out_counts(self) -> tuple[int, ...]:
-        """How many records each agent holds out; empty if nothing is held out."""
-        return tuple(len(rows) for rows in self.held_out)
+        """How many records each agent holds out, or places of persons; empty if nothing is."""
+        return counts_of(self.held_out, self.persons)
 
     @property
     def all_counts(self) -> tuple[int, ...]:
@@ -104,7 +104,7 @@ class DividedData:
         """Return the rows that are held out, clipped like training rows; agents without are out."""
         rows, targets = self.parts.train_features, self.parts.train_targets
         some = [part for part in self.held_out if len(part)]
-        return self._packed(rows, targets, some, "float64", None)
+        return self._packed(rows, targets, some, "float64", self.persons)
 
     @cached_property
     def test(self) -> Shards:
@@ -179,7 +179,8 @@ def divide(  # noqa: PLR0913 - what is divided, among whom, and how
     rows_per_person, agents_per_person
         K and M of `Adjacency` where persons are protected; None for K where records are.
     evaluate
-        The share of each agent's rows to hold out (`tacit.problems.hold_out`); None for none.
+        The share of each agent's rows, or persons, to hold out (`tacit.problems.hold_out`); None
+        for none.
 
     Raises
     ------
@@ -203,8 +204,8 @@ def divide(  # noqa: PLR0913 - what is divided, among whom, and how
     )
     held: tuple[HostArray, ...] = ()
     if evaluate is not None:
-        check_no_persons(rows_per_person)
-        owners, held = hold_out(owners, evaluate, seed=split_seed)
+        check_at_one_agent(agents_per_person)
+        owners, held = hold_out(owners, evaluate, seed=split_seed, persons=persons)
     return DividedData(dataset, parts, owners, split_seed, feature_map, features, held, persons)
 
 

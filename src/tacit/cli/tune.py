@@ -1,0 +1,253 @@
+"""`tacit tune`: candidates are trained within one budget, and held-out records pick one."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from tacit.budget import Account, Reservation
+from tacit.cli.accounts import OPTIONS as ACCOUNT_OPTIONS
+from tacit.cli.accounts import account_given, begun
+from tacit.cli.candidates import candidates_in, name_of
+from tacit.cli.console import bar, emit, interruptible, path, printable
+from tacit.cli.options import RunOptions, all_options, form_options, rounds_help, run_options, takes
+from tacit.cli.outcome import Output, deliver
+from tacit.cli.train import check_output, is_table, loaded, source_of
+from tacit.datasets import FACTS, Dataset
+from tacit.errors import InputError
+from tacit.proposal import DataFacts, Proposal, Request, check_seed, propose
+from tacit.report import check_out
+from tacit.tables import Files, Table, read_files, table_of
+from tacit.training import counts_ahead, data_facts, divide
+from tacit.tuning import Price, Tuned, TuneProposal, plan_choice, price_of, propose_choice
+from tacit.tuning import tune as tuned
+
+SHARE = 0.2
+_OPTIONS = {
+    **all_options(),
+    "evaluate": (
+        float,
+        "Share of each agent's records, or persons, that is held out of all trainings and picks; "
+        f"{SHARE:g} if not given.",
+    ),
+    **form_options(),
+    **ACCOUNT_OPTIONS,
+}
+
+
+@takes(_OPTIONS)
+def tune(  # noqa: PLR0913 - one parameter per option
+    *,
+    data: Annotated[
+        str,
+        typer.Argument(help=f"{', '.join(FACTS)}; or a CSV or Parquet file, or a folder."),
+    ],
+    candidates: Annotated[
+        Path,
+        typer.Option(parser=path, help="TOML: lists of options, or a table for each candidate."),
+    ],
+    target: Annotated[str | None, typer.Option(help="Tables: the column to predict.")] = None,
+    bounds: Annotated[
+        Path | None, typer.Option(parser=path, help="Tables: TOML file of public facts.")
+    ] = None,
+    agent_column: Annotated[
+        str | None, typer.Option(help="Tables: the column that says whose record a row is.")
+    ] = None,
+    person_column: Annotated[
+        str | None, typer.Option(help="Tables: the column of persons, with --rows-per-person.")
+    ] = None,
+    test: Annotated[
+        Path | None,
+        typer.Option(parser=path, help="Tables: a file of test records, which are public."),
+    ] = None,
+    rounds: Annotated[int | None, typer.Option(help=rounds_help())] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Of the noise: then the run is a reproduction, not private.")
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(parser=path, help="A new folder for the report of the picked one."),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace an earlier report.")] = False,
+    plan: Annotated[
+        bool, typer.Option("--plan", help="Say what it would cost, and read no record.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="One JSON object, nothing else.")] = False,
+    **given: Any,
+) -> None:
+    """Pick among candidates by records that are held out of all trainings, within one budget."""
+    tables = {
+        "target": target,
+        "bounds": bounds,
+        "agent_column": agent_column,
+        "person_column": person_column,
+        "test": test,
+        **{name: given.pop(name) for name in form_options()},
+    }
+    output = Output(out, force, False, False, json)
+    account = account_given(given)
+    if seed is not None:
+        check_seed("seed", seed)
+    if out is not None:
+        check_out(out, force=force)
+    asked = _asked({**given, "rounds": rounds}, candidates_in(candidates))
+    shown = sys.stderr.isatty() and not (json or quiet)
+    prepared = interruptible(lambda: _prepared(data, tables, asked, output, account))
+    if plan and json:
+        emit({"candidates": prepared.names, **dataclasses.asdict(prepared.price)})
+    if not json:
+        typer.echo("\n".join(map(printable, prepared.price.lines(prepared.names))))
+    if plan:
+        return
+    found = _run(prepared, seed=seed, shown=shown)
+    deliver(
+        found.training, output, further={"choice": found.to_dict()}, head=_lines(found, prepared)
+    )
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What was asked for.
+
+    Attributes
+    ----------
+    default
+        Without any candidate's options.
+    each
+        The options of each candidate beside those, and all of them checked.
+    features
+        The feature map of the default, then of each candidate.
+    """
+
+    default: RunOptions
+    each: tuple[tuple[str, RunOptions], ...]
+    features: tuple[str | None, ...]
+    share: float
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """A proposal with its price, and what it will be run on; nothing is spent yet."""
+
+    proposal: TuneProposal
+    price: Price
+    dataset: Dataset | Table | None
+    files: Files | None
+    account: Account | None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the candidates."""
+        return tuple(candidate.name for candidate in self.proposal.candidates)
+
+
+def _asked(given: dict[str, Any], candidates: Sequence[dict[str, Any]]) -> Asked:
+    share = SHARE if given["evaluate"] is None else given["evaluate"]
+    given = {**given, "evaluate": None}
+    every = [{**given, **options} for options in candidates]
+    return Asked(
+        default=run_options(given, rounds=given["rounds"]),
+        each=tuple(
+            (name_of(options), run_options(merged, rounds=merged["rounds"]))
+            for options, merged in zip(candidates, every, strict=True)
+        ),
+        features=tuple(merged["features"] for merged in (given, *every)),
+        share=share,
+    )
+
+
+def _prepared(
+    data: str, tables: dict[str, Any], asked: Asked, output: Output, account: Account | None
+) -> Prepared:
+    """Return what is proposed, from public facts alone; cells of tables are read later."""
+    request, agents = asked.default.request, asked.default.agents
+    dataset, files = None, None
+    if is_table(data):
+        check_output(output, public=False, name=data)
+        files = read_files(source_of(data, tables, None))
+        facts = [DataFacts.of(files.bounds, name) for name in asked.features]
+        counts = counts_ahead(
+            files,
+            agents,
+            asked.default.default_agents,
+            split_seed=request.split_seed,
+            rows_per_person=request.rows_per_person,
+            agents_per_person=request.agents_per_person,
+        )
+    else:
+        dataset = loaded(data, tables, output)
+        assert isinstance(dataset, Dataset)
+        facts = [data_facts(dataset, name) for name in asked.features]
+        counts = divide(
+            dataset, agents, split_seed=request.split_seed, default=asked.default.default_agents
+        ).counts
+    requests = [(name, options.request, options.structure) for name, options in asked.each]
+    proposal = propose_choice(facts[1:], counts, requests, share=asked.share)
+    price = price_of(proposal, plan_choice(proposal), _alone(facts[0], counts, request))
+    return Prepared(proposal, price, dataset, files, account)
+
+
+def _alone(facts: DataFacts, counts: Sequence[int], request: Request) -> Proposal | None:
+    try:
+        return propose(facts, counts, request)
+    except InputError:  # the default alone need not suit the records
+        return None
+
+
+def _run(prepared: Prepared, *, seed: int | None, shown: bool) -> Tuned:
+    payer: Account | Reservation | None = prepared.account
+    dataset, proposal = prepared.dataset, prepared.proposal
+    owned = prepared.files is not None and prepared.files.owners is not None
+    if prepared.files is not None:
+        if prepared.account is not None:
+            planned = plan_choice(proposal)
+            payer = prepared.account.reserve(planned.charge, planned.purpose)
+            begun(payer, prepared.files.frames)
+        try:
+            dataset = table_of(prepared.files)
+        except BaseException:
+            if isinstance(payer, Reservation):
+                payer.close(released=False)
+            raise
+    assert dataset is not None
+    table = dataset
+    agents = None if owned else len(proposal.candidates[0].proposal.counts)
+    if isinstance(table, Dataset) and table.owners is not None:
+        agents = None
+    with bar(len(proposal.candidates), shown=shown) as report:
+        return interruptible(
+            lambda: tuned(
+                table,
+                proposal,
+                agents=agents,
+                seed=seed,
+                account=payer,
+                price=prepared.price,
+                report=report,
+            )
+        )
+
+
+def _lines(found: Tuned, prepared: Prepared) -> list[str]:
+    """Return what was picked, and what is known of whether it was worth its price."""
+    names, price = found.names, prepared.price
+    votes = [found.picks.count(place) for place in range(len(names))]
+    ahead = f"{max(votes)} of {len(found.picks)} agents" if len(found.picks) > 1 else "the agent"
+    said = [f"Picked: {names[found.picked]} (by {ahead})"]
+    risk = price.risks[found.picked]
+    worth = "whether picking was worth its price, theory does not say here"
+    if price.alone is not None and risk is not None:
+        worth = (
+            f"theory puts its excess risk at {risk:.3g}, and at {price.alone:.3g} for the default "
+            "by itself at the whole budget; picking was worth it if, without noise, its loss would "
+            f"be lower by more than {max(0.0, risk - price.alone):.3g}"
+        )
+    said.append(f"Worth: {worth}. To measure it would be another question to these records")
+    return said
