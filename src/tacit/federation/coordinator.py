@@ -56,7 +56,7 @@ class Coordinator:
         self._opener, self._seal = signed.opener, Seal(signed.run, COORDINATOR, key)
         exchange = exchange_of(self.plan, self._subjects, COORDINATOR)
         self._conducting: Conducting = conducting_of(exchange, journal, self._seal, self._opener)
-        self._layout = exchange.layouts.model
+        self._layout = exchange.released
         self._agents = range(len(signed.participants))
         self._acceptances: dict[int, bytes] = {}
         self._heads: dict[int, Envelope] = {}
@@ -142,8 +142,8 @@ class Coordinator:
         packets = self._conducting.begin()
         if self._said("heads") is not None:
             model = self._said("model") or b""
-            weights = self._layout.unpacked(model, "the coordinator's journal", finite=False)
-            self._end("finished", "the run is finished", model=weights)
+            released = self._layout.unpacked(model, "the coordinator's journal", finite=False)
+            self._end("finished", "the run is finished", model=released)
         elif self._said("end") is not None:
             values = self._opener.opened(self._said("end") or b"").values()
             self._end("abandoned", str(values.get("line", "")))
