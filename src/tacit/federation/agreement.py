@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Sequence
 from typing import Annotated, ClassVar
@@ -205,8 +206,10 @@ class SignedProposal(Document):
         InputError
             As `Document.from_json`, or if it needs another version of the library.
         """
+        version = None
         # `tacit` is what another version would still write
-        version = read_values(text.encode()).get("tacit")
+        with contextlib.suppress(InputError):  # what is no JSON is told of below
+            version = read_values(text.encode()).get("tacit")
         if isinstance(version, str):
             check_version(version)
         return super().from_json(text)

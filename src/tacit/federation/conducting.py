@@ -17,9 +17,9 @@ from tacit.federation.breach import BreachError
 from tacit.federation.envelope import NOTHING, Envelope, Kind, Opener, Seal, chained
 from tacit.federation.exchange import Exchange, Need
 from tacit.federation.journal import Journal
-from tacit.federation.party import Packet
+from tacit.federation.party import Packet, Released
 from tacit.federation.rounds import joint
-from tacit.typing import HostArray, PyTree
+from tacit.typing import PyTree
 
 
 class Conducting(ABC):
@@ -58,7 +58,7 @@ class Conducting(ABC):
         """Return the head that every site must have signed; None while the run goes on."""
 
     @abstractmethod
-    def model(self) -> HostArray:
+    def model(self) -> Released:
         """Return the model, once there is a head."""
 
     def so_far(self) -> bytes | None:
@@ -155,7 +155,7 @@ class StarConducting(Conducting):
         return self._chain if self.turn == self.plan.rounds else None
 
     @override
-    def model(self) -> HostArray:
+    def model(self) -> Released:
         return self.exchange.model([self._public])
 
     @override
@@ -212,7 +212,7 @@ class Watching(Conducting):
         return chained(NOTHING, joint([self._finals[need][0] for need in finals]))
 
     @override
-    def model(self) -> HostArray:
+    def model(self) -> Released:
         return self.exchange.model([self._finals[need][1] for need in self.exchange.finals])
 
 

@@ -18,9 +18,10 @@ from tacit.federation.exchange import exchange_of
 from tacit.federation.hearing import believed
 from tacit.federation.journal import Journal
 from tacit.federation.local import certificate_for, check_runnable
-from tacit.federation.party import Ending, Outcome, Packet, Progress
+from tacit.federation.party import Ending, Outcome, Packet, Progress, Released, outcome_of
 from tacit.federation.waiting import Waiting
 from tacit.privacy import Certificate, Ledger
+from tacit.tables import table_conditions
 
 
 class Coordinator:
@@ -55,7 +56,7 @@ class Coordinator:
         self._opener, self._seal = signed.opener, Seal(signed.run, COORDINATOR, key)
         exchange = exchange_of(self.plan, self._subjects, COORDINATOR)
         self._conducting: Conducting = conducting_of(exchange, journal, self._seal, self._opener)
-        self._layout = exchange.layouts.model
+        self._layout = exchange.released
         self._agents = range(len(signed.participants))
         self._acceptances: dict[int, bytes] = {}
         self._heads: dict[int, Envelope] = {}
@@ -88,7 +89,11 @@ class Coordinator:
     @property
     def certificate(self) -> Certificate:
         """The certificate of the run, with what its proposal takes as public."""
-        return certificate_for(self.signed.proposal, self.plan, ())
+        proposal = self.signed.proposal
+        assert proposal.data.table is not None  # as every signed proposal has
+        persons = proposal.budget.rows_per_person is not None
+        stated = table_conditions(proposal.data.table.bounds, persons=persons)
+        return certificate_for(proposal, self.plan, stated)
 
     def progress(self) -> Progress:
         """Return where the run stands."""
@@ -137,8 +142,8 @@ class Coordinator:
         packets = self._conducting.begin()
         if self._said("heads") is not None:
             model = self._said("model") or b""
-            weights = self._layout.unpacked(model, "the coordinator's journal", finite=False)
-            self._end("finished", "the run is finished", model=weights)
+            released = self._layout.unpacked(model, "the coordinator's journal", finite=False)
+            self._end("finished", "the run is finished", model=released)
         elif self._said("end") is not None:
             values = self._opener.opened(self._said("end") or b"").values()
             self._end("abandoned", str(values.get("line", "")))
@@ -233,12 +238,11 @@ class Coordinator:
         self._end("abandoned", line)
         return [self._packet(sealed)]
 
-    def _end(self, ending: Ending, line: str, *, model: Any = None) -> None:
+    def _end(self, ending: Ending, line: str, *, model: Released | None = None) -> None:
         if ending == "abandoned" and self.signed.release_abandoned and self._conducting.so_far():
             model = self._conducting.model()
         self._phase = "ended"
-        certificate = None if model is None else self.certificate
-        self._outcome = Outcome(ending, line, model, certificate)
+        self._outcome = outcome_of(ending, line, model, self.certificate)
         self._report(line)
 
     # asking again

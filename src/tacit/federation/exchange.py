@@ -14,15 +14,16 @@ import jax.numpy as jnp
 import numpy as np
 from typing_extensions import override
 
+from tacit.algorithms import Centred
 from tacit.engine import Plan
 from tacit.engine.gossip import Gossip
 from tacit.engine.relay import Relay
 from tacit.federation.answering import Layouts, layouts_of
 from tacit.federation.codec import Layout
 from tacit.federation.envelope import COORDINATOR, Kind
-from tacit.federation.party import Packet
+from tacit.federation.party import Packet, Released
 from tacit.federation.subjects import Subjects
-from tacit.typing import HostArray, PyTree
+from tacit.typing import PyTree
 
 
 class Need(NamedTuple):
@@ -95,9 +96,18 @@ class Exchange(ABC):
         del state, own
         return None
 
+    @property
+    def released(self) -> Layout:
+        """The layout of what `model` returns."""
+        (leaf,) = self.layouts.model.leaves
+        weights = np.zeros(leaf.shape, leaf.dtype)
+        if not isinstance(self.algorithm, Centred):
+            return Layout.of(Released(weights))
+        return Layout.of(Released(weights, np.zeros(leaf.shape[0] - 1)))
+
     @abstractmethod
-    def model(self, finals: Sequence[PyTree]) -> HostArray:
-        """Return the model that follows from `finals`, read."""
+    def model(self, finals: Sequence[PyTree]) -> Released:
+        """Return the model that follows from `finals`, read, with its centre."""
 
 
 class StarExchange(Exchange):
@@ -139,8 +149,13 @@ class StarExchange(Exchange):
         return (Need(Kind.PUBLIC, COORDINATOR, self.plan.rounds),)
 
     @override
-    def model(self, finals: Sequence[PyTree]) -> HostArray:
-        return np.asarray(self.algorithm.model(jax.tree.map(jnp.asarray, finals[0])))
+    def model(self, finals: Sequence[PyTree]) -> Released:
+        last = jax.tree.map(jnp.asarray, finals[0])
+        weights = np.asarray(self.algorithm.model(last))
+        if not isinstance(self.algorithm, Centred):
+            return Released(weights)
+        # without the place of the constant
+        return Released(weights, np.asarray(self.algorithm.centre(last), np.float64)[:-1])
 
 
 class AmongAgents(Exchange):
@@ -217,8 +232,8 @@ class RelayExchange(AmongAgents):
         return self.layouts.message.packed(own(self.plan.rounds - 1))
 
     @override
-    def model(self, finals: Sequence[PyTree]) -> HostArray:
-        return np.asarray(self.algorithm.model(jax.tree.map(jnp.asarray, finals[0])))
+    def model(self, finals: Sequence[PyTree]) -> Released:
+        return Released(np.asarray(self.algorithm.model(jax.tree.map(jnp.asarray, finals[0]))))
 
 
 class GossipExchange(AmongAgents):
@@ -287,8 +302,8 @@ class GossipExchange(AmongAgents):
         return self.layouts.model.packed(self.algorithm.model(jax.tree.map(jnp.asarray, state)))
 
     @override
-    def model(self, finals: Sequence[PyTree]) -> HostArray:
-        return np.asarray(jnp.mean(jnp.stack(tuple(map(jnp.asarray, finals))), axis=0))
+    def model(self, finals: Sequence[PyTree]) -> Released:
+        return Released(np.asarray(jnp.mean(jnp.stack(tuple(map(jnp.asarray, finals))), axis=0)))
 
 
 def exchange_of(plan: Plan, subjects: Subjects, agent: int) -> Exchange:

@@ -18,9 +18,9 @@ from tacit.federation.envelope import (
 )
 from tacit.federation.exchange import Exchange, Need, StarExchange
 from tacit.federation.journal import Journal
-from tacit.federation.party import Packet
+from tacit.federation.party import Packet, Released
 from tacit.federation.subjects import Subjects
-from tacit.typing import HostArray, PyTree
+from tacit.typing import PyTree
 
 
 def believed(packet: Packet, opener: Opener, subjects: Subjects) -> Envelope:
@@ -147,11 +147,11 @@ class Hearing:
         one = digests[0] if len(digests) == 1 else hashlib.sha256(b"".join(digests)).digest()
         return chained(start, one)
 
-    def model(self) -> HostArray:
+    def model(self) -> Released:
         """Return the model that follows from the end of the run."""
         return self._exchange.model([self.body(need) for need in self._exchange.finals])
 
-    def model_so_far(self, envelope: Envelope) -> HostArray | None:
+    def model_so_far(self, envelope: Envelope) -> Released | None:
         """Return the model of a star that was abandoned, from the last value in the envelope."""
         values: Any = envelope.values()
         text = values.get("public")

@@ -6,7 +6,10 @@ or reorder them: a party that waits for something asks for it again.
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
+
+from tacit.privacy import Certificate
+from tacit.typing import HostArray
 
 Ending = Literal["finished", "abandoned", "refused"]
 
@@ -16,6 +19,21 @@ class Packet(NamedTuple):
 
     subject: str
     payload: bytes
+
+
+class Released(NamedTuple):
+    """What a run releases.
+
+    Attributes
+    ----------
+    weights
+        `(*shape)`.
+    centre
+        The centre of the rows that the weights are about, `(D,)`; None without one.
+    """
+
+    weights: HostArray
+    centre: HostArray | None = None
 
 
 class Outcome(NamedTuple):
@@ -33,12 +51,24 @@ class Outcome(NamedTuple):
         them; else None.
     certificate
         `tacit.privacy.Certificate` of the run; None without a model.
+    centre
+        As of `Released`.
     """
 
     ending: Ending
     line: str
     model: Any = None
     certificate: Any = None
+    centre: Any = None
+
+
+def outcome_of(
+    ending: Ending, line: str, released: Released | None, certificate: Certificate
+) -> Outcome:
+    """Return how a run ended; without a model there is no certificate."""
+    if released is None:
+        return Outcome(ending, line)
+    return Outcome(ending, line, released.weights, certificate, released.centre)
 
 
 class Progress(NamedTuple):
@@ -60,6 +90,7 @@ class Progress(NamedTuple):
     seconds: float
 
 
+@runtime_checkable
 class Party(Protocol):
     """What carries packets needs to know of a party; none of these blocks for long but `heard`."""
 

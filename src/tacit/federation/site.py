@@ -16,7 +16,7 @@ from tacit.federation.exchange import exchange_of
 from tacit.federation.hearing import Hearing, believed, head_of, wish_values
 from tacit.federation.journal import Journal, RunRow
 from tacit.federation.local import Local
-from tacit.federation.party import Outcome, Packet, Progress
+from tacit.federation.party import Outcome, Packet, Progress, Released, outcome_of
 from tacit.federation.paying import Paying
 from tacit.federation.rounds import Rounds
 from tacit.federation.waiting import TELL, Waiting
@@ -152,8 +152,8 @@ class Site:
         if kept is None:
             return Outcome(ending, row.line)
         self._rounds = self._opened() if ending == "finished" else None
-        model = self._exchange.layouts.model.unpacked(kept, "the journal", finite=False)
-        return Outcome(ending, row.line, model, self._local.certificate)
+        model = self._exchange.released.unpacked(kept, "the journal", finite=False)
+        return outcome_of(ending, row.line, model, self._local.certificate)
 
     def _start(self, envelope: Envelope) -> list[Packet]:
         """Begin, once all have accepted; the mark in the account comes before the door."""
@@ -300,7 +300,9 @@ class Site:
         self._end("abandoned", line or "the coordinator ended the run", model=model)
         return self._farewell()
 
-    def _end(self, ending: Any, line: str, *, model: Any = None, by_others: bool = True) -> None:
+    def _end(
+        self, ending: Any, line: str, *, model: Released | None = None, by_others: bool = True
+    ) -> None:
         """Close journal and account: what was answered is charged, or all of it.
 
         The journal comes first: once it says that the run has ended, no further round is answered,
@@ -308,7 +310,7 @@ class Site:
         """
         try:
             if model is not None:
-                self._journal.say(self._digest, "model", self._exchange.layouts.model.packed(model))
+                self._journal.say(self._digest, "model", self._exchange.released.packed(model))
             self._journal.set_phase(self._digest, ending, line=line)
             early = by_others and ending != "finished"
         except InputError as error:
@@ -316,8 +318,7 @@ class Site:
             early = False
         self._paying.close(released=ending == "finished", by_others=early)
         self._phase = ending
-        certificate = None if model is None else self._local.certificate
-        self._outcome = Outcome(ending, line, model, certificate)
+        self._outcome = outcome_of(ending, line, model, self._local.certificate)
         self._report(line)
 
     def _guarded(self, work: Callable[[], list[Packet]]) -> list[Packet]:
