@@ -9,7 +9,6 @@ import jax
 import jax.numpy as jnp
 from typing_extensions import override
 
-from tacit.engine.network import Star
 from tacit.engine.program import server_turns
 from tacit.engine.protocol import at
 from tacit.errors import InputError
@@ -226,5 +225,5 @@ def _delivered(
 
 def conducting_of(exchange: Exchange, journal: Journal, seal: Seal, opener: Opener) -> Conducting:
     """Return the coordinator's half for the network of a plan."""
-    on_star = isinstance(exchange.network, Star)
-    return (StarConducting if on_star else Watching)(exchange, journal, seal, opener)
+    conducting = StarConducting if exchange.network.aggregates else Watching
+    return conducting(exchange, journal, seal, opener)

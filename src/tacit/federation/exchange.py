@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
@@ -17,6 +17,7 @@ from typing_extensions import override
 from tacit.algorithms import Centred
 from tacit.engine import Plan
 from tacit.engine.gossip import Gossip
+from tacit.engine.network import Star
 from tacit.engine.relay import Relay
 from tacit.federation.answering import Layouts, layouts_of
 from tacit.federation.codec import Layout
@@ -191,8 +192,8 @@ class RelayExchange(AmongAgents):
 
     def __init__(self, plan: Plan, subjects: Subjects, agent: int) -> None:
         super().__init__(plan, subjects, agent)
-        assert isinstance(self.network, Relay)
-        self._holders: list[int] = np.asarray(self.network.holders).tolist()
+        network = cast(Relay, self.network)
+        self._holders: list[int] = np.asarray(network.holders).tolist()
 
     @override
     def takes_part(self, turn: int) -> bool:
@@ -241,11 +242,11 @@ class GossipExchange(AmongAgents):
 
     def __init__(self, plan: Plan, subjects: Subjects, agent: int) -> None:
         super().__init__(plan, subjects, agent)
-        assert isinstance(self.network, Gossip)
+        network = cast(Gossip, self.network)
         ends = zip(
-            np.asarray(self.network.first).tolist(),
-            np.asarray(self.network.second).tolist(),
-            np.asarray(self.network.weights).tolist(),
+            np.asarray(network.first).tolist(),
+            np.asarray(network.second).tolist(),
+            np.asarray(network.weights).tolist(),
             strict=True,
         )
         around = [
@@ -308,5 +309,9 @@ class GossipExchange(AmongAgents):
 
 def exchange_of(plan: Plan, subjects: Subjects, agent: int) -> Exchange:
     """Return how messages travel in a plan, as an agent sees it, or `COORDINATOR`."""
-    kinds: dict[type, type[Exchange]] = {Relay: RelayExchange, Gossip: GossipExchange}
-    return kinds.get(type(plan.program.network), StarExchange)(plan, subjects, agent)
+    kinds: dict[type, type[Exchange]] = {
+        Star: StarExchange,
+        Relay: RelayExchange,
+        Gossip: GossipExchange,
+    }
+    return kinds[type(plan.program.network)](plan, subjects, agent)
