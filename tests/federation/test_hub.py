@@ -172,6 +172,7 @@ def test_a_site_believes_no_hub_of_another_authority(hub, tmp_path):
         rows_per_person=None,
         now=NOW,
     )
+    hub.sites[0].take_part(hub.star)
     link = hub.link(hub.sites[0].certificate, hub.sites[0].key, study.invitation.authority)
     with pytest.raises(InputError, match="is not that of this study"):
         alone(Talker(), link)
