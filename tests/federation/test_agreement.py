@@ -44,6 +44,11 @@ def test_the_observer_of_sums_is_refused(tmp_path):
         make_study(tmp_path, observer="sum")
 
 
+def test_no_model_of_an_abandoned_run_is_promised_where_no_party_has_it(tmp_path):
+    with pytest.raises(InputError, match="without an aggregator no party has the model so far"):
+        make_study(tmp_path, algorithm="nids", network={"network": "ring"}, release=True)
+
+
 def test_counts_that_are_not_the_proposals_are_refused(study):
     members = (study.signed.participants[0], *study.signed.participants[:2])
     with pytest.raises(InputError, match="counts"):

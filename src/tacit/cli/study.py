@@ -200,7 +200,10 @@ def propose_(  # noqa: PLR0913 - one parameter per option
     ] = PATIENCE,
     release_abandoned: Annotated[
         bool,
-        typer.Option("--release-abandoned", help="Release the model so far of an abandoned run."),
+        typer.Option(
+            "--release-abandoned",
+            help="Release the model so far of an abandoned run; only with an aggregator.",
+        ),
     ] = False,
     out: Annotated[
         Path | None, typer.Option(parser=path, help="The file; STUDY.proposal if not given.")

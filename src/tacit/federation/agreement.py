@@ -96,7 +96,8 @@ class SignedProposal(Document):
     ------
     InputError
         If the counts are not those of the proposal, two participants share a name or a key, the
-        observer is that of sums, or the data are no table.
+        observer is that of sums, the data are no table, or the model of an abandoned run is to be
+        released where no party has it.
 
     Notes
     -----
@@ -132,6 +133,11 @@ class SignedProposal(Document):
             if len({getattr(member, what) for member in everyone}) < len(everyone):
                 raise InputError(f"two who take part have the same {what}; admit each once")
         check_observer(self.proposal)
+        if self.release_abandoned and self.proposal.network is not None:
+            raise InputError(
+                "without an aggregator no party has the model so far, and none can be released of "
+                "an abandoned run; leave --release-abandoned out"
+            )
         return self
 
     @property
