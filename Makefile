@@ -6,15 +6,19 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 OTHER  := .venv-diffprivlib
 
-.PHONY: demo test test-slow test-all soak coverage bench bench-diffprivlib lint docs gallery clean
+.PHONY: demo federation test test-slow test-all soak coverage bench bench-diffprivlib lint docs gallery clean
 
-$(READY): pyproject.toml papers/pyproject.toml constraints.txt
+$(READY): pyproject.toml papers/pyproject.toml constraints.txt constraints-federation.txt
 	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes --requirement constraints-federation.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,docs]' --editable papers
 	touch $(READY)
 
 demo: $(READY)            ## a hundred agents train on UCI Adult under a total budget of epsilon 1
 	$(BIN)/tacit train adult --agents 100 --epsilon 1 --delta 1e-6 --out demo --force
+
+federation: $(READY)      ## five sites on this machine train together over TLS; one is killed and comes back
+	$(BIN)/python docs/five_sites.py --folder build/federation
 
 # Tests compile many programs and run each for a moment: XLA need not optimise or fuse them.
 # `make test TEST_XLA_FLAGS=` tests the programs as users run them.

@@ -6,8 +6,6 @@ import numpy as np
 import pytest
 
 from tacit.cli.main import main
-from tacit.errors import InputError
-from tacit.proposal import DataFacts, Proposal, Request, propose
 
 PRIVATE = ("--epsilon", "1", "--delta", "1e-4", "--rounds", "3", "--no-centre")
 BOUNDS = """
@@ -176,18 +174,3 @@ def test_plans_for_persons_that_make_no_sense_are_refused(options, expected, cal
     assert code == 2
     assert expected in err
     assert err.count("\n") == 1
-
-
-@pytest.mark.parametrize("how", ["request", "proposal"])
-def test_an_evaluation_of_single_rows_is_refused_where_persons_are_protected(how):
-    """Rows of one person could be trained on and asked about, which no certificate covers."""
-    facts = DataFacts(name="m", task="binary", classes=2, columns=3, record_norm=1.0, table=None)
-    if how == "request":
-        with pytest.raises(InputError, match="leave --evaluate out"):
-            Request(epsilon=1.0, delta=1e-5, rows_per_person=2, evaluate=0.1)
-        return
-    planned = propose(facts, (400, 400), Request(epsilon=1.0, delta=1e-5, evaluate=0.1))
-    text = json.loads(planned.to_json())
-    text["budget"] |= {"unit": "person", "rows_per_person": 2, "agents_per_person": 1}
-    with pytest.raises(InputError, match="leave --evaluate out"):
-        Proposal.from_json(json.dumps(text))

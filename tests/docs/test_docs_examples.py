@@ -35,6 +35,9 @@ def with_blocks(*wanted):
 def folder(tmp_path, monkeypatch):
     """A folder of its own with the table of README.md, and those of docs/examples."""
     monkeypatch.chdir(tmp_path)
+    # studies, sites, accounts and their heads
+    for name in ("XDG_DATA_HOME", "XDG_STATE_HOME"):
+        monkeypatch.setenv(name, str(tmp_path / name))
     for file in (ROOT / "docs" / "examples").iterdir():
         if file.is_file():
             shutil.copy(file, tmp_path)
@@ -118,12 +121,18 @@ def test_a_command_that_fails_is_caught():
         in_shell("false", "here:3")
 
 
-def options_of(command):
-    """Return every option that a command of the command line takes."""
-    application = typer.Typer()
-    application.command()(known_commands()[command].load())
-    parameters = typer.main.get_command(application).params
-    return {option for parameter in parameters for option in parameter.opts} | {"--help"}
+def options_of(command, rest):
+    """Return every option that a call of the command line takes; None for no such command."""
+    loaded = known_commands()[command].load()
+    if isinstance(loaded, typer.Typer):
+        found = typer.main.get_command(loaded).commands.get(rest[0])
+        if found is None:
+            return None
+    else:
+        application = typer.Typer()
+        application.command()(loaded)
+        found = typer.main.get_command(application)
+    return {option for parameter in found.params for option in parameter.opts} | {"--help"}
 
 
 def unknown(words):
@@ -134,7 +143,8 @@ def unknown(words):
     if command not in known_commands():
         return [command]
     given = [word for word in rest if re.match(r"--[a-z]", word)]
-    return sorted(set(given) - options_of(command))
+    options = options_of(command, rest)
+    return [f"{command} {rest[0]}"] if options is None else sorted(set(given) - options)
 
 
 @pytest.mark.parametrize("page", with_blocks("sh", "console"))
@@ -148,6 +158,8 @@ def test_an_option_that_does_not_exist_is_caught():
     (words,) = commands("tacit train adult --epsilon 1 \\\n    --secret 3 > out  # --not-this\n")
     assert unknown(words) == ["--secret"]
     assert unknown(["tacit", "knit"]) == ["knit"]
+    assert unknown(["tacit", "study", "knit"]) == ["study knit"]
+    assert unknown(["tacit", "site", "join", "--epsilon", "1"]) == ["--epsilon"]
 
 
 def test_the_readme_is_one_that_people_finish():

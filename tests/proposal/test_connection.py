@@ -74,7 +74,7 @@ def test_a_training_without_aggregator_learns_within_its_budget(algorithm):
     done = trained_on(load("breast_cancer"), agents=6, seed=0, **ASKED | changes)
     assert done.certificate.epsilon <= 8.0 * (1 + 1e-9)
     assert done.metrics.test_error < 0.25  # 37 % say the same of everyone
-    rows = dict(settings(done))
+    rows = dict(settings(done.proposal, done.plan, done.certificate))
     assert rows["network"] == "grid"
     assert rows["answers of an agent"] == {"recal": "100", "extra": "600"}[algorithm]
 

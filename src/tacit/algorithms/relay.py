@@ -45,11 +45,17 @@ class NoisedRelay(RelayAlgorithm):
         The step size; None for the public choice.
     agents
         The number of agents; from the public facts.
+    pace
+        A sweep moves the model like a gradient step of so many times the step size.
+    amplification
+        The variance of the noise that a sweep adds, over that of such a gradient step.
     """
 
     problem: Problem
     step: float | None = eqx.field(static=True, default=None)
     agents: int = eqx.field(static=True, default=0)
+    pace: float = eqx.field(static=True, default=1.0)
+    amplification: float = eqx.field(static=True, default=1.0)
 
     @abstractmethod
     def limit(self, spec: Spec) -> tuple[float, str]:
@@ -66,8 +72,13 @@ class NoisedRelay(RelayAlgorithm):
         limit, _ = self.limit(spec)
         sweeps = rounds / spec.agents
         ridge = float(self.problem.regulariser.strong_convexity)
-        step = self.step or step_within(limit, spec, noise, sweeps, ridge)
-        return {"step_size": np.full(rounds, step), "averaging": averaging(rounds, noise)}
+        louder = np.sqrt(self.amplification) * noise.gradient_scale
+        alike = dataclasses.replace(noise, gradient_scale=louder)
+        step = step_within(self.pace * limit, spec, alike, sweeps, ridge) / self.pace
+        return {
+            "step_size": np.full(rounds, self.step or step),
+            "averaging": averaging(rounds, noise),
+        }
 
     @override
     def start(self, template: Model) -> PyTree:

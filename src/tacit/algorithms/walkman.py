@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import NamedTuple
 
+import numpy as np
 from typing_extensions import override
 
 from tacit.algorithms.algorithm import Turn
 from tacit.algorithms.relay import NoisedRelay, RelayState
 from tacit.algorithms.steps import smoothness_of
+from tacit.network import Walk
 from tacit.spec import Spec
 from tacit.typing import Model
 
@@ -38,10 +41,11 @@ class Walkman(NoisedRelay):
     g' the answer before: an answer weighs -2 a / A until its agent's next visit, T_1 hops later,
     and a / A for T_2 more. x is the mean of what the agents' last visits found, ell hops ago on
     average, so an answer moves x by -(2 T_1 - T_2) a / (A ell) in the end. Visits are A hops apart
-    on average: a sweep moves x like a gradient step of size a A / ell, under about kappa =
-    mean (2 T_1 - T_2)^2 / A^2 times the variance that its noise would have. For eight agents in a
-    fixed order A / ell = 1.8 and kappa = 1; on a random walk where each is a neighbour of each, 1.1
-    and 4.3; around a ring, 0.7 and 9.8: slower, and much noisier.
+    on average: a sweep moves x like a gradient step of size a A / ell (`pace` A / ell), under about
+    mean (2 T_1 - T_2)^2 / A^2 times the variance that its noise would have (`amplification`). For
+    eight agents in a fixed order these are 1.8 and 1; on a random walk where each is a neighbour of
+    each, 1.1 and 4.3; around a ring, 0.7 and 9.8: slower, and much noisier. The walk is public, so
+    both are computed from its hops, and the step that the noise allows follows from them.
 
     **Guarantee.** Copies, duals and the token are functions of noised answers and public constants
     alone, so a run is post-processing of the adaptive composition of its answers.
@@ -57,6 +61,12 @@ class Walkman(NoisedRelay):
         return 1 / smoothness_of(spec), "1 / L"
 
     @override
+    def on_network(self, spec: Spec, network: Walk) -> Walkman:
+        pace, amplification = pace_and_noise(network)
+        chosen = super().on_network(spec, network)
+        return dataclasses.replace(chosen, pace=pace, amplification=amplification)
+
+    @override
     def first_token(self, template: Model) -> WalkmanToken:
         return WalkmanToken(template, template, template)
 
@@ -69,3 +79,16 @@ class Walkman(NoisedRelay):
         mean = inbox.mean + ((copy - dual) - (state.copy - state.dual)) / self.agents
         average = inbox.average + weight * (model - inbox.average)
         return RelayState(copy, dual, WalkmanToken(mean, model, average))
+
+
+def pace_and_noise(walk: Walk) -> tuple[float, float]:
+    """Return pace and amplification on a walk; 1 and 1 if no agent is visited three times."""
+    holders, agents = walk.holders[walk.awake], walk.graph.agents
+    visits = np.argsort(holders, kind="stable")  # those of an agent one after the other
+    same, hops = np.diff(holders[visits]) == 0, np.diff(visits).astype(np.float64)
+    weights = (2 * hops[:-1] - hops[1:])[same[:-1] & same[1:]]
+    if not weights.size:
+        return 1.0, 1.0
+    between = hops[same]
+    lag = np.sum(between * (between + 1)) / (2 * np.sum(between))
+    return float(agents / lag), float(np.mean(weights**2)) / agents**2

@@ -4,7 +4,7 @@ from tacit.budget.account import Account, accounts_in, open_account, salted
 from tacit.budget.caps import Caps, Guarantee, caps_of
 from tacit.budget.charge import Charge, Cost, cost_of, relation_of, relation_text
 from tacit.budget.filter import check_fits
-from tacit.budget.places import accounts_folder, heads_folder
+from tacit.budget.places import accounts_folder, data_folder, heads_folder
 from tacit.budget.renyi import renyi_divergence
 from tacit.budget.reservation import Reservation
 from tacit.budget.state import AccountTerms, Change, ChargedRun, Purpose, State, Total, total_of
@@ -27,6 +27,7 @@ __all__ = [
     "caps_of",
     "check_fits",
     "cost_of",
+    "data_folder",
     "heads_folder",
     "open_account",
     "relation_of",

@@ -110,6 +110,31 @@ class Account:
                 self.name, self.file, run, charge, state, after, connection, stack.pop_all()
             )
 
+    def reopened(self, run: str) -> Reservation:
+        """Return the reservation of a run that is under way, of a process that is gone.
+
+        It can be closed, and nothing else: its charge is on the disk, and its door was opened.
+
+        Raises
+        ------
+        InputError
+            If the account has no such run, or it is not under way.
+        """
+        with ExitStack() as stack:
+            connection = stack.enter_context(self._connected())
+            state = self._checked(connection)
+            found = next((one for one in state.runs if one.run == run), None)
+            if found is None or found.status != "opened":
+                raise InputError(
+                    f"account {self.name!r} has no run {run!r} under way; name the account that "
+                    "the run was accepted with"
+                )
+            reservation = Reservation(
+                self.name, self.file, run, found.charge, state, state, connection, stack.pop_all()
+            )
+        reservation.spend()
+        return reservation
+
     def raise_to(self, guarantee: Guarantee) -> State:
         """Replace the guarantee by a larger one, which then is the guarantee for all runs.
 

@@ -37,8 +37,14 @@ def read_head(file: Path) -> Head | None:
     return max((slot for slot in slots if slot), key=lambda head: head.number, default=None)
 
 
-def write_head(file: Path, last: Entry) -> None:
-    """Write the head durably; nothing is written if it stands there already."""
+def write_head(file: Path, last: Entry, *, durable: bool = True) -> None:
+    """Write the head; nothing is written if it stands there already.
+
+    Parameters
+    ----------
+    durable
+        Whether it is on the disk on return. If not, a power failure may leave an earlier one.
+    """
     stands = read_head(file)
     head = Head(last.number, last.digest)
     if stands == head:
@@ -53,7 +59,8 @@ def write_head(file: Path, last: Entry) -> None:
         written = os.write(descriptor, _text(head))
         if written != _SLOT:
             raise OSError("the head was written in part")
-        os.fsync(descriptor)
+        if durable:
+            os.fsync(descriptor)
     finally:
         os.close(descriptor)
     if new:

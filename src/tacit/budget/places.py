@@ -18,7 +18,12 @@ def accounts_folder(given: Path | None = None) -> Path:
     """Return the folder of the accounts: the one given, or `tacit/accounts` in the user's data."""
     if given is not None:
         return given
-    return _user_folder("XDG_DATA_HOME", ".local/share") / "tacit" / "accounts"
+    return data_folder() / "accounts"
+
+
+def data_folder() -> Path:
+    """Return the folder `tacit` in the user's data folder."""
+    return _user_folder("XDG_DATA_HOME", ".local/share") / "tacit"
 
 
 def heads_folder() -> Path:

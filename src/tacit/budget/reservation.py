@@ -55,6 +55,11 @@ class Reservation:
     _unused: Lock = field(default_factory=Lock)
     _process: int = field(default_factory=os.getpid)
 
+    @property
+    def begun(self) -> bool:
+        """Whether the mark was written after which records may be read."""
+        return self._begun
+
     def begin(self) -> None:
         """Write the mark after which records may be read.
 
@@ -95,6 +100,11 @@ class Reservation:
         if not self._ready:
             self.begin()
 
+    def spend(self) -> None:
+        """Mark it as used, so that it can only be closed."""
+        self._begun = self._ready = True
+        self._unused.acquire(blocking=False)
+
     def note_files(self, digests: Sequence[str]) -> None:
         """Write the salted digests of the files that the run reads."""
         self._add({"kind": "files", "digests": list(digests)}, allowed=("opened",))
@@ -105,17 +115,32 @@ class Reservation:
             self._add({"kind": "returned"}, allowed=("reserved",))
         self._held.close()
 
-    def close(self, *, released: bool) -> State:
+    def close(self, *, released: bool, answered: Charge | None = None) -> State:
         """Write how the run ended, and return what the account then holds; the charge stays.
 
         Nothing happens if it was closed before. Where the entry cannot be written the account shows
         the run as opened: the charge was on the disk before, and this is for the reader only.
+
+        Parameters
+        ----------
+        answered
+            The events that happened, of a run that others ended early; None for all of them.
+
+        Notes
+        -----
+        **Guarantee.** The sums of an account are over events that happened. A run that ends before
+        its last round leaves events out; that is so whoever decides it, as long as the decision
+        rests on what was answered and on public facts, as every choice of a filter's adversary
+        does. Whether it does, the caller says by giving `answered`.
         """
         with self._held, suppress(InputError):
             if not self._closed:
                 self._closed = True
-                result = "released" if released else "failed"
-                self._add({"kind": "closed", "result": result}, allowed=("opened",))
+                content: dict[str, Any] = {"result": "released" if released else "failed"}
+                if answered is not None:
+                    named = dataclasses.replace(answered, partition=self.charge.partition)
+                    content["charge"] = named.to_dict()
+                self._add({"kind": "closed", **content}, allowed=("opened",))
         return self.state
 
     def _add(self, content: Mapping[str, Any], *, allowed: tuple[str, ...]) -> None:

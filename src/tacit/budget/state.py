@@ -332,7 +332,7 @@ def extended(state: State, entries: Sequence[Entry]) -> State:
             case "opened" | "returned" as status:
                 runs[content["run"]] = _with(runs[content["run"]], status=status)
             case "closed":
-                runs[content["run"]] = _with(runs[content["run"]], status=content["result"])
+                runs[content["run"]] = _closed(runs[content["run"]], content)
             case "files":
                 runs[content["run"]] = _with(runs[content["run"]], files=tuple(content["digests"]))
             case "raised":
@@ -352,6 +352,13 @@ def extended(state: State, entries: Sequence[Entry]) -> State:
 
 def _raised(guarantee: Guarantee) -> str:
     return f"raised: the guarantee is epsilon {guarantee.epsilon:g} at delta {guarantee.delta:g}"
+
+
+def _closed(run: ChargedRun, content: Mapping[str, Any]) -> ChargedRun:
+    """Return a run that has ended; one that others ended early costs what was answered."""
+    answered = content.get("charge")
+    charge = run.charge if answered is None else Charge.from_dict(answered)
+    return _with(run, status=content["result"], charge=charge)
 
 
 def _with(run: ChargedRun, **changed: Any) -> ChargedRun:

@@ -56,6 +56,8 @@ _SUMMARIES = {
     "odds.",
     "show": "Show what a model file says and what it guarantees.",
     "grid": "Agree on the state of a power network among zones that keep their demand private.",
+    "study": "Coordinate a study among machines: invite, admit, propose, run.",
+    "site": "Take part in a study with a file that stays here: join, check, run.",
     "budget": "Accounts: a budget for all runs on a body of records, whatever becomes of them.",
     "cost": "Total epsilon of noised answers from their multiplier, or the multiplier from the "
     "total.",

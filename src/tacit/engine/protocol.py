@@ -48,7 +48,7 @@ def agent_round(
     return state, message, records
 
 
-def at(tree: PyTree, index: int | slice) -> PyTree:
+def at(tree: PyTree, index: int | slice | Array) -> PyTree:
     """Return what a tree holds at an index, or a slice, of the first axis."""
     return jax.tree.map(lambda leaf: leaf[index], tree)
 

@@ -105,7 +105,7 @@ def run(  # noqa: PLR0913 - what is run, how, and who pays
     check_bounds(plan)
     check_certificate(plan)
     check_facts(plan, shards)
-    _check_machine(plan.program, seed)
+    check_machine(plan.program, seed)
     with charging(account, plan, seed) as released:
         finished = _answered(plan, shards, runtime, seed, keep=keep, report=report)
         # a model that was computed is released only once its ledger has been compared
@@ -139,14 +139,14 @@ def _answered(
     return Run(released, trace, ledger, certificate, plan, seconds)
 
 
-def _check_machine(program: Program, seed: int | None) -> None:
+def check_machine(program: Program, seed: int | None) -> None:
     """Raise `PrivacyError` unless this machine can draw the noise that was planned."""
-    if not _is_quick(program, seed):
+    if not is_quick(program, seed):
         check_exact_noise(program)
         check_arithmetic()
 
 
-def _is_quick(program: Program, seed: int | None) -> bool:
+def is_quick(program: Program, seed: int | None) -> bool:
     """Whether all randomness is quick: there is a seed, or nothing random at all."""
     quiet = isinstance(program.mechanism, NoNoise) and not samples(program.oracles)
     return seed is not None or quiet
@@ -162,7 +162,7 @@ def _executed(
     report: Callable[[Any], None] | None,
 ) -> tuple[Any, Trace]:
     """Return model and trace; without a seed all randomness is from a fresh stream."""
-    if _is_quick(program, seed):
+    if is_quick(program, seed):
         door = Live(program.oracles, program.mechanism, jax.random.key(seed or 0))
         execute = simulate if runtime == "simulate" else serial
         return execute(program, door, private, keep=keep, report=report)
@@ -191,7 +191,7 @@ def behind_the_door(plan: Plan, shards: Shards) -> Private:
     if an oracle has such sums.
     """
     check_facts(plan, shards)
-    return _opened(plan.program.oracles, plan.program.mechanism, shards)
+    return opened(plan.program.oracles, plan.program.mechanism, shards)
 
 
 def check_facts(plan: Plan, shards: Shards) -> None:
@@ -214,7 +214,7 @@ def check_facts(plan: Plan, shards: Shards) -> None:
         )
 
 
-def _opened(oracles: tuple[Oracle, ...], mechanism: Mechanism, shards: Shards) -> Private:
+def opened(oracles: tuple[Oracle, ...], mechanism: Mechanism, shards: Shards) -> Private:
     """Return all agents' records as a door for these questions and this noise takes them."""
     if isinstance(mechanism, NoNoise):
         return Private(shards.stacked, jnp.asarray(shards.counts, shards.stacked.features.dtype))

@@ -3,8 +3,9 @@
 from tacit.report.accounts import charged_line, charged_section, charged_values
 from tacit.report.certificates import numbered
 from tacit.report.figures import STYLE, inline_svg
-from tacit.report.html import certificate_box, stamps
+from tacit.report.html import UNPROTECTED, certificate_box, settings_section, stamps
 from tacit.report.layout import document, list_of, section, spread, table_of
+from tacit.report.private import private_section
 from tacit.report.results import (
     CERTIFIED,
     certificate_text,
@@ -20,6 +21,7 @@ __all__ = [
     "CERTIFIED",
     "ORACLE",
     "STYLE",
+    "UNPROTECTED",
     "certificate_box",
     "certificate_text",
     "charged_line",
@@ -33,9 +35,11 @@ __all__ = [
     "json_text",
     "list_of",
     "numbered",
+    "private_section",
     "results",
     "save",
     "section",
+    "settings_section",
     "spread",
     "stamps",
     "strict",

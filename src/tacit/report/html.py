@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 import tacit
-from tacit.engine.planning import describe
+from tacit.engine.planning import Plan, describe
 from tacit.privacy import Certificate
 from tacit.proposal import Named, Proposal, centre_text
 from tacit.report.accounts import charged_section
@@ -23,7 +23,7 @@ from tacit.report.private import private_section
 from tacit.report.results import between_agents, error_name
 from tacit.training import Assessment, Metrics, Training
 
-_UNPROTECTED = (
+UNPROTECTED = (
     "The settings above, the number of agents, their record counts and the number of rounds: "
     "all are public by assumption.",
     "How long the run took, and how much was sent.",
@@ -49,8 +49,8 @@ def page(training: Training) -> str:
         _between(training),
         private_section(training.private_score),
         _metrics(training),
-        section("Settings", table_of(settings(training)) + _SETTINGS_NOTE),
-        section("What is not protected", list_of(_UNPROTECTED) + _THREAT_NOTE),
+        settings_section(training.proposal, training.plan, training.certificate),
+        section("What is not protected", list_of(UNPROTECTED) + _THREAT_NOTE),
         section("Data", table_of(_data(training))),
         _footer(training),
     ]
@@ -211,9 +211,13 @@ _NAMES = {
 }
 
 
-def settings(training: Training) -> list[tuple[str, str]]:
+def settings_section(proposal: Proposal, plan: Plan, certificate: Certificate) -> str:
+    """Return the settings of a run as a section; all of them are public."""
+    return section("Settings", table_of(settings(proposal, plan, certificate)) + _SETTINGS_NOTE)
+
+
+def settings(proposal: Proposal, plan: Plan, certificate: Certificate) -> list[tuple[str, str]]:
     """Return (name, value) of every setting of the run; all of them are public."""
-    plan, proposal = training.plan, training.proposal
     counts, rows_around = plan.spec.counts, centre_text(proposal, plan)
     rows = [
         ("algorithm", proposal.method.name),
@@ -232,7 +236,7 @@ def settings(training: Training) -> list[tuple[str, str]]:
         ("noise scale of an answer", spread(plan.ledger.scale[plan.ledger.asked])),
     ]
     if plan.network is not None:
-        rows += _network(training)
+        rows += _network(proposal, plan, certificate)
     if plan.ledger.sampled:
         rows += [("sampling rate of the batches", spread(plan.ledger.rates))]
     rows += [(_NAMES.get(k, k), _over_time(v)) for k, v in plan.schedules.items()]
@@ -255,16 +259,16 @@ def _weights(proposal: Proposal) -> str:
     return str(Named(name="elastic" if structure.ridge else "l1", numbers=weights))
 
 
-def _network(training: Training) -> list[tuple[str, str]]:
+def _network(proposal: Proposal, plan: Plan, certificate: Certificate) -> list[tuple[str, str]]:
     """Return the network, and how often each agent answers."""
-    network, answers = training.proposal.network, np.sum(training.plan.ledger.asked, axis=(1, 2))
+    network, answers = proposal.network, np.sum(plan.ledger.asked, axis=(1, 2))
     assert network is not None
     given = [("walk", network.walk), ("cap", network.cap)]
     return [
         ("network", network.name),
         *((name, str(value)) for name, value in given if value),
         ("answers of an agent", spread(answers)),
-        ("epsilon of an agent", spread(training.certificate.per_agent_epsilon)),
+        ("epsilon of an agent", spread(certificate.per_agent_epsilon)),
     ]
 
 

@@ -4,6 +4,7 @@ from tacit.tables.bounds import Bounds, Notes, bounds_text, read_bounds
 from tacit.tables.encode import (
     INTERCEPT,
     Encoded,
+    check_columns,
     encode,
     encoded_name,
     encoded_names,
@@ -24,7 +25,15 @@ from tacit.tables.read import (
     read_tables,
     refuse_spreadsheet,
 )
-from tacit.tables.table import Files, Source, Table, load_table, read_files, table_of
+from tacit.tables.table import (
+    Files,
+    Source,
+    Table,
+    load_table,
+    read_files,
+    table_conditions,
+    table_of,
+)
 
 __all__ = [
     "FILL",
@@ -44,6 +53,7 @@ __all__ = [
     "Table",
     "bounds_from",
     "bounds_text",
+    "check_columns",
     "draft_from",
     "encode",
     "encoded_name",
@@ -60,6 +70,7 @@ __all__ = [
     "read_table",
     "read_tables",
     "refuse_spreadsheet",
+    "table_conditions",
     "table_of",
     "zeros_and_units",
 ]

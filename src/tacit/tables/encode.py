@@ -75,7 +75,7 @@ def encode(frame: pd.DataFrame, bounds: Bounds, *, with_target: bool) -> Encoded
     Rounding does not take a number out of [-1, 1]: subtraction and division are monotone, so u lies
     in [0, 1]; 2 u is exact.
     """
-    _check_columns(frame, bounds, with_target=with_target)
+    check_columns(frame, bounds, with_target=with_target)
     _check_filled(frame, bounds, with_target=with_target)
     blocks, clipped = [], 0
     for name, fact in bounds.columns.items():
@@ -203,7 +203,8 @@ def _most(fact: Numeric | Categories, interval: Interval) -> float:
     return square + encoded_fill(fact, interval) ** 2 if fact.indicator else square
 
 
-def _check_columns(frame: pd.DataFrame, bounds: Bounds, *, with_target: bool) -> None:
+def check_columns(frame: pd.DataFrame, bounds: Bounds, *, with_target: bool) -> None:
+    """Raise `InputError` unless a table has the columns of the bounds; no cell is read."""
     present = set(frame.columns)
     needed = [*bounds.columns, *([bounds.target_name] if with_target else [])]
     missing = [name for name in needed if name not in present]

@@ -229,7 +229,11 @@ def table_of(files: Files) -> Table:
         train_rows=files.rows,
         owners=files.owners,
         clipped=clipped,
-        conditions=_conditions(source, bounds),
+        conditions=table_conditions(
+            bounds,
+            persons=source.person_column is not None,
+            tests=None if source.test is None else source.test.name,
+        ),
         persons=files.persons,
     )
 
@@ -304,8 +308,17 @@ def _persons(source: Source, frames: dict[Path, pd.DataFrame]) -> Int[HostArray,
     return numbered(name for part in names for name in part.tolist())
 
 
-def _conditions(source: Source, bounds: Bounds) -> tuple[str, ...]:
-    one = "record says" if source.person_column is None else "person's rows say"
+def table_conditions(bounds: Bounds, *, persons: bool, tests: str | None = None) -> tuple[str, ...]:
+    """Return what a certificate takes as public about a table.
+
+    Parameters
+    ----------
+    persons
+        Whether persons are protected, and not records.
+    tests
+        The file of test records, which are public by declaration; None without any.
+    """
+    one = "person's rows say" if persons else "record says"
     ranges = (
         "ranges, category lists and labels of the bounds file are public, as its author declares "
         '(source = "public")'
@@ -317,7 +330,7 @@ def _conditions(source: Source, bounds: Bounds) -> tuple[str, ...]:
             f"whatever one {one}"
         )
     counts = "the number of records of each agent is public"
-    if source.person_column is not None:
+    if persons:
         counts = (
             "the number of persons of each agent is public, and so is which agents have rows of a "
             "person; how many rows one has is not"
@@ -333,6 +346,6 @@ def _conditions(source: Source, bounds: Bounds) -> tuple[str, ...]:
             "scales, bins, centres and weights of columns are public: chosen before anybody looked "
             "at the records",
         )
-    if source.test is None:
+    if tests is None:
         return conditions
-    return (*conditions, f"the test records in {source.test.name} are public, by declaration")
+    return (*conditions, f"the test records in {tests} are public, by declaration")

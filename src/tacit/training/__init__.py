@@ -11,7 +11,7 @@ from tacit.training.data import (
     proposal_ahead,
     proposal_for,
 )
-from tacit.training.releasing import released
+from tacit.training.releasing import model_of, released, table_model_terms
 from tacit.training.training import (
     Metrics,
     Training,
@@ -33,10 +33,12 @@ __all__ = [
     "counts_ahead",
     "data_facts",
     "divide",
+    "model_of",
     "proposal_ahead",
     "proposal_for",
     "released",
     "reserved",
+    "table_model_terms",
     "train",
     "train_on",
     "warnings_of",

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import tacit
+from tacit.errors import InputError
 from tacit.features import AroundCentre, FeatureMap
 from tacit.models import Model, Term, feature_terms, table_terms
-from tacit.proposal import labels_of
+from tacit.privacy import Certificate
+from tacit.proposal import Proposal, labels_of
 from tacit.tables import Table
-from tacit.training.data import data_facts
 from tacit.training.training import Training
+from tacit.typing import HostArray
 
 
 def _centre_in(features: FeatureMap | None) -> tuple[float, ...] | None:
@@ -24,32 +28,78 @@ def released(training: Training) -> Model:
     test records that are public.
     """
     dataset, assessment, score = training.dataset, training.assessment, training.private_score
-    bounds, target = None, "label"
+    measured: dict[str, Any] = {
+        "assessment": None if assessment is None else assessment.to_dict(),
+        "private_score": None if score is None else score.to_dict(),
+    }
     if isinstance(dataset, Table):
-        bounds, target = dataset.bounds, dataset.bounds.target_name
-        if training.features is None:
-            terms = table_terms(bounds, training.model)
-        else:
-            terms = feature_terms(bounds, training.features, training.model)
+        terms = table_model_terms(training.proposal, training.features, training.model)
     else:
         rows = training.model.reshape(len(training.model), -1).tolist()
         names = dataset.feature_names if training.features is None else training.features.names
         columns = zip(names, rows, strict=True)
         terms = tuple(Term(name, None, tuple(row)) for name, row in columns)
-    return Model(
+    return model_of(
+        training.proposal,
+        terms,
+        training.certificate,
+        features=training.features,
         data=dataset.name,
-        task=dataset.task,
-        loss=str(training.proposal.loss),
-        class_weights=training.proposal.class_weights,
-        target=target,
-        labels=labels_of(data_facts(dataset)),
+        **measured,
+    )
+
+
+def table_model_terms(
+    proposal: Proposal, features: FeatureMap | None, weights: HostArray
+) -> tuple[Term, ...]:
+    """Return the terms of released weights of a proposal for a table, in the user's units.
+
+    Parameters
+    ----------
+    features
+        The map that the weights are linear in, with a centre that the run released.
+    """
+    if proposal.data.table is None:
+        raise InputError("the proposal is for no table, so its model has no columns; name a table")
+    bounds = proposal.data.table.bounds
+    if features is None:
+        return table_terms(bounds, weights)
+    return feature_terms(bounds, features, weights)
+
+
+def model_of(
+    proposal: Proposal,
+    terms: tuple[Term, ...],
+    certificate: Certificate,
+    *,
+    features: FeatureMap | None,
+    data: str,
+    **measured: Any,
+) -> Model:
+    """Return a released model with its certificate.
+
+    Parameters
+    ----------
+    data
+        Name of the data set, or of the table's file.
+    measured
+        `assessment` and `private_score` as plain values, where there are any.
+    """
+    table = proposal.data.table
+    bounds = None if table is None else table.bounds
+    return Model(
+        data=data,
+        task=proposal.data.task,
+        loss=str(proposal.loss),
+        class_weights=proposal.class_weights,
+        target="label" if bounds is None else bounds.target_name,
+        labels=labels_of(proposal.data),
         bounds=bounds,
-        features=training.proposal.data.features,
-        centre=_centre_in(training.features),
+        features=proposal.data.features,
+        centre=_centre_in(features),
         terms=terms,
-        certificate=training.certificate.to_dict(),
-        statement=tuple(training.certificate.lines()),
+        certificate=certificate.to_dict(),
+        statement=tuple(certificate.lines()),
         tacit_version=tacit.__version__,
-        assessment=None if assessment is None else assessment.to_dict(),
-        private_score=None if score is None else score.to_dict(),
+        **measured,
     )

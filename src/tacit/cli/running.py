@@ -1,0 +1,191 @@
+"""A party of a study as a process: it runs until the end, and writes what there is to report."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import typer
+
+from tacit.algorithms import Method
+from tacit.budget import Account
+from tacit.cli.console import emit, error_line, interruptible, printable
+from tacit.cli.options import methods_with
+from tacit.cli.watching import Events, Shown, events_to, watch
+from tacit.engine import Charged
+from tacit.errors import InputError
+from tacit.federation import (
+    Coordinator,
+    Ended,
+    Journal,
+    Link,
+    Outcome,
+    Party,
+    SignedProposal,
+    Site,
+    SiteFolder,
+    StudyFolder,
+    derive,
+    ended_values,
+    lines_of,
+    run_party,
+    save_ended,
+)
+from tacit.federation.keys import public_key
+from tacit.report import check_out
+
+INTERRUPTED = 130
+
+
+@dataclass(frozen=True)
+class Shows:
+    """What a party is asked to show, and where."""
+
+    out: Path | None
+    force: bool
+    quiet: bool
+    log: Path | None
+    json: bool
+
+    def check(self) -> None:
+        """Raise `InputError` if the report cannot be written."""
+        if self.out is not None:
+            check_out(self.out, force=self.force)
+
+
+def methods_for(signed: SignedProposal, algorithm: str | None) -> Mapping[str, Method]:
+    """Return the table of methods for a proposal.
+
+    Raises
+    ------
+    InputError
+        If the proposal is for a method of someone's own that is not named here.
+
+    Notes
+    -----
+    **Guarantee.** A proposal is data: no module is imported because a proposal names it, unless
+    the user names the same one.
+    """
+    name = signed.proposal.method.name
+    if ":" in name and algorithm != name:
+        raise InputError(
+            f"the proposal is for a method of someone's own, {name[:100]!r}; --algorithm "
+            f"{name[:100]} imports and runs that code, so add it if you trust it"
+        )
+    if algorithm is not None and algorithm != name:
+        raise InputError(f"the proposal is for {name}; leave --algorithm {algorithm} out")
+    return methods_with(name)
+
+
+def take_part(  # noqa: PLR0913 - what a site is run with
+    site: SiteFolder,
+    signed: SignedProposal,
+    methods: Mapping[str, Method],
+    *,
+    data: Path | None,
+    account: Account | None,
+    seed: int | None,
+    shows: Shows,
+) -> None:
+    """Run a site until the end, and report it."""
+    shows.check()
+    agent, key = site.take_part(signed), site.signing_key()
+    coordinator = public_key(site.invitation.key)
+    local = interruptible(
+        lambda: derive(
+            signed,
+            site.source(data),
+            agent=agent,
+            coordinator=coordinator,
+            seed=seed,
+            methods=methods,
+        )
+    )
+    before = None if account is None else account.state()
+    link = Link(site.invitation.hub, site.invitation.authority, site.certificate, site.key)
+    with events_to(shows.log, quiet=shows.quiet) as events:
+        party = Site(local, Journal(site.journal), key, account=account, report=_told(events))
+        began = time.monotonic()
+        outcome = _run(party, link, events, site.progress_file(signed), shows)
+        charged = None
+        if account is not None and before is not None:
+            after = account.state()
+            charged = Charged(account.name, after.runs[-1].run, before, after)
+        _report(
+            Ended(
+                signed=signed,
+                plan=local.plan,
+                outcome=outcome,
+                score=None,
+                seconds=time.monotonic() - began,
+                agent=agent,
+                charged=charged,
+            ),
+            shows,
+        )
+
+
+def coordinate(
+    study: StudyFolder, signed: SignedProposal, methods: Mapping[str, Method], *, shows: Shows
+) -> None:
+    """Run the coordinator of a run until the end, and report it."""
+    shows.check()
+    folder = study.run_folder(signed)
+    folder.mkdir(parents=True, exist_ok=True)
+    link = Link(study.invitation.hub, study.invitation.authority, study.certificate, study.key)
+    with events_to(shows.log, quiet=shows.quiet) as events:
+        journal, key = Journal(folder / "journal"), study.signing_key()
+        party = interruptible(
+            lambda: Coordinator(signed, journal, key, methods=methods, report=_told(events))
+        )
+        began = time.monotonic()
+        outcome = _run(party, link, events, folder / "progress.json", shows)
+        _report(
+            Ended(
+                signed=signed,
+                plan=party.plan,
+                outcome=outcome,
+                score=None,
+                seconds=time.monotonic() - began,
+            ),
+            shows,
+        )
+
+
+def _run(party: Party, link: Link, events: Events, progress: Path, shows: Shows) -> Outcome:
+    """Return the outcome of a party; an interrupt ends the process where it can go on."""
+    shown = Shown(events, progress, quiet=shows.quiet)
+    try:
+        outcome = run_party(party, link, watch(events, shown))
+    finally:
+        shown.done()
+    if outcome is None:
+        events("interrupted")
+        error_line("stopped; the same command goes on where it stood", kind="")
+        raise typer.Exit(INTERRUPTED)
+    events("ended", ending=outcome.ending, line=outcome.line)
+    return outcome
+
+
+def _report(ended: Ended, shows: Shows) -> None:
+    """Write the report and say how it ended; without a model that is an error."""
+    certificate = None
+    if shows.out is not None:
+        certificate = save_ended(ended, shows.out, force=shows.force)
+    if shows.json:
+        emit(ended_values(ended, shows.out))
+    elif ended.outcome.model is not None:
+        typer.echo("\n".join(map(printable, lines_of(ended, certificate))))
+    if ended.outcome.model is None:
+        raise InputError(f"{ended.outcome.ending}: {ended.outcome.line}")
+
+
+def _told(events: Events) -> Callable[[str], None]:
+    """Return what tells the party's owner a line; how the run ended is said in the end."""
+
+    def told(line: str) -> None:
+        events("said", line=line)
+
+    return told

@@ -1,0 +1,71 @@
+"""Agents on machines of their own: parties of a run that exchange signed messages."""
+
+from tacit.federation.agreement import Member, Participant, SignedProposal, sign
+from tacit.federation.authority import certificate_fingerprint, read_certificate
+from tacit.federation.checking import Check, check_proposal
+from tacit.federation.coordinator import Coordinator
+from tacit.federation.hub import hub_configuration, run_hub
+from tacit.federation.joining import Invitation, JoinRequest
+from tacit.federation.journal import Journal
+from tacit.federation.local import derive
+from tacit.federation.party import Outcome, Packet, Party, Progress
+from tacit.federation.places import found_site, site_folder, sites_folder, study_folder
+from tacit.federation.reports import Ended, ended_values, lines_of, save_ended
+from tacit.federation.server import Server, User, configuration, server_program
+from tacit.federation.site import Site
+from tacit.federation.sites import SiteFolder, join, open_site, read_invitation
+from tacit.federation.sites import renew as renew_site
+from tacit.federation.study import StudyFolder, admit, keep_proposal, new_study, open_study, strike
+from tacit.federation.study import renew as renew_study
+from tacit.federation.transport import Link, Watch, run_party, serve
+
+__all__ = [
+    "Check",
+    "Coordinator",
+    "Ended",
+    "Invitation",
+    "JoinRequest",
+    "Journal",
+    "Link",
+    "Member",
+    "Outcome",
+    "Packet",
+    "Participant",
+    "Party",
+    "Progress",
+    "Server",
+    "SignedProposal",
+    "Site",
+    "SiteFolder",
+    "StudyFolder",
+    "User",
+    "Watch",
+    "admit",
+    "certificate_fingerprint",
+    "check_proposal",
+    "configuration",
+    "derive",
+    "ended_values",
+    "found_site",
+    "hub_configuration",
+    "join",
+    "keep_proposal",
+    "lines_of",
+    "new_study",
+    "open_site",
+    "open_study",
+    "read_certificate",
+    "read_invitation",
+    "renew_site",
+    "renew_study",
+    "run_hub",
+    "run_party",
+    "save_ended",
+    "serve",
+    "server_program",
+    "sign",
+    "site_folder",
+    "sites_folder",
+    "strike",
+    "study_folder",
+]

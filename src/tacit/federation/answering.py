@@ -1,0 +1,232 @@
+"""One agent's rounds of a plan: the same step, door and noise as in a run on one machine."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from tacit.algorithms import Turn
+from tacit.engine import Live, Plan, Private, Record
+from tacit.engine.door import AheadOf, Prepared
+from tacit.engine.program import Program, agent_turns
+from tacit.engine.protocol import agent_round, at
+from tacit.engine.running import is_quick
+from tacit.engine.supply import Supply
+from tacit.errors import PrivacyError
+from tacit.federation.codec import Layout
+from tacit.noise import Stream
+from tacit.privacy import Ledger
+from tacit.typing import Array, HostArray, PyTree
+
+# numbers that are drawn at once, at most: more rounds than that are drawn later
+_AHEAD = 2**18
+
+
+class Entry(NamedTuple):
+    """One answer as the ledger has it: what a journal keeps of it, and no number of the answer."""
+
+    local: int
+    kind: int
+    scale: float
+    exponent: int
+    rate: float
+    batch: int
+
+
+class Answered(NamedTuple):
+    """A round: state and message after it, and the entries of its answers."""
+
+    state: PyTree
+    message: PyTree
+    entries: tuple[Entry, ...]
+
+
+class Answering:
+    """The rounds of one agent; it holds the agent's records.
+
+    **Guarantee.** An answer is that of `Live` to the algorithm's own question, under the scale of
+    the plan; its record is compared with the plan before anything is returned. Without a seed noise
+    and batches come from a fresh key of the operating system, which is written nowhere: a new
+    object draws independently of every earlier one.
+
+    Parameters
+    ----------
+    private
+        The agent's records as its door takes them, without an axis of agents.
+    seed
+        As for `tacit.run`: a number makes a reproduction, which is not private.
+    """
+
+    def __init__(self, plan: Plan, agent: int, private: Private, *, seed: int | None) -> None:
+        program = plan.program
+        self.plan, self.agent, self._private = plan, agent, private
+        turns = jax.jit(agent_turns)(program)
+        slot = 0 if turns.agent.shape[-1] == 1 else agent
+        self._turns: Turn = jax.tree.map(lambda leaf: leaf[..., slot], turns)
+        self._holder = np.asarray(self._turns.agent[:, 0])
+        self._supply: Supply | None = None
+        self._block: tuple[int, Any] = (0, None)
+        quick = is_quick(program, seed)
+        key = jax.random.key(seed or 0) if quick else None
+        self._door = Live(program.oracles, program.mechanism, key)
+        if not quick:
+            rows = private.shard.mask.shape[-1]
+            self._supply = Supply(program, Stream.fresh(), rows, slot=slot)
+        self._planned = _planned(self._turns, plan.ledger, agent)
+        self.layouts = layouts_of(program)
+
+    @property
+    def turns(self) -> tuple[int, ...]:
+        """The rounds in which the agent is heard: all, or on a relay those of its token."""
+        return tuple(np.flatnonzero(self._holder == self.agent).tolist())
+
+    def first_state(self) -> PyTree:
+        """Return the agent's first state."""
+        program = self.plan.program
+        return at(program.network.first_states(program.executed, program.template), self.agent)
+
+    def first_inbox(self) -> PyTree:
+        """Return what the agent hears before the first round."""
+        program = self.plan.program
+        network: Any = program.network
+        first = network.first_inboxes(program.executed, program.template)
+        return network.inbox(first, self.agent)
+
+    def answer(self, turn: int, state: PyTree, inbox: PyTree) -> Answered:
+        """Return what the agent does in a round.
+
+        Raises
+        ------
+        PrivacyError
+            If the door's record is not what the plan says, or the agent is not asked then.
+        """
+        if self._holder[turn] != self.agent:
+            raise PrivacyError(f"agent {self.agent} is not asked in round {turn} of the plan")
+        network = self.plan.program.network
+        new, message, records = _step(
+            self.plan.program.executed, self._door, state, inbox, self._turns, turn,
+            self._private, self.drawn(turn),
+        )  # fmt: skip
+        new, message = network.if_taking_part(turn, (new, message), (state, inbox))
+        entries = self._entries(turn, jax.device_get(records._replace(answer=None)))
+        return Answered(new, message, entries)
+
+    def drawn(self, turn: int) -> Any:
+        """Return the random numbers of a round, from a block that is drawn ahead."""
+        if self._supply is None:
+            return None
+        first, block = self._block
+        if block is None or not first <= turn < first + len(block.steps):
+            last = min(turn + self._ahead(), self.plan.rounds)
+            self._block = first, block = turn, self._supply.block(turn, last)
+        return at(at(block, turn - first), 0)
+
+    def _ahead(self) -> int:
+        assert self._supply is not None
+        if len(self.turns) < self.plan.rounds:
+            return 1  # the hops in between are not this agent's
+        leaves = jax.tree.leaves(self._supply.shapes(1))
+        size = sum(int(np.prod(leaf.shape)) for leaf in leaves)
+        return max(1, min(self._supply.length(), _AHEAD // max(size, 1)))
+
+    def _entries(self, turn: int, records: Record) -> tuple[Entry, ...]:
+        """Return the entries of a round, equal to the planned ones."""
+        rate = np.ones(records.kind.shape) if records.rate is None else records.rate
+        batch = np.zeros(records.kind.shape) if records.batch is None else records.batch
+        columns = zip(
+            records.kind.tolist(), np.asarray(records.scale, np.float64).tolist(),
+            records.exponent.tolist(), np.asarray(rate, np.float64).tolist(), batch.tolist(),
+            strict=True,
+        )  # fmt: skip
+        found = tuple(
+            Entry(local, kind, scale, exponent, share, int(size))
+            for local, (kind, scale, exponent, share, size) in enumerate(columns)
+            if kind >= 0
+        )
+        if found != self._planned[turn]:
+            raise PrivacyError(
+                f"round {turn}: the door answered otherwise than planned; nothing is sent"
+            )
+        return found
+
+
+class Layouts(NamedTuple):
+    """What travels and what is kept: an agent's state, what it hears, what it sends, the model."""
+
+    state: Layout
+    inbox: Layout
+    message: Layout
+    model: Layout
+
+
+def layouts_of(program: Program) -> Layouts:
+    """Return the layouts of a program, from public facts alone; nothing is computed."""
+    algorithm: Any = program.executed
+    network: Any = program.network
+    template = program.template
+
+    def shapes() -> tuple[PyTree, PyTree, PyTree]:
+        turn = at(jax.tree.map(lambda leaf: leaf[0, :, 0], agent_turns(program)), 0)
+        inbox = network.inbox(network.first_inboxes(algorithm, template), 0)
+        state = algorithm.receive(algorithm.start(template), inbox, turn)
+        shape = program.oracles[0].answer_shape(template.shape)
+        state = algorithm.tell(state, inbox, turn, jnp.zeros(shape, turn.scale.dtype))
+        return (*algorithm.send(state, inbox, turn), inbox)
+
+    state, message, inbox = (Layout.of(tree) for tree in jax.eval_shape(shapes))
+    return Layouts(state, inbox, message, Layout.of(template))
+
+
+@jax.jit
+def _step(  # noqa: PLR0913, PLR0917 - a round's parts beside the program's
+    algorithm: Any,
+    door: Live,
+    state: PyTree,
+    inbox: PyTree,
+    turns: Turn,
+    turn: int | Array,
+    private: Private,
+    raw: Any,
+) -> tuple[PyTree, PyTree, Any]:
+    """Return `agent_round` in one round, with the draws that were handed in."""
+    now = at(turns, turn)
+    if raw is None:
+        return agent_round(algorithm, door, state, inbox, now, private)
+    rows = private.shard.mask.shape[-1]
+
+    def one(question: Turn, numbers: Any) -> PyTree:
+        return door.realised(rows, private.records, question, numbers)
+
+    prepared = Prepared(private, jax.vmap(one)(now, raw))
+    return agent_round(algorithm, AheadOf(door), state, inbox, now, prepared)
+
+
+def _planned(turns: Turn, ledger: Ledger, agent: int) -> tuple[tuple[Entry, ...], ...]:
+    """Return the entries that the door must leave in each round, compared with the ledger."""
+    kind, scale = np.asarray(turns.question), np.asarray(turns.scale, np.float64)
+    dtype = np.asarray(turns.scale).dtype
+    rates = ledger.rates[agent].astype(dtype).astype(np.float64)
+    sizes, exponent = ledger.sizes[agent], np.asarray(turns.exponent)
+    mine = np.asarray(turns.agent) == agent
+    _check_column(ledger, agent, np.where(mine, kind, -1), scale)
+    return tuple(
+        tuple(
+            Entry(
+                e, int(kind[t, e]), float(scale[t, e]), int(exponent[t, e]), float(rates[t, e]),
+                int(sizes[t, e]),
+            )
+            for e in range(kind.shape[1])
+            if mine[t, e] and kind[t, e] >= 0
+        )
+        for t in range(kind.shape[0])
+    )  # fmt: skip
+
+
+def _check_column(ledger: Ledger, agent: int, kind: HostArray, scale: HostArray) -> None:
+    asked = kind >= 0
+    enough = np.all(scale[asked] >= ledger.scale[agent][asked] * (1 - 1e-12))
+    if not np.array_equal(kind, ledger.kind[agent]) or not enough:
+        raise PrivacyError("the program's questions or scales are not those of its ledger")

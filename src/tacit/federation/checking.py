@@ -1,0 +1,150 @@
+"""What a proposal would cost one site, what would leave it, and what it would have left."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tacit.algorithms import Method
+from tacit.budget import Account, check_fits, total_of
+from tacit.engine.charging import purpose_of
+from tacit.errors import AccountError
+from tacit.federation.agreement import SignedProposal
+from tacit.federation.answering import layouts_of
+from tacit.federation.authority import certificate_fingerprint, read_certificate
+from tacit.federation.keys import public_key
+from tacit.federation.local import Local, derive
+from tacit.federation.sites import SiteFolder
+from tacit.report import strict
+from tacit.report.accounts import left_text, promise
+from tacit.tables import Source
+from tacit.training import warnings_of
+
+
+@dataclass(frozen=True)
+class Check:
+    """What a site derived from a proposal and its own file; nothing was spent.
+
+    Attributes
+    ----------
+    rounds
+        In how many it answers, and how many bytes each of its messages has.
+    account
+        What the account has, and whether the run fits; None where none was named.
+    """
+
+    local: Local
+    rounds: int
+    message_bytes: int
+    account: Mapping[str, str] | None
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """The same as strictly valid JSON values."""
+        local = self.local
+        values: dict[str, Any] = strict(
+            {
+                "study": local.signed.study,
+                "run": local.signed.subjects.run,
+                "site": local.name,
+                "agent": local.agent,
+                "answers": int(local.plan.ledger.asked[local.agent].sum()),
+                "rounds": self.rounds,
+                "message_bytes": self.message_bytes,
+                "own_epsilon": local.certificate.per_agent_epsilon[local.agent],
+                "certificate": local.certificate.to_dict(),
+                "account": None if self.account is None else dict(self.account),
+                "warnings": warnings_of(local.signed.proposal),
+            }
+        )
+        return values
+
+    @property
+    def lines(self) -> list[str]:
+        """The same as sentences for the owner."""
+        local, signed = self.local, self.local.signed
+        proposal, plan = signed.proposal, local.plan
+        asked = plan.ledger.asked[local.agent]
+        own = certificate_fingerprint(
+            read_certificate(signed.participants[local.agent].certificate)
+        )
+        others = [site.name for site in signed.participants if site.name != local.name]
+        return [
+            f"Study {signed.study}, run {signed.subjects.run}: {proposal.method.name}, "
+            f"{plan.rounds} rounds, with {', '.join(others) or 'nobody else'}",
+            "Signed by the study's coordinator; the file has the columns and the count that it "
+            "states",
+            f"This site is {local.name}, number {local.agent}, certificate {own}",
+            "",
+            "Certificate, as this site derives it",
+            *(f"  {line}" for line in local.certificate.lines()),
+            "",
+            f"What leaves the house: {self.rounds} messages of {self.message_bytes:,} bytes, "
+            f"functions of {int(asked.sum())} noised answers; the noise is drawn here",
+            f"What it costs: epsilon {local.certificate.per_agent_epsilon[local.agent]:.4f} at "
+            f"delta {local.certificate.delta:g} for records of this site",
+            *self._of_account(),
+            *(f"Warning: {warning}" for warning in warnings_of(proposal)),
+            "Nothing was sent and nothing spent",
+        ]
+
+    def _of_account(self) -> list[str]:
+        if self.account is None:
+            return ["Account: none named; --account says what is left and charges the run"]
+        told = self.account
+        line = f"Account {told['account']} ({told['promise']}): left {told['left']}"
+        if told["refused"]:
+            return [f"{line}; {told['refused']}"]
+        return [f"{line}, after this run {told['left_after']}"]
+
+
+def check_proposal(
+    site: SiteFolder,
+    signed: SignedProposal,
+    methods: Mapping[str, Method],
+    *,
+    source: Source,
+    account: Account | None,
+) -> Check:
+    """Return what a site derives from a proposal and its file.
+
+    Raises
+    ------
+    InputError
+        If the proposal is refused; see `tacit.federation.local.derive`.
+    """
+    agent = site.take_part(signed)
+    local = derive(
+        signed,
+        source,
+        agent=agent,
+        coordinator=public_key(site.invitation.key),
+        methods=methods,
+    )
+    told = None if account is None else _of_account(account, local)
+    size = layouts_of(local.plan.program).message.size
+    return Check(local, len(local.answering().turns), size, told)
+
+
+def _of_account(account: Account, local: Local) -> dict[str, str]:
+    state, charge = account.state(), local.charge
+    told = {
+        "account": account.name,
+        "promise": promise(state.guarantee),
+        "left": left_text(state),
+        "left_after": "",
+        "refused": "",
+    }
+    try:
+        check_fits(state, charge, purpose_of(local.plan, local.signed.study))
+    except AccountError as error:
+        return told | {"refused": str(error)}
+    total = total_of(state.terms, state.caps.order, [*(r.charge for r in state.charged), charge])
+    left = replace(
+        total,
+        squares=state.caps.squares - total.squares,
+        divergence=state.caps.divergence - total.divergence,
+        values=state.caps.values - total.values,
+    )
+    return told | {"left_after": left_text(state, left)}

@@ -1,0 +1,229 @@
+"""What a coordinator does while a run goes on: it combines on a star, and else it watches."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from typing_extensions import override
+
+from tacit.engine.program import server_turns
+from tacit.engine.protocol import at
+from tacit.errors import InputError
+from tacit.federation.breach import BreachError
+from tacit.federation.envelope import NOTHING, Envelope, Kind, Opener, Seal, chained
+from tacit.federation.exchange import Exchange, Need
+from tacit.federation.journal import Journal
+from tacit.federation.party import Packet, Released
+from tacit.federation.rounds import joint
+from tacit.typing import PyTree
+
+
+class Conducting(ABC):
+    """The coordinator's half of the rounds.
+
+    Attributes
+    ----------
+    turn
+        How many rounds are behind all.
+    """
+
+    def __init__(self, exchange: Exchange, journal: Journal, seal: Seal, opener: Opener) -> None:
+        self.exchange, self.plan = exchange, exchange.plan
+        self.turn = 0
+        self._journal, self._seal, self._opener = journal, seal, opener
+        self._run = seal.run.hex()
+
+    @abstractmethod
+    def begin(self) -> list[Packet]:
+        """Return what starts the rounds, or what goes on where the journal ends."""
+
+    @abstractmethod
+    def take(self, envelope: Envelope) -> list[Packet]:
+        """Return what follows from what an agent said."""
+
+    @abstractmethod
+    def again(self) -> list[Packet]:
+        """Return what is repeated while somebody is waited for."""
+
+    @abstractmethod
+    def lacks(self) -> tuple[int, ...]:
+        """Return the agents that are waited for."""
+
+    @abstractmethod
+    def head(self) -> bytes | None:
+        """Return the head that every site must have signed; None while the run goes on."""
+
+    @abstractmethod
+    def model(self) -> Released:
+        """Return the model, once there is a head."""
+
+    def so_far(self) -> bytes | None:
+        """Return the last public value of a star, for a run that is abandoned; None for none."""
+        return None
+
+
+class StarConducting(Conducting):
+    """It publishes a value, waits for every answer, and combines them.
+
+    The bytes of every value are in the journal before they are published: computed again they might
+    differ in the last place, and no site would answer.
+    """
+
+    def __init__(self, exchange: Exchange, journal: Journal, seal: Seal, opener: Opener) -> None:
+        super().__init__(exchange, journal, seal, opener)
+        program = self.plan.program
+        self._algorithm, self._network = program.executed, program.network
+        self._server = server_turns(program)
+        self._layouts = exchange.layouts
+        self._public: PyTree = None
+        self._sealed, self._chain = b"", NOTHING
+        self._answers: dict[int, tuple[bytes, PyTree]] = {}
+
+    @override
+    def begin(self) -> list[Packet]:
+        first = self._network.first_inboxes(self._algorithm, self.plan.program.template)
+        self._publish(0, first)
+        while self._journal.said(self._run, f"public.{self.turn + 1}") is not None:
+            self._publish(self.turn + 1, None)
+        return self.again()
+
+    def _publish(self, turn: int, value: PyTree) -> None:
+        """Write a value and go on to its round; a value that was written stands."""
+        sealed = self._journal.said(self._run, f"public.{turn}")
+        if sealed is None:
+            body = self._layouts.inbox.packed(value)
+            sealed = self._seal.sealed(Kind.PUBLIC, turn, body, heard=self._chain)
+            sealed = self._journal.say(self._run, f"public.{turn}", sealed)
+        envelope = self._opened(sealed)
+        self._public = self._layouts.inbox.unpacked(envelope.body, "the coordinator's journal")
+        self._chain = chained(self._chain, envelope.digest)
+        self._sealed, self.turn, self._answers = sealed, turn, {}
+
+    def _opened(self, sealed: bytes) -> Envelope:
+        return self._opener.opened(sealed)
+
+    @override
+    def take(self, envelope: Envelope) -> list[Packet]:
+        name = self._opener.names[envelope.sender]
+        if envelope.kind != Kind.MESSAGE or envelope.round > self.turn:
+            return []
+        if envelope.round < self.turn or self.turn == self.plan.rounds:
+            return []  # a repetition of what was used
+        if envelope.heard != self._chain:
+            raise BreachError(
+                f"{name} answered round {envelope.round} having heard something else than was "
+                "published; ask its owner, and compare notes by telephone"
+            )
+        before = self._answers.get(envelope.sender)
+        if before is not None:
+            if before[0] != envelope.digest:
+                raise BreachError(
+                    f"{name} answered round {envelope.round} twice with different content; its "
+                    "owner should look for a second process or a restored journal"
+                )
+            return []
+        try:
+            message = self._layouts.message.unpacked(envelope.body, name)
+        except InputError as error:
+            raise BreachError(str(error)) from None
+        self._answers[envelope.sender] = envelope.digest, message
+        return self._combined() if len(self._answers) == self.plan.program.agents else []
+
+    def _combined(self) -> list[Packet]:
+        messages = [self._answers[agent][1] for agent in range(self.plan.program.agents)]
+        value = _delivered(
+            self._network, self._algorithm, self._public, messages, at(self._server, self.turn)
+        )
+        self._publish(self.turn + 1, value)
+        return self.again()
+
+    @override
+    def again(self) -> list[Packet]:
+        return [Packet(self.exchange.subjects.public(self.turn), self._sealed)]
+
+    @override
+    def lacks(self) -> tuple[int, ...]:
+        agents = range(self.plan.program.agents)
+        return tuple(agent for agent in agents if agent not in self._answers)
+
+    @override
+    def head(self) -> bytes | None:
+        return self._chain if self.turn == self.plan.rounds else None
+
+    @override
+    def model(self) -> Released:
+        return self.exchange.model([self._public])
+
+    @override
+    def so_far(self) -> bytes | None:
+        return None if self._public is None else self._layouts.inbox.packed(self._public)
+
+
+class Watching(Conducting):
+    """It hears how far the agents are, and what they tell all at the end; no message of a round."""
+
+    def __init__(self, exchange: Exchange, journal: Journal, seal: Seal, opener: Opener) -> None:
+        super().__init__(exchange, journal, seal, opener)
+        self._rounds = dict.fromkeys(range(self.plan.program.agents), 0)
+        self._finals: dict[Need, tuple[bytes, PyTree]] = {}
+
+    @override
+    def begin(self) -> list[Packet]:
+        return []
+
+    @override
+    def take(self, envelope: Envelope) -> list[Packet]:
+        sender = envelope.sender
+        if envelope.kind == Kind.PROGRESS:
+            self._rounds[sender] = max(self._rounds[sender], envelope.round)
+            self.turn = min(self._rounds.values())
+        need = Need(envelope.kind, sender, envelope.round)
+        if need not in self.exchange.finals:
+            return []
+        name, before = self._opener.names[sender], self._finals.get(need)
+        if before is not None and before[0] != envelope.digest:
+            raise BreachError(f"{name} told two different ends of the run; no model is accepted")
+        try:
+            value = self.exchange.layout(need).unpacked(envelope.body, name)
+        except InputError as error:
+            raise BreachError(str(error)) from None
+        self._finals[need] = envelope.digest, value
+        return []
+
+    @override
+    def again(self) -> list[Packet]:
+        return []
+
+    @override
+    def lacks(self) -> tuple[int, ...]:
+        last = min(self._rounds.values())
+        return tuple(agent for agent, turn in self._rounds.items() if turn == last)
+
+    @override
+    def head(self) -> bytes | None:
+        finals = self.exchange.finals
+        if not all(need in self._finals for need in finals):
+            return None
+        self.turn = self.plan.rounds
+        return chained(NOTHING, joint([self._finals[need][0] for need in finals]))
+
+    @override
+    def model(self) -> Released:
+        return self.exchange.model([self._finals[need][1] for need in self.exchange.finals])
+
+
+@jax.jit
+def _delivered(
+    network: Any, algorithm: Any, public: PyTree, messages: list[PyTree], server: Any
+) -> PyTree:
+    stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *messages)
+    return network.deliver(algorithm, public, stacked, server)
+
+
+def conducting_of(exchange: Exchange, journal: Journal, seal: Seal, opener: Opener) -> Conducting:
+    """Return the coordinator's half for the network of a plan."""
+    conducting = StarConducting if exchange.network.aggregates else Watching
+    return conducting(exchange, journal, seal, opener)

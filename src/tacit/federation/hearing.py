@@ -1,0 +1,162 @@
+"""What a site has heard and not yet used, and whether it is what the agreement allows."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any, NamedTuple
+
+from tacit.errors import InputError
+from tacit.federation.breach import BreachError
+from tacit.federation.envelope import (
+    COORDINATOR,
+    NOTHING,
+    Envelope,
+    Kind,
+    Opener,
+    chained,
+    from_hex,
+)
+from tacit.federation.exchange import Exchange, Need, StarExchange
+from tacit.federation.journal import Journal
+from tacit.federation.party import Packet, Released
+from tacit.federation.subjects import Subjects
+from tacit.typing import PyTree
+
+
+def believed(packet: Packet, opener: Opener, subjects: Subjects) -> Envelope:
+    """Return what is in a packet.
+
+    Raises
+    ------
+    InputError
+        If the envelope cannot be opened, or its sender has no right to the subject.
+    """
+    owner = subjects.sender(packet.subject)
+    envelope = opener.opened(packet.payload)
+    if envelope.sender != (COORDINATOR if owner is None else owner):
+        raise InputError(
+            f"a message of {opener.names[envelope.sender]} came on the subject of somebody else; "
+            "it is not used"
+        )
+    return envelope
+
+
+def wish_values(need: Need) -> dict[str, int]:
+    """Return the body of a wish."""
+    return {"kind": int(need.kind), "sender": need.sender, "round": need.round}
+
+
+def head_of(envelope: Envelope, opener: Opener) -> dict[int, bytes]:
+    """Return the heads that sites signed, by agent; `InputError` if one cannot be opened."""
+    given = envelope.values().get("heads")
+    sealed = given if isinstance(given, list) else []
+    opened = [opener.opened(from_hex(text)) for text in sealed]
+    return {one.sender: one.heard for one in opened if one.kind == Kind.HEAD}
+
+
+class Heard(NamedTuple):
+    """What became of an envelope: the round it was answered in before, and whether it is new."""
+
+    answered: int | None
+    new: bool
+
+
+class Hearing:
+    """Envelopes that were heard, by what needs them.
+
+    What was said for a round is one thing: other bytes for the same round are a breach, however
+    long ago the first were used, since the journal keeps their digest.
+    """
+
+    def __init__(self, exchange: Exchange, opener: Opener, journal: Journal, run: str) -> None:
+        self._exchange, self.opener = exchange, opener
+        self._journal, self._run = journal, run
+        self._digests: dict[Need, bytes] = {}
+        self._bodies: dict[Need, PyTree] = {}
+        self._latest: PyTree = None
+
+    def has(self, need: Need) -> bool:
+        """Whether something was heard and is still at hand."""
+        return need in self._bodies
+
+    def digest(self, need: Need) -> bytes:
+        """Return the digest of what was heard."""
+        return self._digests[need]
+
+    def body(self, need: Need) -> PyTree:
+        """Return what was heard, read."""
+        return self._bodies[need]
+
+    def forget(self, needs: tuple[Need, ...]) -> None:
+        """Let go of what was used; its digest is in the journal."""
+        for need in needs:
+            self._latest = self._bodies.pop(need)
+            del self._digests[need]
+
+    def take(self, envelope: Envelope) -> Heard:
+        """Keep an envelope, unless it was heard before.
+
+        Raises
+        ------
+        BreachError
+            If its sender has nothing to say in that round, said something else before, or the body
+            is not of the shapes that the plan announces.
+        """
+        need = Need(envelope.kind, envelope.sender, envelope.round)
+        name = self.opener.names[envelope.sender]
+        turn = self._exchange.turn_of(need)
+        if turn is None:
+            raise BreachError(
+                f"{name} sent a message of round {envelope.round}, which it has none of in a plan "
+                f"of {self._exchange.plan.rounds} rounds; nothing more is answered"
+            )
+        sent = self._journal.sent(self._run, turn)
+        known = self._digests.get(need)
+        if sent is not None:
+            place = self._exchange.needs(turn).index(need)
+            known = sent.heard[32 * place : 32 * (place + 1)]
+        if known is not None and known != envelope.digest:
+            raise BreachError(
+                f"{name} sent round {envelope.round} twice with different content; nothing more is "
+                "answered, and the other sites should be asked what they heard"
+            )
+        if sent is not None:
+            return Heard(turn, new=False)
+        if known is None:
+            self._keep(need, envelope, name)
+        return Heard(None, new=known is None)
+
+    def _keep(self, need: Need, envelope: Envelope, name: str) -> None:
+        try:
+            body = self._exchange.layout(need).unpacked(envelope.body, name)
+        except InputError as error:
+            raise BreachError(str(error)) from None
+        self._bodies[need], self._digests[need] = body, envelope.digest
+
+    def head(self, chain: bytes) -> bytes | None:
+        """Return what this site signs at the end; None while something is lacking.
+
+        On a star the chain of everything that was heard, on other networks that of the end alone,
+        since every site hears something else before it.
+        """
+        finals = self._exchange.finals
+        if not all(self.has(need) for need in finals):
+            return None
+        digests = [self.digest(need) for need in finals]
+        start = chain if isinstance(self._exchange, StarExchange) else NOTHING
+        one = digests[0] if len(digests) == 1 else hashlib.sha256(b"".join(digests)).digest()
+        return chained(start, one)
+
+    def model(self) -> Released:
+        """Return the model that follows from the end of the run."""
+        return self._exchange.model([self.body(need) for need in self._exchange.finals])
+
+    def model_so_far(self, envelope: Envelope) -> Released | None:
+        """Return the model of a star that was abandoned, from the last value in the envelope."""
+        values: Any = envelope.values()
+        text = values.get("public")
+        if not isinstance(text, str) or not isinstance(self._exchange, StarExchange):
+            return None
+        layout = self._exchange.layouts.inbox
+        public = layout.unpacked(from_hex(text), self.opener.names[COORDINATOR])
+        return self._exchange.model([public])

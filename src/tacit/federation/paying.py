@@ -1,0 +1,81 @@
+"""A site's account during a run: reserved before the door opens, closed at the end."""
+
+from __future__ import annotations
+
+from tacit.budget import Account, Purpose, Reservation
+from tacit.engine import check_chargeable
+from tacit.engine.charging import purpose_of
+from tacit.errors import InputError
+from tacit.federation.journal import Journal, RunRow
+from tacit.federation.local import Local, charge_for
+
+
+class Paying:
+    """Charges one run of one site to the owner's account, or nowhere if there is none.
+
+    **Guarantee.** The charge of the whole run is on the disk before the door opens, whatever
+    becomes of this process. It is replaced by that of the rounds in the journal only where others
+    ended the run: an answer is in the journal before it is sent, so none is left out.
+    """
+
+    def __init__(self, local: Local, journal: Journal, account: Account | None) -> None:
+        self._local, self._journal, self._account = local, journal, account
+        self._digest = local.signed.digest
+        self._reservation: Reservation | None = None
+
+    def reserve(self) -> str:
+        """Reserve the run, before anything is accepted, and return what the account calls it."""
+        if self._account is None:
+            return ""
+        local = self._local
+        check_chargeable(seed=local.seed, conditional=local.certificate.conditional)
+        self._reservation = self._account.reserve(local.charge, self._purpose())
+        return self._reservation.run
+
+    def resume(self, row: RunRow) -> None:
+        """Find the reservation of a run that was accepted before.
+
+        Raises
+        ------
+        InputError
+            If the run was accepted with an account and none is given, or the other way round.
+        """
+        if bool(row.reserved) != (self._account is not None):
+            had = "with an account" if row.reserved else "without an account"
+            raise InputError(f"this run was accepted {had}; resume it as it was accepted")
+        if self._account is None or row.phase not in ("accepted", "running"):
+            return
+        found = [run for run in self._account.state().runs if run.run == row.reserved]
+        status = found[0].status if found else "returned"
+        if status == "opened":
+            self._reservation = self._account.reopened(row.reserved)
+        elif row.phase == "accepted":  # that of a process that is gone is returned by itself
+            self._journal.set_phase(self._digest, "accepted", reserved=self.reserve())
+
+    def open(self) -> None:
+        """Write the mark after which records may be asked."""
+        if self._reservation is not None and not self._reservation.begun:
+            self._reservation.begin()
+
+    def close(self, *, released: bool, by_others: bool = False) -> None:
+        """Write how the run ended; if others ended it, only what was answered is charged."""
+        if self._reservation is None:
+            return
+        answered = None
+        if by_others:
+            rounds = self._journal.rounds(self._digest)
+            answered = charge_for(self._local.plan, self._local.agent, rounds)
+        if self._reservation.begun:
+            self._reservation.close(released=released, answered=answered)
+        else:
+            self._reservation.give_back()
+
+    def let_go(self) -> None:
+        """Return a reservation that was never used; a run under way stays charged."""
+        if self._reservation is not None and not self._reservation.begun:
+            self._reservation.give_back()
+
+    def _purpose(self) -> Purpose:
+        proposal = self._local.signed.proposal
+        what = f"{proposal.method.name} in study {self._local.signed.study}"
+        return purpose_of(self._local.plan, what, proposal.digest)

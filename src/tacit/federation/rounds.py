@@ -1,0 +1,104 @@
+"""The rounds that a site answers: computed once, written down, then said."""
+
+from __future__ import annotations
+
+import hashlib
+
+from tacit.federation.answering import Answering
+from tacit.federation.envelope import NOTHING, Kind, Seal, chained
+from tacit.federation.exchange import Exchange, Need
+from tacit.federation.hearing import Hearing
+from tacit.federation.journal import Journal, Sent
+from tacit.federation.party import Packet
+from tacit.typing import PyTree
+
+
+class Rounds:
+    """A site's way through the rounds of its plan; it goes on where its journal ends.
+
+    **Guarantee.** Message, state and entries of a round are in the journal before the message is
+    returned, in one transaction. If that fails nothing is returned and the round counts as not
+    answered: the same noise, which nobody saw, may serve for the next attempt.
+    """
+
+    def __init__(
+        self,
+        answering: Answering,
+        exchange: Exchange,
+        hearing: Hearing,
+        journal: Journal,
+        seal: Seal,
+    ) -> None:
+        self._answering, self._exchange, self._hearing = answering, exchange, hearing
+        self._journal, self._seal = journal, seal
+        self._run = seal.run.hex()
+        self._layouts = exchange.layouts
+        self._turns = answering.turns
+        self._state: PyTree = answering.first_state()
+        self.chain, self._next = NOTHING, 0
+        latest = journal.latest(self._run)
+        if latest is not None:
+            self._state = self._layouts.state.unpacked(latest.state, "the journal", finite=False)
+            self.chain, self._next = latest.chain, self._turns.index(latest.round) + 1
+
+    @property
+    def done(self) -> bool:
+        """Whether every round is answered."""
+        return self._next == len(self._turns)
+
+    @property
+    def turn(self) -> int:
+        """The next round to be answered; T at the end."""
+        return self._answering.plan.rounds if self.done else self._turns[self._next]
+
+    def lacks(self) -> tuple[Need, ...]:
+        """Return what has not been heard and is needed next."""
+        needs = self._exchange.finals if self.done else self._exchange.needs(self.turn)
+        return tuple(need for need in needs if not self._hearing.has(need))
+
+    def advance(self) -> list[Packet]:
+        """Return the messages of all rounds for which everything was heard."""
+        packets: list[Packet] = []
+        while not self.done and not self.lacks():
+            packets += self._answered(self.turn)
+        return packets
+
+    def _answered(self, turn: int) -> list[Packet]:
+        needs = self._exchange.needs(turn)
+        digests = [self._hearing.digest(need) for need in needs]
+        bodies = [self._hearing.body(need) for need in needs]
+        inbox = self._exchange.inbox(turn, bodies, self._own)
+        chain = chained(self.chain, joint(digests))
+        answered = self._answering.answer(turn, self._state, inbox)
+        body = self._layouts.message.packed(answered.message)
+        sealed = self._seal.sealed(Kind.MESSAGE, turn, body, heard=chain)
+        state = self._layouts.state.packed(answered.state)
+        sent = Sent(turn, b"".join(digests), sealed, state, chain)
+        self._journal.add(self._run, sent, answered.entries)
+        self._state, self.chain, self._next = answered.state, chain, self._next + 1
+        self._hearing.forget(needs)
+        return self._exchange.packets(turn, sealed)
+
+    def _own(self, turn: int) -> PyTree:
+        """Return this agent's own message of a round, from the journal."""
+        sent = self._journal.sent(self._run, turn)
+        assert sent is not None
+        body = self._hearing.opener.opened(sent.message).body
+        return self._layouts.message.unpacked(body, "the journal")
+
+    def final(self) -> bytes | None:
+        """Return what all are told at the end, as it was said first; None for nothing."""
+        said = self._journal.said(self._run, "final")
+        if said is not None:
+            return said
+        body = self._exchange.final(self._state, self._own)
+        if body is None:
+            return None
+        turns = self._answering.plan.rounds
+        sealed = self._seal.sealed(Kind.FINAL, turns, body, heard=self.chain)
+        return self._journal.say(self._run, "final", sealed)
+
+
+def joint(digests: list[bytes]) -> bytes:
+    """Return the one digest as it is, or the digest of several."""
+    return digests[0] if len(digests) == 1 else hashlib.sha256(b"".join(digests)).digest()

@@ -1,0 +1,399 @@
+"""A site: the owner of one agent's records, who answers what follows from the proposal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from tacit.budget import Account
+from tacit.errors import InputError, TacitError
+from tacit.federation.breach import BreachError
+from tacit.federation.column import column_values
+from tacit.federation.envelope import COORDINATOR, Envelope, Kind, Seal, from_hex
+from tacit.federation.exchange import exchange_of
+from tacit.federation.hearing import Hearing, believed, head_of, wish_values
+from tacit.federation.journal import Journal, RunRow
+from tacit.federation.local import Local
+from tacit.federation.party import Outcome, Packet, Progress, Released, outcome_of
+from tacit.federation.paying import Paying
+from tacit.federation.rounds import Rounds
+from tacit.federation.waiting import TELL, Waiting
+
+_OWN = "something about this site's own records or machine; its owner has the reason"
+
+
+class Site:
+    """One agent of a run, as a party (`tacit.federation.party.Party`).
+
+    **Guarantee.** The only packets that depend on records are messages of `Rounds`, each written
+    to the journal with its charge before it is returned here, and what follows from them. A round
+    is answered once: later requests get the bytes that were written.
+
+    Parameters
+    ----------
+    key
+        The signing key, whose public half is in the proposal.
+    account
+        What the run is charged to; None for nowhere.
+    report
+        Called with each line that the owner should see.
+    """
+
+    def __init__(
+        self,
+        local: Local,
+        journal: Journal,
+        key: Ed25519PrivateKey,
+        *,
+        account: Account | None = None,
+        report: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        signed = local.signed
+        if signed.agent_of(key.public_key()) != local.agent:
+            raise InputError("the signing key is another site's; use the one made on joining")
+        self._local, self._journal, self._report = local, journal, report
+        self._seal = Seal(signed.run, local.agent, key)
+        self._opener, self._subjects = signed.opener, signed.subjects
+        self._digest = signed.digest
+        self._exchange = exchange_of(local.plan, self._subjects, local.agent)
+        self._hearing = Hearing(self._exchange, self._opener, journal, self._digest)
+        self._paying = Paying(local, journal, account)
+        self._rounds: Rounds | None = None
+        self._waiting, self._telling, self._furthest = Waiting(), Waiting(), 0
+        self._outcome: Outcome | None = None
+        self._phase = self._accept()
+
+    # Party
+
+    @property
+    def subjects(self) -> tuple[str, ...]:
+        """What it listens to."""
+        return self._exchange.listens
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """How the run ended; None while it goes on."""
+        return self._outcome
+
+    @property
+    def needed(self) -> bool:
+        """Whether others may ask for its bytes: while the run goes on."""
+        return self._outcome is None
+
+    def progress(self) -> Progress:
+        """Return where the run stands."""
+        turn = 0 if self._rounds is None else self._rounds.turn
+        return Progress(turn, self._local.plan.rounds, self._missing(), self._waiting.seconds)
+
+    def start(self, now: float) -> list[Packet]:
+        """Return the acceptance, or what a run that was under way lacks."""
+        self._waiting.look(now)
+        return self._guarded(self._wishes)
+
+    def tick(self, now: float) -> list[Packet]:
+        """Return what is lacking, once a second."""
+        self._waiting.look(now)
+        patience = self._local.signed.patience
+        if self._phase == "running" and self._waiting.seconds > 2 * patience:
+            self._end("abandoned", "nobody was heard for twice the patience of the study")
+            return self._farewell()
+        self._telling.look(now)
+        packets = self._guarded(self._again) if self._waiting.again() else []
+        if self._phase == "running" and self._telling.again(min(TELL, patience / 4)):
+            packets.append(self._stands())
+        return packets
+
+    def heard(self, packet: Packet, now: float) -> list[Packet]:
+        """Return what is said to a packet."""
+        self._waiting.look(now)
+        try:
+            envelope = believed(packet, self._opener, self._subjects)
+        except InputError as error:
+            self._report(str(error))
+            return []
+        return self._guarded(lambda: self._take(packet.subject, envelope))
+
+    def close(self) -> None:
+        """Let go of account and journal."""
+        self._paying.let_go()
+        self._journal.close()
+
+    # before the run
+
+    def _accept(self) -> str:
+        """Return the phase of the run, which is accepted if it is new."""
+        local, row = self._local, self._journal.run(self._digest)
+        data = self._journal.data_digest(local.content)
+        if row is None:
+            reserved = self._paying.reserve()
+            text = local.signed.to_json()
+            self._journal.begin(
+                RunRow(self._digest, text, local.agent, data, reserved, "accepted", "")
+            )
+            return "accepted"
+        if row.data != data:
+            raise InputError(
+                "the file of records changed since this run was accepted; put the file back that "
+                "was there, or ask for a new proposal"
+            )
+        self._paying.resume(row)
+        if row.phase == "running":
+            self._rounds = self._opened()
+        elif row.phase != "accepted":
+            self._outcome = self._ended_before(row)
+        return row.phase
+
+    def _ended_before(self, row: RunRow) -> Outcome:
+        """Return the outcome of a run that ended in an earlier process."""
+        ending: Any = row.phase
+        kept = self._journal.said(self._digest, "model")
+        if kept is None:
+            return Outcome(ending, row.line)
+        self._rounds = self._opened() if ending == "finished" else None
+        model = self._exchange.released.unpacked(kept, "the journal", finite=False)
+        return outcome_of(ending, row.line, model, self._local.certificate)
+
+    def _start(self, envelope: Envelope) -> list[Packet]:
+        """Begin, once all have accepted; the mark in the account comes before the door."""
+        if self._phase != "accepted":
+            return self._closing() if self._phase == "finished" else []
+        values = envelope.values()
+        signed, given = self._local.signed, values.get("acceptances")
+        sealed = [from_hex(text) for text in given] if isinstance(given, list) else []
+        opened = [self._opener.opened(one) for one in sealed]
+        named = [one.sender for one in opened if one.kind == Kind.ACCEPTANCE]
+        if named != list(range(len(signed.participants))):
+            raise BreachError(
+                "the coordinator started the run without the signed acceptance of every site; ask "
+                "the coordinator to run the study again"
+            )
+        self._paying.open()
+        self._journal.set_phase(self._digest, "running")
+        self._phase = "running"
+        self._rounds = self._opened()
+        self._waiting.came()
+        return [*self._advance(), *self._missing_packets()]
+
+    def _opened(self) -> Rounds:
+        answering = self._local.answering()
+        return Rounds(answering, self._exchange, self._hearing, self._journal, self._seal)
+
+    # during the run
+
+    def _take(self, subject: str, envelope: Envelope) -> list[Packet]:
+        kind = envelope.kind
+        if self._outcome is not None and not self._replays(kind):
+            return self._farewell() if envelope.sender == COORDINATOR else []
+        if kind == Kind.PROGRESS and envelope.round > self._furthest:
+            self._furthest = envelope.round
+            self._waiting.came()
+        if kind in (Kind.PUBLIC, Kind.MESSAGE, Kind.FINAL):
+            return self._told(subject, envelope)
+        if kind == Kind.WISH:
+            return self._wished(subject, envelope)
+        if envelope.sender != COORDINATOR:
+            return []
+        if kind == Kind.PROPOSAL:
+            return [self._acceptance()]
+        steps = {Kind.START: self._start, Kind.HEADS: self._finish, Kind.END: self._ended}
+        return steps[kind](envelope) if kind in steps else []
+
+    def _replays(self, kind: Kind) -> bool:
+        """Whether a finished site says again what it said: the coordinator may have lost it all."""
+        finished = self._phase == "finished" and self._rounds is not None
+        again = (Kind.PROPOSAL, Kind.START, Kind.PUBLIC, Kind.FINAL, Kind.WISH)
+        return finished and kind in again
+
+    def _told(self, subject: str, envelope: Envelope) -> list[Packet]:
+        """Keep what is heard; answer again what was answered, or go on."""
+        if subject == self._subjects.answer(envelope.sender):
+            return []
+        heard = self._hearing.take(envelope)
+        on_star = envelope.sender == COORDINATOR
+        if heard.answered is not None:
+            sent = self._journal.sent(self._digest, heard.answered)
+            return self._exchange.packets(sent.round, sent.message) if sent and on_star else []
+        if not heard.new:  # of agents only wishes are answered, or they would answer each other
+            return self._closing() if on_star else []
+        before = None if self._rounds is None else self._rounds.turn
+        packets = self._advance()
+        if self._rounds is not None and self._rounds.turn != before:
+            self._waiting.came()
+        return packets
+
+    def _advance(self) -> list[Packet]:
+        if self._rounds is None or self._phase not in ("running", "finished"):
+            return []
+        packets = self._rounds.advance()
+        return [*packets, *self._closing()]
+
+    def _closing(self) -> list[Packet]:
+        """Return what all are told once the last round is answered: own part, then head."""
+        rounds = self._rounds
+        if rounds is None or not rounds.done:
+            return []
+        packets = []
+        final = rounds.final()
+        if final is not None:
+            packets.append(self._state(final))
+            own = self._opener.opened(final)
+            self._hearing.take(own)
+        head = self._hearing.head(rounds.chain)
+        if head is not None:
+            turns = self._local.plan.rounds
+            column = column_values(self._journal.answers(self._digest), turns)
+            packets += [
+                self._state(self._seal.values(Kind.COLUMN, turns, column)),
+                self._state(self._seal.sealed(Kind.HEAD, turns, b"", heard=head)),
+            ]
+        return packets
+
+    def _wished(self, subject: str, envelope: Envelope) -> list[Packet]:
+        """Return what a neighbour lacks, as it was written."""
+        values, rounds = envelope.values(), self._rounds
+        if rounds is None or envelope.sender == self._local.agent:
+            return []
+        agent = self._local.agent
+        if values.get("kind") == Kind.FINAL and values.get("sender") == agent:
+            final = rounds.final() if rounds.done else None
+            return [] if final is None else [Packet(self._subjects.state(agent), final)]
+        turn = values.get("round")
+        direct = subject == self._subjects.edge(envelope.sender, agent)
+        if values.get("kind") != Kind.MESSAGE or not direct or type(turn) is not int:
+            return []
+        sent = self._journal.sent(self._digest, turn)
+        to = self._subjects.edge(agent, envelope.sender)
+        if sent is None:
+            return []
+        return [one for one in self._exchange.packets(turn, sent.message) if one.subject == to]
+
+    # the end
+
+    def _finish(self, envelope: Envelope) -> list[Packet]:
+        """End with the model, if the heads that all sites signed agree with what was heard here."""
+        rounds = self._rounds
+        own = None if rounds is None or not rounds.done else self._hearing.head(rounds.chain)
+        if own is None:
+            return []
+        names = self._opener.names
+        heads = head_of(envelope, self._opener)
+        missing = [names[agent] for agent in range(len(names) - 1) if agent not in heads]
+        other = [names[agent] for agent, head in heads.items() if head != own]
+        if missing or other:
+            what = "signed no head" if missing else "heard something else than this site"
+            raise BreachError(
+                f"{', '.join(missing or other)} {what}, so the coordinator may have told sites "
+                "different things: no model is accepted; compare notes by telephone"
+            )
+        model = self._hearing.model()
+        self._end("finished", "the run is finished", model=model)
+        return self._farewell()
+
+    def _ended(self, envelope: Envelope) -> list[Packet]:
+        """End because the coordinator says so."""
+        line = str(envelope.values().get("line", ""))[:500]
+        model = None
+        if self._local.signed.release_abandoned and self._rounds is not None:
+            model = self._hearing.model_so_far(envelope)
+        self._end("abandoned", line or "the coordinator ended the run", model=model)
+        return self._farewell()
+
+    def _end(
+        self, ending: Any, line: str, *, model: Released | None = None, by_others: bool = True
+    ) -> None:
+        """Close journal and account: what was answered is charged, or all of it.
+
+        The journal comes first: once it says that the run has ended, no further round is answered,
+        so that the rounds in it are all that there will ever be.
+        """
+        try:
+            if model is not None:
+                self._journal.say(self._digest, "model", self._exchange.released.packed(model))
+            self._journal.set_phase(self._digest, ending, line=line)
+            early = by_others and ending != "finished"
+        except InputError as error:
+            self._report(str(error))
+            early = False
+        self._paying.close(released=ending == "finished", by_others=early)
+        self._phase = ending
+        self._outcome = outcome_of(ending, line, model, self._local.certificate)
+        self._report(line)
+
+    def _guarded(self, work: Callable[[], list[Packet]]) -> list[Packet]:
+        """Return the packets of some work, or the refusal that its error amounts to."""
+        try:
+            return work()
+        except BreachError as error:
+            return self._refuse(str(error), str(error), by_others=True)
+        except InputError as error:  # the disk is full, say: nothing was said, and it may go on
+            self._report(str(error))
+            return []
+        except TacitError as error:
+            return self._refuse(str(error), _OWN, by_others=False)
+        except Exception as error:  # whatever it is, nothing more is answered
+            return self._refuse(
+                f"an error in tacit ({type(error).__name__})", _OWN, by_others=False
+            )
+
+    def _refuse(self, line: str, told: str, *, by_others: bool) -> list[Packet]:
+        if self._outcome is not None:
+            return []
+        self._end("refused", line, by_others=by_others)
+        return [self._state(self._seal.values(Kind.REFUSAL, 0, {"line": told}))]
+
+    def _farewell(self) -> list[Packet]:
+        """Return word that this site is done: whatever the ending, the coordinator may leave."""
+        assert self._outcome is not None
+        if self._outcome.ending == "refused":
+            told = {"line": "this site refused earlier; its owner has the reason"}
+            body = self._seal.values(Kind.REFUSAL, 0, told)
+        else:
+            body = self._seal.values(Kind.DONE, 0, {"ending": self._outcome.ending})
+        return [self._state(body)]
+
+    # asking again
+
+    def _again(self) -> list[Packet]:
+        return [*([] if self._outcome else self._advance()), *self._wishes()]
+
+    def _acceptance(self) -> Packet:
+        body = {"digest": self._digest, "tacit": self._local.signed.tacit}
+        return self._state(self._seal.values(Kind.ACCEPTANCE, 0, body))
+
+    def _stands(self) -> Packet:
+        return self._state(self._seal.values(Kind.PROGRESS, self.progress().round, {}))
+
+    def _state(self, sealed: bytes) -> Packet:
+        return Packet(self._subjects.state(self._local.agent), sealed)
+
+    def _wishes(self) -> list[Packet]:
+        """Return what asks for all that is lacking."""
+        if self._outcome is not None:
+            return self._farewell()
+        if self._phase == "accepted":
+            return [self._acceptance()]
+        return self._missing_packets()
+
+    def _missing_packets(self) -> list[Packet]:
+        assert self._rounds is not None
+        agent, rounds = self._local.agent, self._rounds
+        needs = [need for need in rounds.lacks() if need.sender != agent]
+        packets = [(self._exchange.wish(need), wish_values(need)) for need in needs]
+        if not needs:  # all is said, and the heads of the others are waited for
+            packets = [(self._subjects.ask(agent), {"kind": int(Kind.HEADS)})]
+        closing = self._closing() if not needs else []
+        wishes = [
+            Packet(subject, self._seal.values(Kind.WISH, rounds.turn, values))
+            for subject, values in packets
+        ]
+        return [*closing, *wishes]
+
+    def _missing(self) -> tuple[str, ...]:
+        names = self._opener.names
+        if self._outcome is not None:
+            return ()
+        if self._rounds is None:
+            return (names[COORDINATOR],)
+        return tuple(names[need.sender] for need in self._rounds.lacks()) or (names[COORDINATOR],)

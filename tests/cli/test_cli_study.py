@@ -1,0 +1,122 @@
+"""The commands of a study: what each says and refuses, in one line."""
+
+import io
+import json
+import sys
+
+import pytest
+from tests.federation.studies import BOUNDS, write_records
+
+from tacit.cli.main import main
+
+
+@pytest.fixture
+def call(tmp_path, monkeypatch, capsys):
+    """A command in a folder of its own: exit code, what it said, and what it complained of."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.setenv("TACIT_STATE_DIR", str(tmp_path / "state"))
+    (tmp_path / "bounds.toml").write_text(BOUNDS)
+    write_records(tmp_path / "mercy.csv", 40, seed=1)
+
+    def called(*words, answer=""):
+        monkeypatch.setattr(sys, "stdin", io.StringIO(answer))
+        code = main(list(words))
+        return code, *capsys.readouterr()
+
+    return called
+
+
+@pytest.fixture
+def study(call):
+    assert call("study", "new", "diabetes", "--bounds", "bounds.toml")[0] == 0
+    return call
+
+
+@pytest.fixture
+def joined(study):
+    words = ("site", "join", "diabetes.invitation", "--name", "mercy", "--data", "mercy.csv")
+    code, said, _ = study(*words, "--json")
+    assert code == 0
+    return study, json.loads(said)
+
+
+def refused(done, *parts):
+    code, said, complained = done
+    assert (code, said) == (2, "")
+    line = complained.splitlines()[-1]
+    assert line.startswith("tacit: error: ")
+    assert all(part in line for part in parts), line
+
+
+def test_a_site_is_admitted_only_if_its_owner_reads_the_same_fingerprint(joined):
+    call, request = joined
+    for answer in ("n\n", ""):  # no answer is no
+        refused(call("study", "admit", "diabetes", "mercy.request", answer=answer), "not admitted")
+    code, said, shown = call("study", "admit", "diabetes", "mercy.request", answer="y\n")
+    assert code == 0
+    assert request["fingerprint"] in shown
+    assert "mercy is site 0 of diabetes" in said
+
+
+def test_a_proposal_is_checked_by_the_site_for_itself_and_nothing_is_spent(joined, tmp_path):
+    call, _ = joined
+    call("study", "admit", "diabetes", "mercy.request", answer="y\n")
+    call("budget", "open", "mercy", "--epsilon", "2", "--delta", "1e-3")
+    proposed = call(
+        "study", "propose", "diabetes", "--epsilon", "1", "--delta", "1e-4", "--rounds", "5"
+    )
+    assert proposed[0] == 0
+    code, said, _ = call("site", "check", "diabetes.proposal", "--account", "mercy", "--json")
+    values = json.loads(said)
+    assert (code, values["rounds"], values["site"]) == (0, 5, "mercy")
+    assert 0.99 < values["own_epsilon"] <= 1
+    assert values["account"]["left_after"] < values["account"]["left"]
+    state = json.loads(call("budget", "show", "mercy", "--json")[1])
+    assert state["runs"] == []
+    text = (tmp_path / "diabetes.proposal").read_text()
+    (tmp_path / "diabetes.proposal").write_text(text.replace('"rounds":5', '"rounds":6'))
+    code, _, complained = call("site", "check", "diabetes.proposal")
+    assert code == 3
+    assert "the signature of the proposal is not right" in complained
+    # another file than that of the request
+    (tmp_path / "diabetes.proposal").write_text(text)
+    write_records(tmp_path / "mercy.csv", 41, seed=1)
+    refused(call("site", "check", "diabetes.proposal"), "has 41 records", "the proposal says 40")
+
+
+def test_each_refusal_is_one_line_that_says_who_mends_it(joined, tmp_path):
+    call, _ = joined
+    budget = ("--epsilon", "1", "--delta", "1e-4", "--rounds", "5")
+    refused(call("study", "new", "diabetes", "--bounds", "bounds.toml"), "exists")
+    refused(
+        call("study", "new", "diabetes", "--bounds", "bounds.toml", "--out", "other"),
+        "keys that are not replaced",
+    )
+    refused(call("study", "new", "Big Study", "--bounds", "bounds.toml"), "is no name of a study")
+    refused(call("study", "propose", "diabetes", *budget), "has no site yet")
+    refused(call("study", "status", "other"), "there is no study")
+    refused(call("site", "check", "bounds.toml"), "cannot be read as JSON")
+    refused(
+        call("site", "join", "diabetes.invitation", "--name", "mercy", "--data", "mercy.csv"),
+        "mercy.request exists",
+    )
+    (tmp_path / "wrong.csv").write_text("x0,ill\n1,yes\n")
+    refused(
+        call("site", "join", "diabetes.invitation", "--name", "guys", "--data", "wrong.csv"),
+        "has no column 'x1'",
+    )
+    call("study", "admit", "diabetes", "mercy.request", answer="y\n")
+    refused(call("study", "propose", "diabetes", *budget, "--observer", "sum"), "observer sum")
+    refused(call("study", "propose", "diabetes", *budget, "--only", "guys"), "has no site 'guys'")
+    call("study", "strike", "diabetes", "mercy")
+    refused(call("study", "propose", "diabetes", *budget), "has no site yet")
+
+
+def test_the_configuration_of_a_server_of_ones_own_names_certificates_and_no_password(study):
+    code, said, _ = study("study", "hub", "diabetes", "--print")
+    assert code == 0
+    assert 'user: "OU=' in said
+    for wanted in ("verify_and_map: true", 'min_version: "1.3"', 'publish: { deny: ">" }'):
+        assert wanted in said
+    assert not [word for word in ("password", "token", "http", "PRIVATE") if word in said]

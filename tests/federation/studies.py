@@ -1,0 +1,97 @@
+"""A study of a few owners, with files of generated records."""
+
+import csv
+from dataclasses import dataclass
+
+import numpy as np
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from tacit.federation.agreement import Member, Participant, key_text, sign
+from tacit.proposal import NetworkRequest, Request, StructureRequest
+from tacit.tables import Source, load_table
+from tacit.training import divide, proposal_for
+
+BOUNDS = """source = "public"
+[target]
+name = "ill"
+values = ["no", "yes"]
+[columns]
+x0 = { min = -4.0, max = 4.0 }
+x1 = { min = -4.0, max = 4.0 }
+x2 = { min = -4.0, max = 4.0 }
+town = { values = ["a", "b"] }
+"""
+NAMES = ("mercy", "sinai", "charite", "lariboisiere", "guys", "karolinska", "clinic7", "clinic8")
+
+
+def key_of(number):
+    """A signing key that every run of a test has anew."""
+    return Ed25519PrivateKey.from_private_bytes(bytes([number + 1]) * 32)
+
+
+def write_records(file, rows, *, seed):
+    """A file of records; no two numbers in it are alike."""
+    draw = np.random.default_rng(seed)
+    with file.open("w", newline="") as stream:
+        writer = csv.writer(stream)
+        writer.writerow(["x0", "x1", "x2", "town", "ill"])
+        for _ in range(rows):
+            x = draw.standard_normal(3)
+            ill = "yes" if x[0] + 0.5 * draw.standard_normal() > 0 else "no"
+            writer.writerow([*(f"{v:.12f}" for v in x), "ab"[int(draw.integers(2))], ill])
+
+
+@dataclass(eq=False)
+class Study:
+    """Files, the division of all of them, and the signed proposal."""
+
+    folder: object
+    files: tuple
+    data: object
+    signed: object
+    keys: tuple
+    coordinator: Ed25519PrivateKey
+
+    @property
+    def agents(self):
+        return len(self.files)
+
+
+def member(name, key):
+    return {"name": name, "certificate": "", "fingerprint": "", "key": key_text(key.public_key())}
+
+
+def make_study(folder, *, agents=3, rows=20, patience=30.0, release=False, **asked):
+    """A study: by default noisy-gradient in float64 on a star."""
+    place = folder / "records"
+    place.mkdir(parents=True, exist_ok=True)
+    files = tuple(place / f"{number}.csv" for number in range(agents))
+    for number, file in enumerate(files):
+        write_records(file, rows + 3 * number, seed=number)
+    bounds = folder / "bounds.toml"
+    bounds.write_text(BOUNDS)
+    table = load_table(Source(path=place, target="ill", bounds=bounds))
+    network = asked.pop("network", None)
+    structure = asked.pop("structure", None) or StructureRequest()
+    settings = {"epsilon": 1.0, "delta": 1e-3, "rounds": 6, "precision": "float64"} | asked
+    if network is not None:
+        settings["network"] = NetworkRequest(**network)
+    request = Request(**settings)
+    data = divide(table, None, split_seed=request.split_seed, evaluate=request.evaluate)
+    proposal = proposal_for(data, request, structure)
+    keys, coordinator = tuple(map(key_of, range(agents))), key_of(99)
+    members = [
+        Participant(**member(name, key), count=count)
+        for name, key, count in zip(NAMES, keys, proposal.all_counts, strict=False)
+    ]
+    signed = sign(
+        "diabetes",
+        proposal,
+        members,
+        coordinator=Member(**member("registry", coordinator)),
+        key=coordinator,
+        nonce="00" * 16,
+        patience=patience,
+        release_abandoned=release,
+    )
+    return Study(folder, files, data, signed, keys, coordinator)

@@ -1,0 +1,193 @@
+"""Sites, coordinator and server as processes that are killed: `make federation`, and worse."""
+
+import contextlib
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from unittest import mock
+
+import pytest
+from tests.federation.hubs import free_port
+from tests.federation.studies import BOUNDS, write_records
+
+from tacit.cli.main import main
+
+pytest.importorskip("nats")
+pytestmark = pytest.mark.slow
+ROOT = Path(__file__).parents[2]
+NAMES = ("mercy", "sinai")
+ROUNDS = 400
+
+
+def environment(folder):
+    own = {"XDG_DATA_HOME": str(folder / "data"), "TACIT_STATE_DIR": str(folder / "state")}
+    return {**os.environ, **own}
+
+
+def called(folder, *words, answer=""):
+    """What a command says that is run in this process, which saves its start."""
+    said = io.StringIO()
+    with (
+        contextlib.chdir(folder),
+        contextlib.redirect_stdout(said),
+        contextlib.redirect_stderr(said),
+        mock.patch.dict(os.environ, environment(folder)),
+        mock.patch.object(sys, "stdin", io.StringIO(answer)),
+    ):
+        code = main(words)
+    assert code == 0, said.getvalue()
+    return said.getvalue()
+
+
+class Processes:
+    """The processes of a study; each can be killed as kill -9 does, and started again."""
+
+    def __init__(self, folder):
+        self.folder, self.words, self.running = folder, {}, {}
+
+    def start(self, name, *words):
+        self.words.setdefault(name, words)
+        with (self.folder / f"{name}.out").open("ab") as out:
+            self.running[name] = subprocess.Popen(
+                [sys.executable, "-m", "tacit.cli", *self.words[name]],
+                stdin=subprocess.DEVNULL, stdout=out, stderr=out, cwd=self.folder,
+                env=environment(self.folder),
+            )  # fmt: skip
+
+    def kill(self, name):
+        self.running[name].kill()
+        self.running[name].wait()
+
+    def kill_server(self):
+        """Kill the server alone; its hub starts it again."""
+        started = [one for one in self.events("hub") if one["event"] == "hub_started"]
+        os.kill(started[-1]["pid"], signal.SIGKILL)
+
+    def events(self, name):
+        file = self.folder / f"{name}.log"
+        return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+
+    def round(self):
+        return max((e.get("round", 0) for e in self.events("coordinator")), default=0)
+
+    def until_round(self, turn):
+        until = time.monotonic() + 120
+        while self.round() < turn:
+            assert self.running["coordinator"].poll() is None, self.said("coordinator")
+            assert time.monotonic() < until, (self.round(), self.said("coordinator"))
+            time.sleep(0.05)
+
+    def said(self, name):
+        return (self.folder / f"{name}.out").read_text()
+
+    def stop(self):
+        for one in self.running.values():
+            if one.poll() is None:
+                one.send_signal(signal.SIGINT)
+        for one in self.running.values():
+            try:
+                one.wait(15)
+            except subprocess.TimeoutExpired:
+                one.kill()
+                one.wait()
+
+
+@pytest.fixture
+def processes(tmp_path):
+    """Two sites with accounts, ready to run, in processes of their own."""
+    (tmp_path / "bounds.toml").write_text(BOUNDS)
+    hub = f"localhost:{free_port()}"
+    called(tmp_path, "study", "new", "diabetes", "--bounds", "bounds.toml", "--hub", hub)
+    for number, name in enumerate(NAMES):
+        write_records(tmp_path / f"{name}.csv", 100, seed=number)
+        called(
+            tmp_path, "site", "join", "diabetes.invitation", "--name", name, "--data", f"{name}.csv"
+        )
+        called(tmp_path, "study", "admit", "diabetes", f"{name}.request", answer="y\n")
+        called(tmp_path, "budget", "open", name, "--epsilon", "2", "--delta", "1e-3")
+    called(
+        tmp_path, "study", "propose", "diabetes", "--epsilon", "1", "--delta", "1e-4",
+        "--rounds", str(ROUNDS),
+    )  # fmt: skip
+    all_of_them = Processes(tmp_path)
+    all_of_them.start("hub", "study", "hub", "diabetes", "--host", "127.0.0.1", "--log", "hub.log")
+    all_of_them.start(
+        "coordinator", "study", "run", "diabetes.proposal", "--out", "report", "--force",
+        "--log", "coordinator.log",
+    )  # fmt: skip
+    for name in NAMES:
+        all_of_them.start(
+            name, "site", "run", "diabetes.proposal", "--name", name, "--account", name,
+            "--out", f"report-{name}", "--force", "--log", f"{name}.log",
+        )  # fmt: skip
+    yield all_of_them
+    all_of_them.stop()
+
+
+def finished(processes):
+    """Every party ended with one model, and every account was charged for the plan and no more."""
+    folder = processes.folder
+    for name in ("coordinator", *NAMES):
+        assert processes.running[name].wait(120) == 0, processes.said(name)
+    reports = [folder / "report", *(folder / f"report-{name}" for name in NAMES)]
+    models = {json.dumps(json.loads((r / "model.json").read_text())["terms"]) for r in reports}
+    assert len(models) == 1
+    for name in NAMES:
+        state = json.loads(called(folder, "budget", "show", name, "--json"))
+        assert [run["status"] for run in state["runs"]] == ["released"]
+        results = json.loads((folder / f"report-{name}" / "results.json").read_text())
+        assert state["charged"]["mu"] == pytest.approx(results["mu"], rel=1e-6)
+
+
+def test_a_site_the_coordinator_the_server_and_all_at_once_are_killed_and_the_run_ends(processes):
+    processes.until_round(ROUNDS // 8)
+    processes.kill("mercy")
+    processes.start("mercy")
+    processes.until_round(2 * ROUNDS // 8)
+    processes.kill("coordinator")
+    processes.start("coordinator")
+    processes.until_round(3 * ROUNDS // 8)
+    processes.kill_server()
+    processes.until_round(4 * ROUNDS // 8)
+    for name in ("mercy", "sinai", "coordinator"):
+        processes.kill(name)
+    processes.kill_server()
+    for name in ("mercy", "sinai", "coordinator"):
+        processes.start(name)
+    finished(processes)
+    assert "hub_died" in [one["event"] for one in processes.events("hub")]
+
+
+def test_ctrl_c_ends_a_site_cleanly_and_the_same_command_goes_on(processes):
+    processes.until_round(ROUNDS // 8)
+    mercy = processes.running["mercy"]
+    mercy.send_signal(signal.SIGINT)
+    assert mercy.wait(20) == 130
+    assert "the same command goes on" in processes.said("mercy")
+    processes.start("mercy")
+    finished(processes)
+    told = "".join(processes.said(name) for name in ("coordinator", *NAMES))
+    assert "Traceback" not in told
+    records = (processes.folder / "mercy.csv").read_text().replace(",", "\n").split()
+    written = "".join(
+        file.read_text(errors="replace")
+        for pattern in ("*.log", "*.out", "report*/*", "*.request", "*.proposal")
+        for file in processes.folder.glob(pattern)
+    )
+    assert not [cell for cell in records if len(cell) > 8 and cell in written]
+
+
+def test_five_sites_train_on_adult_and_one_of_them_is_killed(tmp_path):
+    done = subprocess.run(
+        [sys.executable, ROOT / "docs" / "five_sites.py", "--folder", tmp_path / "five",
+         "--records", "3000"],
+        text=True, capture_output=True, check=False, timeout=280,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "guys was killed in round" in done.stdout
+    assert "every site has the same model: True" in done.stdout

@@ -1,0 +1,200 @@
+"""A hub inside one process, which carries packets as badly as it is told to."""
+
+import functools
+import random
+from collections import defaultdict
+
+from tacit.federation.coordinator import Coordinator
+from tacit.federation.envelope import Kind
+from tacit.federation.journal import Journal
+from tacit.federation.local import derive
+from tacit.federation.party import Packet
+from tacit.federation.site import Site
+from tacit.federation.subjects import matches
+from tacit.tables import Source
+
+
+class KilledError(BaseException):
+    """A process that is ended while it computes or writes."""
+
+
+class Hub:
+    """Parties by name, packets on their way, and a clock.
+
+    `spoil` is called with (sender, receiver, packet) and returns pairs of a delay and a packet that
+    arrives. The hub is a witness too: it keeps all that was sent.
+    """
+
+    def __init__(self, spoil=None):
+        self.parties, self.makers, self.now = {}, {}, 0.0
+        self.queue, self.later = [], []
+        self.spoil = spoil or (lambda sender, receiver, packet: [(0.0, packet)])
+        self.after = lambda name: False
+        self.seen = []
+
+    def join(self, name, maker):
+        self.makers[name] = maker
+        self.parties[name] = maker()
+        self.send(name, self.parties[name].start(self.now))
+
+    def die(self, name, *, back=None):
+        """Kill a party: nothing of it is left but what is on the disk; it may come back."""
+        party = self.parties.pop(name, None)
+        if party is None:
+            return
+        party._journal.close()
+        if back is not None:
+            self.later.append((self.now + back, name, None))
+
+    def send(self, sender, packets):
+        for packet in packets:
+            self.seen.append((sender, packet))
+            assert len(self.seen) < 20_000, "the parties talk without end"
+            for receiver, party in self.parties.items():
+                if receiver != sender and any(matches(p, packet.subject) for p in party.subjects):
+                    for delay, one in self.spoil(sender, receiver, packet):
+                        if delay:
+                            self.later.append((self.now + delay, receiver, one))
+                        else:
+                            self.queue.append((receiver, one))
+
+    def tell(self, receiver, packet):
+        """Hand a packet to one party, as if somebody had sent it."""
+        self.send(receiver, self.parties[receiver].heard(packet, self.now))
+
+    def step(self):
+        """Deliver all that is on its way now."""
+        batch, self.queue = self.queue, []
+        for receiver, packet in batch:
+            if receiver not in self.parties:
+                continue
+            try:
+                packets = self.parties[receiver].heard(packet, self.now)
+            except KilledError:
+                self.die(receiver, back=2.0)
+                continue
+            if self.after(receiver):  # killed before it could say what it had written
+                self.die(receiver, back=2.0)
+                continue
+            self.send(receiver, packets)
+
+    def run(self, *, until=lambda: False, seconds=100.0):
+        """Go on until all have ended, or `until()` is true."""
+        end = self.now + seconds
+        while self.now < end:
+            while self.queue:
+                self.step()
+                if until():
+                    return
+            ended = all(p.outcome is not None and not p.needed for p in self.parties.values())
+            if until() or (ended and not self.later):
+                return
+            self.tick()
+
+    def tick(self):
+        """Let a tenth of a second pass."""
+        self.now += 0.1
+        due = [one for one in self.later if one[0] <= self.now]
+        self.later = [one for one in self.later if one[0] > self.now]
+        for _, name, packet in due:
+            if packet is not None:
+                self.queue.append((name, packet))
+            elif name not in self.parties:
+                self.join(name, self.makers[name])
+        for name, party in list(self.parties.items()):
+            self.send(name, party.tick(self.now))
+
+
+@functools.cache
+def local_of(study, agent, seed):
+    source = Source(path=study.files[agent], target="ill", bounds=None)
+    key = study.coordinator.public_key()
+    return derive(study.signed, source, agent=agent, coordinator=key, seed=seed)
+
+
+def site_of(study, agent, folder, *, seed=7, **how):
+    """A site with its journal, as if its process had just started."""
+    local = local_of(study, agent, seed)
+    return Site(local, Journal(folder / f"site{agent}.journal"), study.keys[agent], **how)
+
+
+def coordinator_of(study, folder, *, name="coordinator", **how):
+    return Coordinator(study.signed, Journal(folder / f"{name}.journal"), study.coordinator, **how)
+
+
+def meet(study, folder, *, spoil=None, seed=7, sites=None, lines=None, accounts=None):
+    """A hub with all parties of a study; `lines` collects what each party reports."""
+    hub, lines = Hub(spoil), defaultdict(list) if lines is None else lines
+    who = functools.partial(coordinator_of, study, folder)
+    hub.join("coordinator", lambda: who(report=lines["coordinator"].append))
+    for agent in range(study.agents) if sites is None else sites:
+        how = {"seed": seed, "report": lines[agent].append}
+        if accounts is not None:
+            how["account"] = accounts[agent]
+        hub.join(agent, functools.partial(site_of, study, agent, folder, **how))
+    return hub
+
+
+def envelopes(hub, study, kind=Kind.MESSAGE):
+    """What the witness saw of a kind, opened."""
+    for sender, packet in hub.seen:
+        try:
+            envelope = study.signed.opener.opened(packet.payload)
+        except ValueError:
+            continue
+        if envelope.kind == kind:
+            yield sender, packet, envelope
+
+
+def answers_seen(hub, study):
+    """The different bytes that the witness saw for each (agent, round)."""
+    found = defaultdict(set)
+    for _, _, envelope in envelopes(hub, study):
+        found[envelope.sender, envelope.round].add(envelope.body)
+    return found
+
+
+class Faults:
+    """Seeded faults on the wire and of processes; every kind of `KINDS` may be drawn."""
+
+    KINDS = ("drop", "repeat", "delay", "cut", "forge", "replay", "foreign", "kill")
+
+    def __init__(self, study, seed, rate=0.04):
+        self.random, self.rate, self.study = random.Random(seed), rate, study
+        self.old, self.happened, self.stops = [], defaultdict(int), 60
+
+    def __call__(self, sender, receiver, packet):
+        self.old.append(packet)
+        if self.stops <= 0 or self.random.random() > self.rate:
+            return [(0.0, packet)]
+        kind = self.random.choice(self.KINDS[:7])
+        self.happened[kind] += 1
+        self.stops -= 1
+        payload = packet.payload
+        spoilt = {
+            "drop": [],
+            "repeat": [(0.0, packet), (0.0, packet)],
+            "delay": [(self.random.uniform(0.1, 3.0), packet)],
+            "cut": [(0.0, Packet(packet.subject, payload[: self.random.randrange(len(payload))]))],
+            "forge": [(0.0, Packet(packet.subject, payload[:-64] + bytes(64)))],
+            "replay": [(0.0, packet), (0.5, self.random.choice(self.old))],
+            "foreign": [(0.0, packet), (0.0, Packet(packet.subject, _other_run(payload)))],
+        }
+        return spoilt[kind]
+
+    def killed(self, name):
+        """Whether a party dies now."""
+        if self.stops <= 0 or self.random.random() > self.rate / 2:
+            return False
+        self.stops -= 10
+        self.happened["kill"] += 1
+        return True
+
+
+def _other_run(payload):
+    return payload[:16] + bytes(32) + payload[48:]
+
+
+def messages_of(hub, study):
+    """The envelopes of rounds, as they were sent."""
+    return [envelope for _, _, envelope in envelopes(hub, study)]
