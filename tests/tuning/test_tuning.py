@@ -288,6 +288,7 @@ max = 1.0
 """
 
 
+@pytest.mark.slow
 def test_a_seed_beside_an_account_is_refused_before_anything_is_charged_or_read(
     tmp_path, capsys, monkeypatch
 ):
