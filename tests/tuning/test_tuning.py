@@ -289,6 +289,38 @@ max = 1.0
 
 
 @pytest.mark.slow
+def test_a_seed_beside_an_account_is_refused_before_anything_is_charged_or_read(
+    tmp_path, capsys, monkeypatch
+):
+    monkeypatch.setenv("TACIT_STATE_DIR", str(tmp_path / "state"))
+    account = open_account("t", Guarantee(9.0, 1e-3), AccountTerms(), folder=tmp_path)
+    (tmp_path / "b.toml").write_text(BOUNDS)
+    (tmp_path / "c.toml").write_text("rounds = [2, 4]\n")
+    (tmp_path / "t.csv").write_text("\n".join(["x,y", *(f"{k / 100},a" for k in range(100))]))
+    run = [
+        *("tune", str(tmp_path / "t.csv"), "--target", "y", "--bounds", str(tmp_path / "b.toml")),
+        *("--candidates", str(tmp_path / "c.toml"), "--account", "t", "--accounts", str(tmp_path)),
+        *("--epsilon", "3", "--delta", "1e-4", "--agents", "2", "--no-centre", "--seed", "1"),
+    ]
+    assert main(run) == 2
+    assert "reproduction" in capsys.readouterr().err
+    assert not account.state().charged
+
+
+@pytest.mark.slow
+def test_the_certificate_names_the_conditions_of_those_that_lost():
+    """A feature map that was not public would have leaked by what it was asked, picked or not."""
+    data = divide(made(), 1, split_seed=0)
+    heavy = request(regulariser=Named.parse("regulariser", "l2:1e6"))
+    several = [("plain", request(), StructureRequest()), ("lost", heavy, StructureRequest())]
+    facts = [data_facts(made()), data_facts(made(), "fourier:4")]
+    proposal = propose_choice(facts, data.counts, several, share=0.25)
+    found = tune(made(), proposal, seed=5)
+    assert found.names[found.picked] == "plain"
+    assert any("fourier:4" in said for said in found.certificate.conditions)
+
+
+@pytest.mark.slow
 def test_a_table_is_charged_before_its_cells_are_read(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("TACIT_STATE_DIR", str(tmp_path / "state"))
     account = open_account("t", Guarantee(9.0, 1e-3), AccountTerms(), folder=tmp_path)

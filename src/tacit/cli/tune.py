@@ -20,6 +20,7 @@ from tacit.cli.options import RunOptions, all_options, form_options, rounds_help
 from tacit.cli.outcome import Output, deliver
 from tacit.cli.train import check_output, is_table, loaded, source_of
 from tacit.datasets import FACTS, Dataset
+from tacit.engine import check_chargeable
 from tacit.errors import InputError
 from tacit.proposal import DataFacts, Proposal, Request, check_seed, propose
 from tacit.report import check_out
@@ -95,6 +96,8 @@ def tune(  # noqa: PLR0913 - one parameter per option
     account = account_given(given)
     if seed is not None:
         check_seed("seed", seed)
+    if account is not None:
+        check_chargeable(seed=seed, conditional=False)
     if out is not None:
         check_out(out, force=force)
     asked = _asked({**given, "rounds": rounds}, candidates_in(candidates))
@@ -203,36 +206,30 @@ def _alone(facts: DataFacts, counts: Sequence[int], request: Request) -> Proposa
 
 def _run(prepared: Prepared, *, seed: int | None, shown: bool) -> Tuned:
     payer: Account | Reservation | None = prepared.account
-    dataset, proposal = prepared.dataset, prepared.proposal
-    owned = prepared.files is not None and prepared.files.owners is not None
-    if prepared.files is not None:
-        if prepared.account is not None:
-            planned = plan_choice(proposal)
-            payer = prepared.account.reserve(planned.charge, planned.purpose)
-            begun(payer, prepared.files.frames)
-        try:
-            dataset = table_of(prepared.files)
-        except BaseException:
-            if isinstance(payer, Reservation):
-                payer.close(released=False)
-            raise
-    assert dataset is not None
-    table = dataset
-    agents = None if owned else len(proposal.candidates[0].proposal.counts)
-    if isinstance(table, Dataset) and table.owners is not None:
-        agents = None
-    with bar(len(proposal.candidates), shown=shown) as report:
-        return interruptible(
-            lambda: tuned(
-                table,
-                proposal,
-                agents=agents,
-                seed=seed,
-                account=payer,
-                price=prepared.price,
-                report=report,
+    proposal, files = prepared.proposal, prepared.files
+    if files is not None and prepared.account is not None:
+        planned = plan_choice(proposal)
+        payer = prepared.account.reserve(planned.charge, planned.purpose)
+        begun(payer, files.frames)
+    try:
+        dataset = prepared.dataset if files is None else table_of(files)
+        assert dataset is not None
+        agents = len(proposal.candidates[0].proposal.counts) if dataset.owners is None else None
+        with bar(len(proposal.candidates), shown=shown) as report:
+            return interruptible(
+                lambda: tuned(
+                    dataset,
+                    proposal,
+                    agents=agents,
+                    seed=seed,
+                    account=payer,
+                    price=prepared.price,
+                    report=report,
+                )
             )
-        )
+    finally:
+        if isinstance(payer, Reservation):  # nothing, where the choice has closed it
+            payer.close(released=False)
 
 
 def _lines(found: Tuned, prepared: Prepared) -> list[str]:

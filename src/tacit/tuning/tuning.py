@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -135,7 +135,7 @@ def tune(  # noqa: PLR0913 - what is chosen from, on what, and who pays
     finally:
         if reservation is not None:  # nothing, where it is closed
             reservation.close(released=False)
-    training = _certified(trainings[best], plan, charged)
+    training = _certified(trainings, best, plan, charged)
     return Tuned(proposal, plan, training, best, picks, price)
 
 
@@ -219,15 +219,22 @@ def _closed(reservation: Reservation | None) -> Charged | None:
     return Charged(reservation.account, reservation.run, reservation.before, after)
 
 
-def _certified(training: Training, plan: TunePlan, charged: Charged | None) -> Training:
-    """Return the training that was picked with the certificate of everything."""
+def _certified(
+    trainings: Sequence[Training], best: int, plan: TunePlan, charged: Charged | None
+) -> Training:
+    """Return the training that was picked with the certificate of everything.
+
+    It holds under the conditions of all trainings: those that lost asked the same records.
+    """
+    training = trainings[best]
     own = training.plan.certificate
+    stated = dict.fromkeys(text for one in trainings for text in one.plan.certificate.conditions)
     certificate = dataclasses.replace(
         plan.certificate,
-        conditions=(*own.conditions, *plan.certificate.conditions),
+        conditions=(*stated, *plan.certificate.conditions),
         reproduction=own.reproduction,
         attacker_tpr=1.0 if own.reproduction else plan.certificate.attacker_tpr,
-        conditional=own.conditional,
+        conditional=any(one.plan.certificate.conditional for one in trainings),
     )
     changed = dataclasses.replace(training.plan, certificate=certificate)
     return dataclasses.replace(training, plan=changed, charged=charged)
