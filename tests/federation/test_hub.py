@@ -217,9 +217,10 @@ def test_a_party_comes_back_when_the_server_was_killed(tmp_path):
         async def killed():
             links = hub.site_link(sites[0], signed), hub.coordinator_link()
             runs = asyncio.gather(
-                served(site, links[0], seconds=20, told=told), served(asks, links[1], seconds=20)
+                served(site, links[0], seconds=60, told=told), served(asks, links[1], seconds=60)
             )
-            await asyncio.sleep(0.8)
+            while not site.got or not asks.got:
+                await asyncio.sleep(0.05)
             hub.kill()
             assert min(len(site.got), len(asks.got)) < 15
             hub.start()
