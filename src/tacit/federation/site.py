@@ -113,7 +113,8 @@ class Site:
         except InputError as error:
             self._report(str(error))
             return []
-        return self._guarded(lambda: self._take(packet.subject, envelope))
+        own = envelope.sender == self._local.agent  # a hub may send its words back
+        return [] if own else self._guarded(lambda: self._take(packet.subject, envelope))
 
     def close(self) -> None:
         """Let go of account and journal."""
