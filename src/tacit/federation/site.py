@@ -392,9 +392,7 @@ class Site:
         return [*closing, *wishes]
 
     def _missing(self) -> tuple[str, ...]:
-        names = self._opener.names
         if self._outcome is not None:
             return ()
-        if self._rounds is None:
-            return (names[COORDINATOR],)
-        return tuple(names[need.sender] for need in self._rounds.lacks()) or (names[COORDINATOR],)
+        names, lacks = self._opener.names, [] if self._rounds is None else self._rounds.lacks()
+        return tuple(names[need.sender] for need in lacks) or (names[COORDINATOR],)
