@@ -229,7 +229,7 @@ def test_a_bad_cell_is_looked_at_after_the_mark_and_told_to_its_owner_alone(tmp_
     accounts, lines = guarded_accounts(study), defaultdict(list)
     hub = meet(study, tmp_path, seed=None, accounts=accounts, lines=lines)
     if killed:  # between the mark and the first cell
-        with mock.patch.object(Local, "answering", side_effect=KilledError):
+        with mock.patch.object(Local, "records", side_effect=KilledError):
             hub.run(until=lambda: 1 not in hub.parties)
         assert [one.status for one in accounts[1].state().charged] == ["opened"]
     hub.run()

@@ -11,7 +11,6 @@ from tacit.federation.local import derive
 from tacit.federation.party import Packet
 from tacit.federation.site import Site
 from tacit.federation.subjects import matches
-from tacit.tables import Source
 
 
 class KilledError(BaseException):
@@ -107,9 +106,8 @@ class Hub:
 
 @functools.cache
 def local_of(study, agent, seed):
-    source = Source(path=study.files[agent], target="ill", bounds=None)
     key = study.coordinator.public_key()
-    return derive(study.signed, source, agent=agent, coordinator=key, seed=seed)
+    return derive(study.signed, study.source(agent), agent=agent, coordinator=key, seed=seed)
 
 
 def site_of(study, agent, folder, *, seed=7, **how):

@@ -124,7 +124,8 @@ def check_proposal(
     )
     told = None if account is None else _of_account(account, local)
     size = layouts_of(local.plan.program).message.size
-    return Check(local, len(local.answering().turns), size, told)
+    turns = local.answering(local.records()).turns
+    return Check(local, len(turns), size, told)
 
 
 def _of_account(account: Account, local: Local) -> dict[str, str]:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import Any, NamedTuple
 
 from tacit.errors import InputError
 from tacit.federation.breach import BreachError
 from tacit.federation.envelope import (
     COORDINATOR,
-    NOTHING,
     Envelope,
     Kind,
     Opener,
-    chained,
     from_hex,
 )
 from tacit.federation.exchange import Exchange, Need, StarExchange
@@ -46,12 +43,21 @@ def wish_values(need: Need) -> dict[str, int]:
     return {"kind": int(need.kind), "sender": need.sender, "round": need.round}
 
 
-def head_of(envelope: Envelope, opener: Opener) -> dict[int, bytes]:
-    """Return the heads that sites signed, by agent; `InputError` if one cannot be opened."""
+def check_heads(envelope: Envelope, opener: Opener, own: bytes) -> None:
+    """Raise `BreachError` unless every site signed the same head; `InputError` if one is none."""
     given = envelope.values().get("heads")
     sealed = given if isinstance(given, list) else []
     opened = [opener.opened(from_hex(text)) for text in sealed]
-    return {one.sender: one.heard for one in opened if one.kind == Kind.HEAD}
+    heads = {one.sender: one.heard for one in opened if one.kind == Kind.HEAD}
+    names = opener.names
+    missing = [names[agent] for agent in range(len(names) - 1) if agent not in heads]
+    other = [names[agent] for agent, head in heads.items() if head != own]
+    if missing or other:
+        what = "signed no head" if missing else "heard something else than this site"
+        raise BreachError(
+            f"{', '.join(missing or other)} {what}, so the coordinator may have told sites "
+            "different things: no model is accepted; compare notes by telephone"
+        )
 
 
 class Heard(NamedTuple):
@@ -113,7 +119,7 @@ class Hearing:
         sent = self._journal.sent(self._run, turn)
         known = self._digests.get(need)
         if sent is not None:
-            place = self._exchange.needs(turn).index(need)
+            place = self._exchange.heard_for(turn).index(need)
             known = sent.heard[32 * place : 32 * (place + 1)]
         if known is not None and known != envelope.digest:
             raise BreachError(
@@ -132,24 +138,6 @@ class Hearing:
         except InputError as error:
             raise BreachError(str(error)) from None
         self._bodies[need], self._digests[need] = body, envelope.digest
-
-    def head(self, chain: bytes) -> bytes | None:
-        """Return what this site signs at the end; None while something is lacking.
-
-        On a star the chain of everything that was heard, on other networks that of the end alone,
-        since every site hears something else before it.
-        """
-        finals = self._exchange.finals
-        if not all(self.has(need) for need in finals):
-            return None
-        digests = [self.digest(need) for need in finals]
-        start = chain if isinstance(self._exchange, StarExchange) else NOTHING
-        one = digests[0] if len(digests) == 1 else hashlib.sha256(b"".join(digests)).digest()
-        return chained(start, one)
-
-    def model(self) -> Released:
-        """Return the model that follows from the end of the run."""
-        return self._exchange.model([self.body(need) for need in self._exchange.finals])
 
     def model_so_far(self, envelope: Envelope) -> Released | None:
         """Return the model of a star that was abandoned, from the last value in the envelope."""

@@ -4,31 +4,24 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from tacit.algorithms import METHODS, Method
 from tacit.budget import Charge
-from tacit.engine import Plan, Private, charge_of
-from tacit.engine.protocol import at
-from tacit.engine.running import (
-    check_bounds,
-    check_certificate,
-    check_machine,
-    check_shards,
-    opened,
-)
+from tacit.engine import Plan, charge_of
+from tacit.engine.running import check_bounds, check_certificate, check_machine
 from tacit.errors import InputError
 from tacit.federation.agreement import SignedProposal
 from tacit.federation.answering import Answering
+from tacit.federation.last_question import LastQuestion, last_question
+from tacit.federation.party import Released
+from tacit.federation.records import own_records, private_of
 from tacit.privacy import Certificate, Ledger
-from tacit.problems import Shard, Shards
 from tacit.proposal import (
     DataFacts,
     Proposal,
@@ -36,8 +29,8 @@ from tacit.proposal import (
     graph_conditions,
     weight_conditions,
 )
-from tacit.tables import Files, Source, read_files, table_conditions, table_of
-from tacit.training import DividedData, check_known, divide
+from tacit.tables import Files, Source, read_files, table_conditions
+from tacit.training import DividedData, check_known
 from tacit.training.data import counts_of, persons_of
 
 
@@ -49,6 +42,8 @@ class Local:
     ----------
     agent
         Its number.
+    last
+        What held-out records are asked after the training; None if none are.
     files
         Its file, of which no cell has been looked at.
     content
@@ -60,6 +55,7 @@ class Local:
     signed: SignedProposal
     agent: int
     plan: Plan
+    last: LastQuestion | None
     files: Files
     content: bytes
     certificate: Certificate
@@ -75,17 +71,29 @@ class Local:
         """What the whole run would cost this site's account: its own answers, and nobody else's."""
         return charge_for(self.plan, self.agent, range(self.plan.rounds))
 
-    def answering(self) -> Answering:
-        """Return what answers; the cells of the file are looked at here, and nowhere before.
+    def records(self) -> DividedData:
+        """Return the records; the cells of the file are looked at here, and nowhere before.
 
         Raises
         ------
         InputError
             If a cell is not what the bounds declare: a fact about the records.
         """
+        return own_records(self.files, self.signed.proposal, self.agent)
+
+    def answering(self, records: DividedData) -> Answering:
+        """Return what answers in the rounds of the training."""
         proposal = self.signed.proposal
-        private = private_of(_divided(self.files, proposal), proposal, self.plan)
+        shards = records.shards(proposal.precision, centre=proposal.centre)
+        private = private_of(shards, self.plan)
         return Answering(self.plan, self.agent, private, seed=self.seed)
+
+    def asked(self, records: DividedData) -> Callable[[Released], Answering] | None:
+        """Return what makes of a released model that which answers the last question about it."""
+        last, agent, seed = self.last, self.agent, self.seed
+        if last is None:
+            return None
+        return lambda released: last.answering(agent, records, released, seed)
 
 
 def charge_for(plan: Plan, agent: int, rounds: range | list[int]) -> Charge:
@@ -151,17 +159,20 @@ def derive(
     check_bounds(plan)
     check_certificate(plan)
     check_machine(plan.program, seed)
-    certificate = certificate_for(proposal, plan)
+    last = last_question(proposal, plan)
+    if last is not None:
+        last.check(seed)
+    certificate = certificate_for(proposal, plan, last)
     if seed is not None:
         certificate = dataclasses.replace(certificate, reproduction=True, attacker_tpr=1.0)
-    return Local(signed, agent, plan, files, _content(source.path), certificate, seed)
+    return Local(signed, agent, plan, last, files, _content(source.path), certificate, seed)
 
 
-def certificate_for(proposal: Proposal, plan: Plan) -> Certificate:
+def certificate_for(proposal: Proposal, plan: Plan, last: LastQuestion | None) -> Certificate:
     """Return the certificate of a run, with what its proposal takes as public."""
     assert proposal.data.table is not None  # as every signed proposal has
     persons = proposal.budget.rows_per_person is not None
-    return dataclasses.replace(
+    training = dataclasses.replace(
         plan.certificate,
         conditions=(
             *table_conditions(proposal.data.table.bounds, persons=persons),
@@ -171,6 +182,7 @@ def certificate_for(proposal: Proposal, plan: Plan) -> Certificate:
         ),
         conditional=proposal.conditional,
     )
+    return training if last is None else last.certificate(training)
 
 
 def check_runnable(proposal: Proposal, methods: Mapping[str, Method]) -> None:
@@ -181,31 +193,11 @@ def check_runnable(proposal: Proposal, methods: Mapping[str, Method]) -> None:
             f"the proposal needs the method {name[:100]!r}, which is not one of tacit's; a site "
             "runs code of others only if its owner names it: add --method, or decline"
         )
-    if proposal.evaluation is not None:
+    if proposal.evaluation is not None and proposal.budget.observer != "messages":
         raise InputError(
-            "an evaluation on held-out records is not asked for in a study yet; propose without "
-            "--evaluate"
+            "the answers about held-out records are told to all parties of a study, so they are "
+            "planned for observer messages; propose with that, or without --evaluate"
         )
-
-
-def private_of(data: DividedData, proposal: Proposal, plan: Plan) -> Private:
-    """Return one agent's records as its door takes them, in as many places as the largest has.
-
-    Padded like the largest agent's, its sums are those of a run on one machine.
-    """
-    shards = data.shards(proposal.precision, centre=proposal.centre)
-    check_shards(shards)
-    rows = max(plan.spec.counts)
-    stacked: Shard = jax.tree.map(lambda leaf: _padded(leaf, rows), shards.stacked)
-    shards = Shards(stacked, shards.counts, shards.record_norm)
-    both = opened(plan.program.oracles, plan.program.mechanism, shards)
-    one: Private = at(both, 0)
-    return one
-
-
-def _padded(leaf: jax.Array, rows: int) -> jax.Array:
-    missing = rows - leaf.shape[1]
-    return jnp.pad(leaf, [(0, 0), (0, missing), *[(0, 0)] * (leaf.ndim - 2)])
 
 
 def _files(signed: SignedProposal, source: Source, agent: int) -> Files:
@@ -229,19 +221,6 @@ def _files(signed: SignedProposal, source: Source, agent: int) -> Files:
         facts, proposal.all_counts, proposal, rows_per_person=proposal.budget.rows_per_person
     )
     return files
-
-
-def _divided(files: Files, proposal: Proposal) -> DividedData:
-    """Return the records of the file as those of one agent, in the order of the file."""
-    data = divide(
-        table_of(files),
-        1,
-        split_seed=proposal.split_seed,
-        features=proposal.data.features,
-        rows_per_person=proposal.budget.rows_per_person,
-        agents_per_person=proposal.budget.agents_per_person,
-    )
-    return dataclasses.replace(data, owners=(np.arange(files.rows),))
 
 
 def _content(path: Path) -> bytes:

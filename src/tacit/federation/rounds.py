@@ -37,7 +37,9 @@ class Rounds:
         self._state: PyTree = answering.first_state()
         self.chain, self._next = NOTHING, 0
         latest = journal.latest(self._run)
-        if latest is not None:
+        if latest is not None and latest.round == answering.plan.rounds:
+            self.chain, self._next = latest.chain, len(self._turns)
+        elif latest is not None:
             self._state = self._layouts.state.unpacked(latest.state, "the journal", finite=False)
             self.chain, self._next = latest.chain, self._turns.index(latest.round) + 1
 
@@ -52,8 +54,8 @@ class Rounds:
         return self._answering.plan.rounds if self.done else self._turns[self._next]
 
     def lacks(self) -> tuple[Need, ...]:
-        """Return what has not been heard and is needed next."""
-        needs = self._exchange.finals if self.done else self._exchange.needs(self.turn)
+        """Return what has not been heard and is needed for the next round."""
+        needs = () if self.done else self._exchange.needs(self.turn)
         return tuple(need for need in needs if not self._hearing.has(need))
 
     def advance(self) -> list[Packet]:
@@ -88,7 +90,9 @@ class Rounds:
 
     def again(self, turn: object, subject: str) -> list[Packet]:
         """Return what was sent on a subject in a round, as it was written."""
-        sent = self._journal.sent(self._run, turn) if type(turn) is int else None
+        if type(turn) is not int or turn >= self._answering.plan.rounds:
+            return []
+        sent = self._journal.sent(self._run, turn)
         packets = [] if sent is None else self._exchange.packets(sent.round, sent.message)
         return [packet for packet in packets if packet.subject == subject]
 
