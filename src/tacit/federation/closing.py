@@ -14,6 +14,8 @@ from tacit.federation.journal import Journal, Sent
 from tacit.federation.party import Released
 from tacit.federation.rounds import Rounds, joint
 
+_HEAD = len(NOTHING)
+
 
 class Closing:
     """What a site does after its last round.
@@ -41,9 +43,12 @@ class Closing:
         self._journal, self._seal, self._asked = journal, seal, asked
         self._run, self._turns = seal.run.hex(), exchange.plan.rounds
         self._known: Sent | None = journal.sent(self._run, self._turns)
+        self._signed: bytes | None = journal.said(self._run, "head")
 
     def lacks(self) -> tuple[Need, ...]:
         """Return what has not been heard: of the end of the training, or of the last question."""
+        if self._signed is not None:
+            return ()
         needs = self._exchange.finals if self._known is None else self._exchange.scores
         return tuple(need for need in needs if not self._hearing.has(need))
 
@@ -80,16 +85,24 @@ class Closing:
         On a star the chain of everything that was heard, on other networks that of the end alone,
         since every site hears something else before it.
         """
-        if self._known is None or self.lacks():
-            return None
-        digests = [self._hearing.digest(need) for need in self._exchange.scores]
-        return with_scores(self._known.chain, digests)
+        if self._signed is None and self._known is not None and not self.lacks():
+            digests = [self._hearing.digest(need) for need in self._exchange.scores]
+            head = with_scores(self._known.chain, digests)
+            # with what it stands for: when it is asked for next, others may have left
+            released = self._exchange.released.packed(self._scored(self._known))
+            self._signed = self._journal.say(self._run, "head", head + released)
+        return None if self._signed is None else self._signed[:_HEAD]
 
     def released(self) -> Released:
         """Return what the run releases, once there is a head."""
-        assert self._known is not None
+        assert self._signed is not None
+        content, layout = self._signed[_HEAD:], self._exchange.released
+        released: Released = layout.unpacked(content, "the journal", finite=False)
+        return released
+
+    def _scored(self, known: Sent) -> Released:
         layout = self._exchange.trained
-        trained = layout.unpacked(self._known.state, "the journal", finite=False)
+        trained = layout.unpacked(known.state, "the journal", finite=False)
         bodies = [self._hearing.body(need) for need in self._exchange.scores]
         return self._exchange.scored(trained, bodies)
 
