@@ -151,8 +151,9 @@ def test_an_answer_that_was_forgotten_is_seen_by_the_witness(asked, tmp_path):
     hub.spoil = lambda s, r, p: [] if _is_head(asked, p) else lost(s, r, p)
     hub.run(until=lambda: len(scores_seen(hub, asked)) == 3)
     hub.die(1)
-    with mock.patch.object(Journal, "sent", lambda *_: None), mock.patch.object(
-        Journal, "add", lambda *_: None
+    with (
+        mock.patch.object(Journal, "sent", return_value=None),
+        mock.patch.object(Journal, "add", return_value=None),
     ):
         hub.join(1, hub.makers[1])
         hub.run(seconds=5)
@@ -212,7 +213,7 @@ def test_one_reservation_pays_for_training_and_last_question(tmp_path):
         assert own.status == "released"
         assert own.charge == charge_for(study.signed.proposal.plan(), agent, range(20))
         last = hub.parties["coordinator"].last.plan()
-        (event, _), = charge_of(last).messages[agent]
+        ((event, _),) = charge_of(last).messages[agent]
         assert event.multiplier >= own.charge.messages[0][0][0].multiplier
 
 

@@ -7,6 +7,7 @@ from tacit.federation.coordinator import Coordinator
 from tacit.federation.hub import hub_configuration, run_hub
 from tacit.federation.joining import Invitation, JoinRequest
 from tacit.federation.journal import Journal
+from tacit.federation.last_question import LastQuestion
 from tacit.federation.local import derive
 from tacit.federation.party import Outcome, Packet, Party, Progress
 from tacit.federation.places import found_site, site_folder, sites_folder, study_folder
@@ -26,6 +27,7 @@ __all__ = [
     "Invitation",
     "JoinRequest",
     "Journal",
+    "LastQuestion",
     "Link",
     "Member",
     "Outcome",
