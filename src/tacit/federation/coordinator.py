@@ -120,7 +120,7 @@ class Coordinator:
         """Return what is said to a packet."""
         self._waiting.look(now)
         try:
-            envelope = believed(packet, self._opener, self._subjects)
+            envelope = believed(packet, self._opener, self._subjects, self.subjects)
         except InputError as error:
             self._report(str(error))
             return []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from tacit.errors import InputError
@@ -16,18 +17,28 @@ from tacit.federation.envelope import (
 from tacit.federation.exchange import Exchange, Need, StarExchange
 from tacit.federation.journal import Journal
 from tacit.federation.party import Packet, Released
-from tacit.federation.subjects import Subjects
+from tacit.federation.subjects import Subjects, matches
 from tacit.typing import PyTree
 
 
-def believed(packet: Packet, opener: Opener, subjects: Subjects) -> Envelope:
+def believed(
+    packet: Packet, opener: Opener, subjects: Subjects, listens: Sequence[str]
+) -> Envelope:
     """Return what is in a packet.
+
+    Parameters
+    ----------
+    listens
+        What the party listens to: a hub may hand it something else.
 
     Raises
     ------
     InputError
-        If the envelope cannot be opened, or its sender has no right to the subject.
+        If the envelope cannot be opened, it is not for this party, or its sender has no right to
+        the subject.
     """
+    if not any(matches(pattern, packet.subject) for pattern in listens):
+        raise InputError("the hub handed over a message that is for somebody else; it is not used")
     owner = subjects.sender(packet.subject)
     envelope = opener.opened(packet.payload)
     if envelope.sender != (COORDINATOR if owner is None else owner):

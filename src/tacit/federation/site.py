@@ -110,7 +110,7 @@ class Site:
         """Return what is said to a packet."""
         self._waiting.look(now)
         try:
-            envelope = believed(packet, self._opener, self._subjects)
+            envelope = believed(packet, self._opener, self._subjects, self.subjects)
         except InputError as error:
             self._report(str(error))
             return []
@@ -206,7 +206,7 @@ class Site:
             self._furthest = envelope.round
             self._waiting.came()
         if kind in (Kind.PUBLIC, Kind.MESSAGE, Kind.FINAL, Kind.SCORE):
-            return self._told(subject, envelope)
+            return self._told(envelope)
         if kind == Kind.WISH:
             return self._wished(subject, envelope)
         if envelope.sender != COORDINATOR:
@@ -222,10 +222,8 @@ class Site:
         alone = (Kind.MESSAGE, Kind.HEADS, Kind.END)
         return finished and kind not in alone
 
-    def _told(self, subject: str, envelope: Envelope) -> list[Packet]:
+    def _told(self, envelope: Envelope) -> list[Packet]:
         """Keep what is heard; answer again what was answered, or go on."""
-        if subject == self._subjects.answer(envelope.sender):
-            return []
         heard = self._hearing.take(envelope)
         on_star = envelope.sender == COORDINATOR
         if heard.answered == self._local.plan.rounds:
