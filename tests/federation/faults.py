@@ -21,6 +21,7 @@ HOW = {
     "ring": {"algorithm": "nids", "network": RING},
     "relay": {"algorithm": "recal", "network": RING, "rounds": 8},
 }
+RUNS = 200
 GONE = "nobody was heard for twice the patience of the study"
 
 

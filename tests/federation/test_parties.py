@@ -11,6 +11,7 @@ from tests.federation.wire import KilledError, answers_seen, meet
 
 from tacit.budget import AccountTerms, Guarantee, open_account
 from tacit.engine import run
+from tacit.errors import InputError
 from tacit.federation.journal import Journal
 from tacit.federation.local import Local, charge_for
 from tacit.proposal import StructureRequest
@@ -173,6 +174,24 @@ def test_a_full_disk_stops_an_answer_and_the_run_goes_on_when_there_is_room(
     assert len(tries) == 2
     assert said_once(hub, star)
     assert any("cannot be written" in line for line in lines[1])
+
+
+@pytest.mark.slow
+def test_a_full_disk_of_the_coordinator_delays_a_value_and_no_more(star, tmp_path, monkeypatch):
+    lines, tries, say = {"coordinator": [], 0: [], 1: [], 2: []}, [], Journal.say
+
+    def full(journal, digest, what, content):
+        if what == "public.3" and len(tries) < 2:
+            tries.append(what)
+            raise InputError("the journal cannot be written (database or disk is full)")
+        return say(journal, digest, what, content)
+
+    monkeypatch.setattr(Journal, "say", full)
+    hub = meet(star, tmp_path, lines=lines)
+    hub.run()
+    all_finished(hub, star)
+    assert len(tries) == 2
+    assert any("cannot be written" in line for line in lines["coordinator"])
 
 
 def guarded_accounts(study):

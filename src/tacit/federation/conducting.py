@@ -182,13 +182,16 @@ class StarConducting(Conducting):
                     f"{name} answered round {envelope.round} twice with different content; its "
                     "owner should look for a second process or a restored journal"
                 )
-            return []
+        else:
+            self._answers[envelope.sender] = envelope.digest, self._read(envelope, name)
+        # repetitions count: when all had come the disk may have been full
+        return self._combined() if len(self._answers) == self.plan.program.agents else []
+
+    def _read(self, envelope: Envelope, name: str) -> PyTree:
         try:
-            message = self._layouts.message.unpacked(envelope.body, name)
+            return self._layouts.message.unpacked(envelope.body, name)
         except InputError as error:
             raise BreachError(str(error)) from None
-        self._answers[envelope.sender] = envelope.digest, message
-        return self._combined() if len(self._answers) == self.plan.program.agents else []
 
     def _combined(self) -> list[Packet]:
         messages = [self._answers[agent][1] for agent in range(self.plan.program.agents)]
