@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from typing_extensions import override
 
 from tacit.engine.program import server_turns
@@ -134,7 +135,8 @@ class StarConducting(Conducting):
         super().__init__(exchange, journal, seal, opener)
         program = self.plan.program
         self._algorithm, self._network = program.executed, program.network
-        self._server = server_turns(program)
+        # on the host: on a device each leaf would be cut out by a program of its own
+        self._server = jax.tree.map(np.asarray, server_turns(program))
         self._layouts = exchange.layouts
         self._public: PyTree = None
         self._sealed, self._chain = b"", NOTHING
