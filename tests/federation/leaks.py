@@ -11,20 +11,20 @@ FLOATS = ("<f4", ">f4", "<f8", ">f8")
 def text_needles(file):
     """The numbers of every row as they stand in the file, but for their last digits."""
     rows = [line.split(",") for line in file.read_text().splitlines()[1:]]
-    return [cell[:9].encode() for row in rows for cell in row if len(cell) > 9]
+    return [cell[:11].encode() for row in rows for cell in row if len(cell) > 11]
 
 
 def float_needles(rows):
-    """Neighbouring numbers of every row as floats; single numbers too where eight bytes tell."""
+    """Eight bytes each: single numbers in double precision, neighbouring ones in single."""
     found = []
-    for row in rows:
-        for dtype in FLOATS:
-            numbers = np.asarray(row, dtype)
-            pairs = [numbers[k : k + 2] for k in range(len(numbers) - 1)]
-            singles = list(numbers) if numbers.dtype.itemsize == 8 else []
-            for some in (*pairs, *(pair[::-1] for pair in pairs), *singles):
-                if np.all(np.abs(some) > 1e-6) and np.any(some != np.round(some)):
-                    found.append(np.asarray(some, dtype).tobytes())
+    for dtype in FLOATS:
+        numbers = np.asarray(rows, dtype)
+        width = 8 // numbers.dtype.itemsize
+        for start in range(numbers.shape[1] - width + 1):
+            some = numbers[:, start : start + width]
+            for ordered in (some, some[:, ::-1]):
+                told = ordered[np.all(np.abs(some) > 1e-6, axis=1) & np.any(some % 1, axis=1)]
+                found += [np.ascontiguousarray(row).tobytes() for row in told]
     return found
 
 
@@ -34,12 +34,12 @@ def raw_rows(file):
     return np.array([[float(cell) for cell in line.split(",")[:3]] for line in lines])
 
 
-def needles(files, encoded=()):
+def needles(files, encoded=None):
     """All that stands for a record, of files and of rows as they were encoded."""
-    found = []
+    found = [] if encoded is None else float_needles(encoded)
     for file in files:
         found += text_needles(file) + float_needles(raw_rows(file))
-    return found + float_needles(encoded)
+    return list(dict.fromkeys(found))
 
 
 def unhexed(content):
@@ -51,4 +51,10 @@ def leaked(wanted, contents):
     """The needles that occur in any of the contents, or in the hexadecimal digits of one."""
     every = [part for content in contents for part in (content, *unhexed(content))]
     hay = b"\0".join(every)
-    return [needle for needle in wanted if needle in hay]
+    eight = np.unique(np.concatenate([np.frombuffer(hay[k:], "<u8", (len(hay) - k) // 8)
+                                      for k in range(8)]))  # fmt: skip
+    floats = [needle for needle in wanted if len(needle) == 8]
+    there = np.isin(np.frombuffer(b"".join(floats), "<u8"), eight)
+    found = {needle for needle, one in zip(floats, there, strict=True) if one}
+    found |= {needle for needle in wanted if len(needle) != 8 and needle in hay}
+    return [needle for needle in wanted if needle in found]

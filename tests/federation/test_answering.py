@@ -11,7 +11,7 @@ from tests.federation.wire import local_of
 
 from tacit.engine.supply import Supply
 
-ROUNDS = 60
+ROUNDS = 20
 LEVEL = 1e-7
 
 
@@ -44,6 +44,7 @@ def test_the_noise_of_a_site_has_the_planned_scale(long):
     assert improbable(long) > LEVEL
 
 
+@pytest.mark.slow
 def test_half_of_the_noise_is_noticed_and_so_is_the_same_noise_twice(long):
     """The planted faults of the test above."""
     block = Supply.block

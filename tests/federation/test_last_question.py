@@ -13,16 +13,19 @@ from tests.federation.wire import KilledError, envelopes, local_of, meet
 from tacit.algorithms import METHODS
 from tacit.engine import charge_of
 from tacit.errors import InputError, PrivacyError
+from tacit.evaluation import evaluate, scale_of
 from tacit.federation import last_question as asking
 from tacit.federation.closing import Closing
 from tacit.federation.envelope import Kind
 from tacit.federation.journal import Journal
 from tacit.federation.local import charge_for, check_runnable
 from tacit.federation.party import Packet
+from tacit.proposal import labels_of
 from tacit.training import train
 
 RING = {"network": "ring"}
 STUDIES = [
+    {},
     {"algorithm": "nids", "network": RING, "rounds": 3},
     {"algorithm": "recal", "network": RING, "rounds": 9},
     {"algorithm": "noisy-gradient", "centre": True, "features": "bins:4"},
@@ -72,10 +75,21 @@ def as_on_one_machine(hub, study):
         assert ours.per_agent_epsilon == whole.per_agent_epsilon
 
 
-def test_every_party_has_the_score_and_the_certificate_of_one_machine(asked, tmp_path):
+def test_every_party_has_the_answers_that_one_machine_gets_about_the_same_model(asked, tmp_path):
     hub = meet(asked, tmp_path)
     hub.run()
-    as_on_one_machine(hub, asked)
+    coordinator = hub.parties["coordinator"]
+    proposal, plan = asked.signed.proposal, coordinator.plan
+    scale = scale_of(proposal, labels_of(proposal.data), 1.0)
+    held = asked.data.evaluated()
+    model = coordinator.outcome.model
+    expected = evaluate(proposal, plan, model, held, scale, seed=7)
+    for party in hub.parties.values():
+        assert party.outcome.ending == "finished"
+        score = coordinator.last.score(party.outcome.totals)
+        np.testing.assert_allclose(score.confusion, expected.score.confusion, rtol=0, atol=1e-9)
+        assert score.error.low == pytest.approx(expected.score.error.low, abs=1e-10)
+        assert party.outcome.certificate.epsilon == expected.certificate.epsilon
     assert {agent: len(bodies) for agent, bodies in scores_seen(hub, asked).items()} == {
         0: 1, 1: 1, 2: 1,
     }  # fmt: skip
@@ -85,7 +99,7 @@ def test_every_party_has_the_score_and_the_certificate_of_one_machine(asked, tmp
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("how", STUDIES, ids=lambda how: how["algorithm"])
+@pytest.mark.parametrize("how", STUDIES, ids=lambda how: how.get("algorithm", "star"))
 def test_a_score_among_parties_is_that_of_one_machine_for_all_kinds_of_records(tmp_path, how):
     study = make_study(tmp_path, evaluate=0.2, **({"rounds": 4} | how))
     hub = meet(study, tmp_path)
@@ -185,6 +199,7 @@ def test_killed_after_it_signed_its_head_a_site_ends_with_the_model(tmp_path, ne
     np.testing.assert_allclose(outcome.model, simulated(study).model, rtol=0, atol=1e-10)
 
 
+@pytest.mark.slow
 def test_a_site_that_tells_two_last_answers_is_refused(asked, tmp_path):
     hub = meet(asked, tmp_path)
 
