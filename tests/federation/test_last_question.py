@@ -84,17 +84,18 @@ def test_every_party_has_the_answers_that_one_machine_gets_about_the_same_model(
     held = asked.data.evaluated()
     model = coordinator.outcome.model
     expected = evaluate(proposal, plan, model, held, scale, seed=7)
+    score = coordinator.last.score(coordinator.outcome.totals)
+    np.testing.assert_allclose(score.confusion, expected.score.confusion, rtol=0, atol=1e-9)
+    assert score.error.low == pytest.approx(expected.score.error.low, abs=1e-10)
     for party in hub.parties.values():
         assert party.outcome.ending == "finished"
-        score = coordinator.last.score(party.outcome.totals)
-        np.testing.assert_allclose(score.confusion, expected.score.confusion, rtol=0, atol=1e-9)
-        assert score.error.low == pytest.approx(expected.score.error.low, abs=1e-10)
+        np.testing.assert_array_equal(party.outcome.totals, coordinator.outcome.totals)
         assert party.outcome.certificate.epsilon == expected.certificate.epsilon
     assert {agent: len(bodies) for agent, bodies in scores_seen(hub, asked).items()} == {
         0: 1, 1: 1, 2: 1,
     }  # fmt: skip
     entries = Journal.answers(hub.parties[1]._journal, asked.signed.digest)[3]
-    planned = hub.parties["coordinator"].last.plan().ledger
+    planned = hub.parties["coordinator"].last.planned.ledger
     assert [entry.scale for entry in entries] == planned.scale[1, 0].tolist()
 
 
@@ -227,7 +228,7 @@ def test_one_reservation_pays_for_training_and_last_question(tmp_path):
         (own,) = account.state().charged
         assert own.status == "released"
         assert own.charge == charge_for(study.signed.proposal.plan(), agent, range(20))
-        last = hub.parties["coordinator"].last.plan()
+        last = hub.parties["coordinator"].last.planned
         ((event, _),) = charge_of(last).messages[agent]
         assert event.multiplier >= own.charge.messages[0][0][0].multiplier
 

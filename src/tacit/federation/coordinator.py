@@ -232,7 +232,7 @@ class Coordinator:
         self.plan.ledger.same_as(observed)
         asked = () if self.last is None else self.last.agents
         if self.last is not None:
-            planned = self.last.plan().ledger
+            planned = self.last.planned.ledger
             planned.same_as(assembled(planned, [columns[agent][turns:] for agent in asked]))
         for agent, column in enumerate(columns):
             if agent not in asked and any(column[turns:]):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from jaxtyping import Float
@@ -51,35 +52,35 @@ class LastQuestion:
         The plan of the training.
     agents
         Those who answer, in order: the ones that hold records out.
-    layout
-        Of an answer.
     """
 
     proposal: Proposal
     training: Plan
     agents: tuple[int, ...]
-    layout: Layout
 
-    def plan(self, weights: HostArray | None = None) -> Plan:
-        """Return the plan for a released model; without one that of a model of zeros.
+    @cached_property
+    def planned(self) -> Plan:
+        """The plan for a model of zeros: for others only the question differs, and no scale."""
+        return self._plan(np.zeros(self.proposal.facts.shape))
 
-        Only the question differs between the two, and no scale.
-        """
+    @cached_property
+    def layout(self) -> Layout:
+        """The layout of an answer."""
+        return layouts_of(self.planned.program).message
+
+    def _plan(self, weights: HostArray) -> Plan:
         norm = math.hypot(1.0, CONSTANT) if self.proposal.centre else None
-        facts = self.proposal.facts.shape
-        model = np.zeros(facts) if weights is None else weights
-        return evaluation_plan(self.proposal, self.training, model, record_norm=norm)
+        return evaluation_plan(self.proposal, self.training, weights, record_norm=norm)
 
     def check(self, seed: int | None) -> None:
         """Raise unless the plan keeps its bounds and this machine can draw its noise."""
-        planned = self.plan()
-        check_bounds(planned)
-        check_certificate(planned)
-        check_machine(planned.program, evaluation_seed(seed))
+        check_bounds(self.planned)
+        check_certificate(self.planned)
+        check_machine(self.planned.program, evaluation_seed(seed))
 
     def certificate(self, training: Certificate) -> Certificate:
         """Return the certificate of a training with this question after it."""
-        return with_evaluation(self.proposal, training, self.plan().certificate)
+        return with_evaluation(self.proposal, training, self.planned.certificate)
 
     def answering(
         self, agent: int, data: DividedData, released: Released, seed: int | None
@@ -97,7 +98,7 @@ class LastQuestion:
         shards = around.evaluated()
         if shards.counts != (evaluation.counts[agent],):
             raise PrivacyError("the records held out are not as many as the proposal says")
-        planned = self.plan(released.weights)
+        planned = self._plan(released.weights)
         number = self.agents.index(agent)
         private = private_of(shards, planned)
         return Answering(planned, number, private, seed=evaluation_seed(seed))
@@ -113,7 +114,7 @@ class LastQuestion:
         numbers = bounds is not None and isinstance(bounds.target, Numeric)
         unit = bounds.half_range if bounds is not None and numbers else 1.0
         scale = scale_of(proposal, labels_of(proposal.data), unit)
-        return score_of_totals(proposal, self.plan(), totals, scale)
+        return score_of_totals(proposal, self.planned, totals, scale)
 
 
 def last_question(proposal: Proposal, training: Plan) -> LastQuestion | None:
@@ -121,5 +122,4 @@ def last_question(proposal: Proposal, training: Plan) -> LastQuestion | None:
     if proposal.evaluation is None:
         return None
     agents = tuple(np.flatnonzero(proposal.evaluation.counts).tolist())
-    layout = layouts_of(evaluation_plan(proposal, training).program).message
-    return LastQuestion(proposal, training, agents, layout)
+    return LastQuestion(proposal, training, agents)
