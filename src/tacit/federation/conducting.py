@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -16,6 +17,7 @@ from tacit.federation.breach import BreachError
 from tacit.federation.envelope import NOTHING, Envelope, Kind, Opener, Seal, chained
 from tacit.federation.exchange import Exchange, Need
 from tacit.federation.journal import Journal
+from tacit.federation.masking import check_opens, first_link
 from tacit.federation.party import Packet, Released
 from tacit.federation.rounds import joint
 from tacit.typing import PyTree
@@ -37,8 +39,14 @@ class Conducting(ABC):
         self._run = seal.run.hex()
 
     @abstractmethod
-    def begin(self) -> list[Packet]:
-        """Return what starts the rounds, or what goes on where the journal ends."""
+    def begin(self, accepted: Sequence[Envelope]) -> list[Packet]:
+        """Return what starts the rounds, or what goes on where the journal ends.
+
+        Parameters
+        ----------
+        accepted
+            The acceptances of all agents, in their order.
+        """
 
     @abstractmethod
     def take(self, envelope: Envelope) -> list[Packet]:
@@ -83,7 +91,8 @@ class StarConducting(Conducting):
         self._answers: dict[int, tuple[bytes, PyTree]] = {}
 
     @override
-    def begin(self) -> list[Packet]:
+    def begin(self, accepted: Sequence[Envelope]) -> list[Packet]:
+        self._chain = first_link(self.plan, self._opener, accepted)
         first = self._network.first_inboxes(self._algorithm, self.plan.program.template)
         self._publish(0, first)
         while self._journal.said(self._run, f"public.{self.turn + 1}") is not None:
@@ -134,6 +143,8 @@ class StarConducting(Conducting):
 
     def _combined(self) -> list[Packet]:
         messages = [self._answers[agent][1] for agent in range(self.plan.program.agents)]
+        if self.plan.program.summed:
+            check_opens(messages)
         value = _delivered(
             self._network, self._algorithm, self._public, messages, at(self._server, self.turn)
         )
@@ -171,7 +182,7 @@ class Watching(Conducting):
         self._finals: dict[Need, tuple[bytes, PyTree]] = {}
 
     @override
-    def begin(self) -> list[Packet]:
+    def begin(self, accepted: Sequence[Envelope]) -> list[Packet]:
         return []
 
     @override

@@ -15,13 +15,12 @@ from tacit.federation.column import assembled, column_of
 from tacit.federation.conducting import Conducting, conducting_of
 from tacit.federation.envelope import COORDINATOR, Envelope, Kind, Seal
 from tacit.federation.exchange import exchange_of
-from tacit.federation.hearing import believed
+from tacit.federation.hearing import accepted_by_all, believed
 from tacit.federation.journal import Journal
-from tacit.federation.local import certificate_for, check_runnable
+from tacit.federation.local import check_runnable, planned_certificate
 from tacit.federation.party import Ending, Outcome, Packet, Progress, Released, outcome_of
 from tacit.federation.waiting import Waiting
 from tacit.privacy import Certificate, Ledger
-from tacit.tables import table_conditions
 
 
 class Coordinator:
@@ -89,11 +88,7 @@ class Coordinator:
     @property
     def certificate(self) -> Certificate:
         """The certificate of the run, with what its proposal takes as public."""
-        proposal = self.signed.proposal
-        assert proposal.data.table is not None  # as every signed proposal has
-        persons = proposal.budget.rows_per_person is not None
-        stated = table_conditions(proposal.data.table.bounds, persons=persons)
-        return certificate_for(proposal, self.plan, stated)
+        return planned_certificate(self.signed.proposal, self.plan)
 
     def progress(self) -> Progress:
         """Return where the run stands."""
@@ -139,7 +134,7 @@ class Coordinator:
         if self._said("start") is None:
             return self._again()
         self._phase = "running"
-        packets = self._conducting.begin()
+        packets = self._begun()
         if self._said("heads") is not None:
             model = self._said("model") or b""
             released = self._layout.unpacked(model, "the coordinator's journal", finite=False)
@@ -181,7 +176,11 @@ class Coordinator:
         start = self._seal.values(Kind.START, 0, {"acceptances": acceptances})
         start = self._journal.say(self._run, "start", start)
         self._phase = "running"
-        return [self._packet(start), *self._conducting.begin()]
+        return [self._packet(start), *self._begun()]
+
+    def _begun(self) -> list[Packet]:
+        start = self._opener.opened(self._said("start") or b"")
+        return self._conducting.begin(accepted_by_all(start, self._opener))
 
     def _rounds(self, envelope: Envelope) -> list[Packet]:
         """Take what an agent said in a round, or at the end."""

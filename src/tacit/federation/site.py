@@ -11,11 +11,12 @@ from tacit.budget import Account
 from tacit.errors import InputError, TacitError
 from tacit.federation.breach import BreachError
 from tacit.federation.column import column_values
-from tacit.federation.envelope import COORDINATOR, Envelope, Kind, Seal, from_hex
+from tacit.federation.envelope import COORDINATOR, Envelope, Kind, Seal
 from tacit.federation.exchange import exchange_of
-from tacit.federation.hearing import Hearing, believed, head_of, wish_values
+from tacit.federation.hearing import Hearing, accepted_by_all, believed, head_of, wish_values
 from tacit.federation.journal import Journal, RunRow
 from tacit.federation.local import Local
+from tacit.federation.masking import masking_of
 from tacit.federation.party import Outcome, Packet, Progress, Released, outcome_of
 from tacit.federation.paying import Paying
 from tacit.federation.rounds import Rounds
@@ -60,6 +61,7 @@ class Site:
         self._exchange = exchange_of(local.plan, self._subjects, local.agent)
         self._hearing = Hearing(self._exchange, self._opener, journal, self._digest)
         self._paying = Paying(local, journal, account)
+        self._masking = masking_of(local, journal, self._opener)
         self._rounds: Rounds | None = None
         self._waiting, self._telling, self._furthest = Waiting(), Waiting(), 0
         self._outcome: Outcome | None = None
@@ -160,16 +162,7 @@ class Site:
         """Begin, once all have accepted; the mark in the account comes before the door."""
         if self._phase != "accepted":
             return self._closing() if self._phase == "finished" else []
-        values = envelope.values()
-        signed, given = self._local.signed, values.get("acceptances")
-        sealed = [from_hex(text) for text in given] if isinstance(given, list) else []
-        opened = [self._opener.opened(one) for one in sealed]
-        named = [one.sender for one in opened if one.kind == Kind.ACCEPTANCE]
-        if named != list(range(len(signed.participants))):
-            raise BreachError(
-                "the coordinator started the run without the signed acceptance of every site; ask "
-                "the coordinator to run the study again"
-            )
+        self._masking.agree(accepted_by_all(envelope, self._opener))
         self._paying.open()
         self._journal.set_phase(self._digest, "running")
         self._phase = "running"
@@ -179,7 +172,8 @@ class Site:
 
     def _opened(self) -> Rounds:
         answering = self._local.answering()
-        return Rounds(answering, self._exchange, self._hearing, self._journal, self._seal)
+        parts = self._exchange, self._hearing, self._journal, self._seal, self._masking
+        return Rounds(answering, *parts)
 
     # during the run
 
@@ -318,6 +312,7 @@ class Site:
             self._report(str(error))
             early = False
         self._paying.close(released=ending == "finished", by_others=early)
+        self._masking.forget()
         self._phase = ending
         self._outcome = outcome_of(ending, line, model, self._local.certificate)
         self._report(line)
@@ -360,7 +355,7 @@ class Site:
         return [*([] if self._outcome else self._advance()), *self._wishes()]
 
     def _acceptance(self) -> Packet:
-        body = {"digest": self._digest, "tacit": self._local.signed.tacit}
+        body = {"digest": self._digest, "tacit": self._local.signed.tacit, **self._masking.accepted}
         return self._state(self._seal.values(Kind.ACCEPTANCE, 0, body))
 
     def _stands(self) -> Packet:
