@@ -1,4 +1,4 @@
-"""A study under the observer of sums: nobody reads an answer, and the model is the simulated one."""
+"""A study under the observer of sums: no answer is read, and the model is the simulated one."""
 
 import dataclasses
 
