@@ -99,7 +99,11 @@ _RUN: Mapping[str, tuple[Any, str]] = {
         "Public, with --rows-per-person: at how many agents a person has rows, at most; 1 if not "
         "given. More takes more noise.",
     ),
-    "observer": (str, "messages (if not given): every link is read; sum: secure aggregation."),
+    "observer": (
+        str,
+        "messages (if not given): every link is read; sum: only the sum over all agents is, by "
+        "masks in a study; elsewhere that is assumed.",
+    ),
     "colluders": (
         int,
         "With --observer sum: how many participants tell the observer what they know, at most; 1 "

@@ -188,9 +188,9 @@ def masked_trust(agents: int, colluders: int) -> str:
     """
     if colluders >= agents - 1:
         return (
-            f"none needed: with {colluders} of {agents} colluding an agent may face nobody else, "
-            "so nothing is credited to the masks; this is the value for an observer of every "
-            "message"
+            f"none needed: if {colluders} may collude, an agent among {agents} may face nobody "
+            "else, so nothing is credited to the masks; this is the value for an observer of "
+            "every message"
         )
     return (
         "the cipher of the masks (X25519, HKDF-SHA256, ChaCha20); every site adds its own noise "
