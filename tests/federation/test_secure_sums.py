@@ -90,6 +90,25 @@ def test_the_model_is_that_of_one_machine_and_no_answer_is_seen_or_written(
     assert all(body in hay for body in sent.values())  # the search finds what is there
 
 
+SUMMED = [
+    {"centre": True},
+    {"precision": "float32", "agents": 5, "observer": Sum(2)},
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("asked", SUMMED)
+def test_whatever_may_be_summed_ends_as_on_one_machine_to_the_bit(tmp_path, asked):
+    study = make_study(tmp_path, **{"observer": "sum", **asked})
+    assert study.signed.proposal.plan().program.summed
+    hub = meet(study, tmp_path)
+    hub.run()
+    all_finished(hub, study)
+    for party in hub.parties.values():
+        np.testing.assert_array_equal(party.outcome.model, model_of(study, 7))
+        assert (party.outcome.centre is not None) == bool(asked.get("centre"))
+
+
 @pytest.mark.slow
 def test_without_masks_the_search_finds_the_answers(summed, tmp_path, carried, monkeypatch):
     """The planted fault: bytes are counted on to be masked, and are not."""
@@ -122,7 +141,7 @@ def test_where_all_pairs_of_an_agent_may_collude_nothing_is_credited(tmp_path):
     local = local_of(study, 0, None)
     alone = make_study(tmp_path / "messages").signed.proposal.plan()
     assert local.certificate.trust == masked_trust(3, 2)
-    assert "an agent may face nobody else" in local.certificate.trust
+    assert "so nothing is credited to the masks" in local.certificate.trust
     largest = np.max(alone.ledger.scale, axis=0)
     assert np.all(local.plan.ledger.scale >= largest * (1 - 1e-6))
 
