@@ -22,11 +22,11 @@ from tacit.federation import (
     SignedProposal,
     StudyFolder,
     admit,
+    certificate_for,
     hub_configuration,
     keep_proposal,
     new_study,
     open_study,
-    planned_certificate,
     read_certificate,
     renew_study,
     run_hub,
@@ -262,7 +262,7 @@ def propose_(  # noqa: PLR0913 - one parameter per option
     _say(
         f"{proposal.method.name}, {proposal.rounds} rounds, with {len(sites)} sites: "
         f"{', '.join(site.participant.name for site in sites)}",
-        *(f"  {line}" for line in planned_certificate(proposal, plan).lines()),
+        *(f"  {line}" for line in certificate_for(proposal, plan).lines()),
         f"Proposal: {file}, for every site (run {signed.subjects.run}); nothing was spent",
     )
 

@@ -7,7 +7,7 @@ from tacit.federation.coordinator import Coordinator
 from tacit.federation.hub import hub_configuration, run_hub
 from tacit.federation.joining import Invitation, JoinRequest
 from tacit.federation.journal import Journal
-from tacit.federation.local import derive, planned_certificate
+from tacit.federation.local import certificate_for, derive
 from tacit.federation.party import Outcome, Packet, Party, Progress
 from tacit.federation.places import found_site, site_folder, sites_folder, study_folder
 from tacit.federation.reports import Ended, ended_values, lines_of, save_ended
@@ -42,6 +42,7 @@ __all__ = [
     "Watch",
     "admit",
     "certificate_fingerprint",
+    "certificate_for",
     "check_proposal",
     "configuration",
     "derive",
@@ -54,7 +55,6 @@ __all__ = [
     "new_study",
     "open_site",
     "open_study",
-    "planned_certificate",
     "read_certificate",
     "read_invitation",
     "renew_site",

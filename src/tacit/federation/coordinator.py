@@ -17,7 +17,7 @@ from tacit.federation.envelope import COORDINATOR, Envelope, Kind, Seal
 from tacit.federation.exchange import exchange_of
 from tacit.federation.hearing import accepted_by_all, believed
 from tacit.federation.journal import Journal
-from tacit.federation.local import check_runnable, planned_certificate
+from tacit.federation.local import certificate_for, check_runnable
 from tacit.federation.party import Ending, Outcome, Packet, Progress, Released, outcome_of
 from tacit.federation.waiting import Waiting
 from tacit.privacy import Certificate, Ledger
@@ -88,7 +88,7 @@ class Coordinator:
     @property
     def certificate(self) -> Certificate:
         """The certificate of the run, with what its proposal takes as public."""
-        return planned_certificate(self.signed.proposal, self.plan)
+        return certificate_for(self.signed.proposal, self.plan)
 
     def progress(self) -> Progress:
         """Return where the run stands."""

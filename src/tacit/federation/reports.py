@@ -18,7 +18,7 @@ from tacit.evaluation import PrivateScore
 from tacit.features import AroundCentre
 from tacit.federation.agreement import SignedProposal
 from tacit.federation.authority import certificate_fingerprint, read_certificate
-from tacit.federation.local import planned_certificate
+from tacit.federation.local import certificate_for
 from tacit.federation.party import Outcome
 from tacit.models import Model, model_text
 from tacit.privacy import Certificate
@@ -78,7 +78,7 @@ class Ended:
     def certificate(self) -> Certificate:
         """The certificate of the run; without a model that of the plan."""
         stated: Certificate | None = self.outcome.certificate
-        return planned_certificate(self.signed.proposal, self.plan) if stated is None else stated
+        return certificate_for(self.signed.proposal, self.plan) if stated is None else stated
 
     @property
     def who(self) -> str:

@@ -8,8 +8,8 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from tacit.budget import Account
-from tacit.errors import InputError, TacitError
-from tacit.federation.breach import BreachError
+from tacit.errors import InputError, TacitError, told_anew
+from tacit.federation.breach import BreachError, UnreadableError
 from tacit.federation.column import column_values
 from tacit.federation.envelope import COORDINATOR, Envelope, Kind, Seal
 from tacit.federation.exchange import exchange_of
@@ -56,8 +56,7 @@ class Site:
             raise InputError("the signing key is another site's; use the one made on joining")
         self._local, self._journal, self._report = local, journal, report
         self._seal = Seal(signed.run, local.agent, key)
-        self._opener, self._subjects = signed.opener, signed.subjects
-        self._digest = signed.digest
+        self._opener, self._subjects, self._digest = signed.opener, signed.subjects, signed.digest
         self._exchange = exchange_of(local.plan, self._subjects, local.agent)
         self._hearing = Hearing(self._exchange, self._opener, journal, self._digest)
         self._paying = Paying(local, journal, account)
@@ -143,10 +142,19 @@ class Site:
             )
         self._paying.resume(row)
         if row.phase == "running":
-            self._rounds = self._opened()
-        elif row.phase != "accepted":
+            return self._goes_on()
+        if row.phase != "accepted":
             self._outcome = self._ended_before(row)
         return row.phase
+
+    def _goes_on(self) -> str:
+        """Return the phase of a run that was under way when its process ended."""
+        try:
+            self._rounds = self._opened()
+        except UnreadableError as error:  # killed between the mark and the first cell
+            self._end("refused", str(error), by_others=False)
+            return "refused"
+        return "running"
 
     def _ended_before(self, row: RunRow) -> Outcome:
         """Return the outcome of a run that ended in an earlier process."""
@@ -171,7 +179,9 @@ class Site:
         return [*self._advance(), *self._missing_packets()]
 
     def _opened(self) -> Rounds:
-        answering = self._local.answering()
+        answering = told_anew(
+            self._local.answering, InputError, lambda error: UnreadableError(str(error))
+        )
         parts = self._exchange, self._hearing, self._journal, self._seal, self._masking
         return Rounds(answering, *parts)
 
@@ -212,9 +222,9 @@ class Site:
             return self._exchange.packets(sent.round, sent.message) if sent and on_star else []
         if not heard.new:  # of agents only wishes are answered, or they would answer each other
             return self._closing() if on_star else []
-        before = None if self._rounds is None else self._rounds.turn
+        before = self.progress().round
         packets = self._advance()
-        if self._rounds is not None and self._rounds.turn != before:
+        if self.progress().round != before:
             self._waiting.came()
         return packets
 
@@ -248,21 +258,15 @@ class Site:
     def _wished(self, subject: str, envelope: Envelope) -> list[Packet]:
         """Return what a neighbour lacks, as it was written."""
         values, rounds = envelope.values(), self._rounds
-        if rounds is None or envelope.sender == self._local.agent:
+        agent, sender = self._local.agent, envelope.sender
+        if rounds is None:
             return []
-        agent = self._local.agent
         if values.get("kind") == Kind.FINAL and values.get("sender") == agent:
             final = rounds.final() if rounds.done else None
-            return [] if final is None else [Packet(self._subjects.state(agent), final)]
-        turn = values.get("round")
-        direct = subject == self._subjects.edge(envelope.sender, agent)
-        if values.get("kind") != Kind.MESSAGE or not direct or type(turn) is not int:
+            return [] if final is None else [self._state(final)]
+        if values.get("kind") != Kind.MESSAGE or subject != self._subjects.edge(sender, agent):
             return []
-        sent = self._journal.sent(self._digest, turn)
-        to = self._subjects.edge(agent, envelope.sender)
-        if sent is None:
-            return []
-        return [one for one in self._exchange.packets(turn, sent.message) if one.subject == to]
+        return rounds.again(values.get("round"), self._subjects.edge(agent, sender))
 
     # the end
 
@@ -327,13 +331,11 @@ class Site:
             self._report(str(error))
             return []
         except TacitError as error:
-            return self._refuse(str(error), _OWN, by_others=False)
+            return self._refuse(str(error))
         except Exception as error:  # whatever it is, nothing more is answered
-            return self._refuse(
-                f"an error in tacit ({type(error).__name__})", _OWN, by_others=False
-            )
+            return self._refuse(f"an error in tacit ({type(error).__name__})")
 
-    def _refuse(self, line: str, told: str, *, by_others: bool) -> list[Packet]:
+    def _refuse(self, line: str, told: str = _OWN, *, by_others: bool = False) -> list[Packet]:
         if self._outcome is not None:
             return []
         self._end("refused", line, by_others=by_others)
