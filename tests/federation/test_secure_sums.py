@@ -11,7 +11,7 @@ from tests.federation.test_parties import (
     said_once,
     soaked,
 )
-from tests.federation.wire import answers_seen, envelopes, local_of, meet
+from tests.federation.wire import answers_seen, envelopes, local_of, meet, site_of
 
 from tacit.budget import AccountTerms, Guarantee, open_account
 from tacit.engine.running import check_certificate
@@ -21,7 +21,7 @@ from tacit.federation.journal import Journal
 from tacit.federation.local import charge_for, masked_trust
 from tacit.federation.masking import Masked, Unmasked, key_file
 from tacit.federation.party import Packet
-from tacit.masks import Masks
+from tacit.masks import MaskKey, Masks
 from tacit.privacy import Sum, certify
 
 
@@ -220,6 +220,20 @@ def test_a_site_without_its_key_says_what_it_said_and_nothing_new(summed, tmp_pa
     assert "masks" not in hub.parties["coordinator"].outcome.line
     assert [place for place in answers_seen(hub, summed) if place[0] == 1] == before
     assert said_once(hub, summed)
+
+
+@pytest.mark.slow
+def test_a_key_that_was_half_written_is_made_anew_and_one_that_was_shown_stays(summed, tmp_path):
+    file = key_files(summed)[0]
+    file.parent.mkdir(parents=True)
+    file.write_bytes(b"half")
+    site = site_of(summed, 0, tmp_path)
+    shown = site._masking.accepted
+    site.close()
+    again = site_of(summed, 0, tmp_path)
+    assert again._masking.accepted == shown
+    assert MaskKey(file.read_bytes()).public.hex() == shown["mask"]
+    again.close()
 
 
 # the set of participants

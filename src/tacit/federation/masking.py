@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -72,11 +73,7 @@ class Masked(Unmasked):
         self._file = key_file(self._run, local.agent)
         self._masks: Masks | None = None
         if journal.said(self._run, "mask") is None:
-            # a key without a word in the journal was shown to nobody, or `begin` refuses the run
-            if not self._file.exists():
-                self._file.parent.mkdir(parents=True, exist_ok=True)
-                write_private(self._file, MaskKey.fresh().secret)
-            journal.say(self._run, "mask", self._key().public)
+            journal.say(self._run, "mask", self._made().public)
 
     @property
     @override
@@ -114,12 +111,25 @@ class Masked(Unmasked):
     @override
     def forget(self) -> None:
         self._masks = None
-        self._file.unlink(missing_ok=True)
+        with suppress(OSError):  # the run has ended all the same
+            self._file.unlink(missing_ok=True)
 
     def _participants(self) -> Participants:
         kept = self._journal.said(self._run, "participants") or b""
         keys = (kept[at : at + KEY_BYTES] for at in range(0, len(kept), KEY_BYTES))
         return Participants(self._opener.run, _signers(self._opener), tuple(keys))
+
+    def _made(self) -> MaskKey:
+        """Return the key of a run of which this journal has said nothing yet.
+
+        One that is there was shown to nobody; or another journal has it, and `Journal.begin` will
+        refuse the run. One that was half written is made anew.
+        """
+        with suppress(PrivacyError):
+            return self._key()
+        self._file.unlink(missing_ok=True)
+        write_private(self._file, MaskKey.fresh().secret)
+        return self._key()
 
     def _key(self) -> MaskKey:
         try:
