@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float, Int, Num
 
-from tacit.errors import InputError
+from tacit.errors import InputError, no_bounds
 from tacit.problems import numbered, partition_by
 from tacit.tables.bounds import Bounds, read_bounds
 from tacit.tables.coding import coding_to_dict
@@ -259,12 +259,7 @@ def _check_owner_columns(source: Source, bounds: Bounds) -> None:
 
 def _bounds(source: Source) -> Bounds:
     if source.bounds is None:
-        raise InputError(
-            "no bounds file is given: how much noise a record needs must follow from public ranges "
-            f"and lists, never from the records; tacit bounds {source.path} --target "
-            f"{source.target} > bounds.toml prints one to start from, then pass --bounds "
-            "bounds.toml"
-        )
+        raise InputError(no_bounds(str(source.path), source.target))
     return read_bounds(source.bounds)
 
 
