@@ -103,8 +103,9 @@ class Processes:
 
 
 @pytest.fixture
-def processes(tmp_path):
+def processes(request, tmp_path):
     """Two sites with accounts, ready to run, in processes of their own."""
+    seen = getattr(request, "param", ())
     (tmp_path / "bounds.toml").write_text(BOUNDS)
     hub = f"localhost:{free_port()}"
     called(tmp_path, "study", "new", "diabetes", "--bounds", "bounds.toml", "--hub", hub)
@@ -114,10 +115,10 @@ def processes(tmp_path):
             tmp_path, "site", "join", "diabetes.invitation", "--name", name, "--data", f"{name}.csv"
         )
         called(tmp_path, "study", "admit", "diabetes", f"{name}.request", answer="y\n")
-        called(tmp_path, "budget", "open", name, "--epsilon", "2", "--delta", "1e-3")
+        called(tmp_path, "budget", "open", name, "--epsilon", "2", "--delta", "1e-3", *seen)
     called(
         tmp_path, "study", "propose", "diabetes", "--epsilon", "1", "--delta", "1e-4",
-        "--rounds", str(ROUNDS),
+        "--rounds", str(ROUNDS), *seen,
     )  # fmt: skip
     all_of_them = Processes(tmp_path)
     all_of_them.start("hub", "study", "hub", "diabetes", "--host", "127.0.0.1", "--log", "hub.log")
@@ -166,6 +167,25 @@ def test_a_site_the_coordinator_the_server_and_all_at_once_are_killed_and_the_ru
         processes.start(name)
     finished(processes)
     assert "hub_died" in [one["event"] for one in processes.events("hub")]
+
+
+SUMS = ("--observer", "sum", "--colluders", "0")
+
+
+@pytest.mark.parametrize("processes", [SUMS], indirect=True)
+def test_under_masks_sites_are_killed_and_the_run_ends_with_no_key_left(processes):
+    processes.until_round(ROUNDS // 4)
+    for name in ("mercy", "coordinator"):
+        processes.kill(name)
+        processes.start(name)
+    heads = processes.folder / "state" / "heads"
+    assert len(list(heads.glob("*.masks"))) == len(NAMES)
+    processes.until_round(2 * ROUNDS // 4)
+    processes.kill_server()
+    finished(processes)
+    assert not list(heads.glob("*.masks"))
+    results = json.loads((processes.folder / "report-mercy" / "results.json").read_text())
+    assert "the cipher of the masks" in results["trust"]
 
 
 def test_ctrl_c_ends_a_site_cleanly_and_the_same_command_goes_on(processes):

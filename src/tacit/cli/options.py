@@ -31,6 +31,7 @@ from tacit.algorithms import (
 from tacit.errors import InputError
 from tacit.features import usage as feature_usage
 from tacit.oracles import Gradient
+from tacit.privacy import Observer, Sum, observer_named
 from tacit.problems import CONSTRAINTS, LOSSES, REGULARISERS, Problem, usage
 from tacit.proposal import (
     DEFAULT_NETWORK,
@@ -92,7 +93,16 @@ _RUN: Mapping[str, tuple[Any, str]] = {
         "Public, with --rows-per-person: at how many agents a person has rows, at most; 1 if not "
         "given. More takes more noise.",
     ),
-    "observer": (str, "messages (if not given): every link is read; sum: secure aggregation."),
+    "observer": (
+        str,
+        "messages (if not given): every link is read; sum: only the sum over all agents is, by "
+        "masks in a study; elsewhere that is assumed.",
+    ),
+    "colluders": (
+        int,
+        "With --observer sum: how many participants tell the observer what they know, at most; 1 "
+        "if not given.",
+    ),
     "relation": (str, "replace_one (if not given) or zero_out."),
     "algorithm": (str, _methods_help()),
     "structure": (str, "lasso, fused-lasso or generalized-lasso."),
@@ -170,7 +180,17 @@ def all_options() -> dict[str, tuple[Any, str]]:
     return {**_RUN, **method_options()}
 
 
-_AS_GIVEN = ("observer", "relation", "split_seed", "rows_per_person", "agents_per_person")
+_AS_GIVEN = ("relation", "split_seed", "rows_per_person", "agents_per_person")
+
+
+def _observer(name: str | None, colluders: int | None) -> Observer:
+    """Return the observer of that name, with so many colluders."""
+    observer = observer_named("messages" if name is None else name)
+    if colluders is None:
+        return observer
+    if not isinstance(observer, Sum):
+        raise InputError("colluders are counted for the observer sum; add --observer sum")
+    return Sum(colluders)
 
 
 def run_options(given: Mapping[str, Any], *, rounds: int | None) -> RunOptions:
@@ -201,6 +221,7 @@ def run_options(given: Mapping[str, Any], *, rounds: int | None) -> RunOptions:
         options={k: given[k] for k in method_options() if given[k] is not None},
         network=NetworkRequest(network=given["network"], walk=given["walk"], cap=given["cap"]),
         methods=methods,
+        observer=_observer(given["observer"], given["colluders"]),
         **{k: given[k] for k in _AS_GIVEN if given[k] is not None},
         **parts,
     )

@@ -22,6 +22,8 @@ from tacit.report.accounts import left_text, promise
 from tacit.tables import Source
 from tacit.training import warnings_of
 
+_MASKED = ", and so are the masks under which only the sum over all sites can be read"
+
 
 @dataclass(frozen=True)
 class Check:
@@ -82,7 +84,8 @@ class Check:
             *(f"  {line}" for line in local.certificate.lines()),
             "",
             f"What leaves the house: {self.rounds} messages of {self.message_bytes:,} bytes, "
-            f"functions of {int(asked.sum())} noised answers; the noise is drawn here",
+            f"functions of {int(asked.sum())} noised answers; the noise is drawn here"
+            f"{_MASKED if plan.program.summed else ''}",
             *self._of_last(),
             f"What it costs: epsilon {local.certificate.per_agent_epsilon[local.agent]:.4f} at "
             f"delta {local.certificate.delta:g} for records of this site",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -18,6 +19,7 @@ from tacit.federation.closing import with_scores
 from tacit.federation.envelope import NOTHING, Envelope, Kind, Opener, Seal, chained
 from tacit.federation.exchange import Exchange, Need
 from tacit.federation.journal import Journal
+from tacit.federation.masking import check_opens, first_link
 from tacit.federation.party import Packet, Released
 from tacit.federation.rounds import joint
 from tacit.typing import PyTree
@@ -40,8 +42,14 @@ class Conducting(ABC):
         self._scores = Collected(exchange.scores, exchange, opener)
 
     @abstractmethod
-    def begin(self) -> list[Packet]:
-        """Return what starts the rounds, or what goes on where the journal ends."""
+    def begin(self, accepted: Sequence[Envelope]) -> list[Packet]:
+        """Return what starts the rounds, or what goes on where the journal ends.
+
+        Parameters
+        ----------
+        accepted
+            The acceptances of all agents, in their order.
+        """
 
     def take(self, envelope: Envelope) -> list[Packet]:
         """Return what follows from what an agent said."""
@@ -143,7 +151,8 @@ class StarConducting(Conducting):
         self._answers: dict[int, tuple[bytes, PyTree]] = {}
 
     @override
-    def begin(self) -> list[Packet]:
+    def begin(self, accepted: Sequence[Envelope]) -> list[Packet]:
+        self._chain = first_link(self.plan, self._opener, accepted)
         first = self._network.first_inboxes(self._algorithm, self.plan.program.template)
         self._publish(0, first)
         while self._journal.said(self._run, f"public.{self.turn + 1}") is not None:
@@ -197,6 +206,8 @@ class StarConducting(Conducting):
 
     def _combined(self) -> list[Packet]:
         messages = [self._answers[agent][1] for agent in range(self.plan.program.agents)]
+        if self.plan.program.summed:
+            check_opens(messages)
         value = _delivered(
             self._network, self._algorithm, self._public, messages, at(self._server, self.turn)
         )
@@ -234,7 +245,7 @@ class Watching(Conducting):
         self._finals = Collected(exchange.finals, exchange, opener)
 
     @override
-    def begin(self) -> list[Packet]:
+    def begin(self, accepted: Sequence[Envelope]) -> list[Packet]:
         return []
 
     @override

@@ -15,7 +15,7 @@ from tacit.federation.column import assembled, column_of
 from tacit.federation.conducting import Conducting, conducting_of
 from tacit.federation.envelope import COORDINATOR, Envelope, Kind, Seal
 from tacit.federation.exchange import exchange_of
-from tacit.federation.hearing import believed
+from tacit.federation.hearing import accepted_by_all, believed
 from tacit.federation.journal import Journal
 from tacit.federation.last_question import last_question
 from tacit.federation.local import certificate_for, check_runnable
@@ -136,7 +136,7 @@ class Coordinator:
         if self._said("start") is None:
             return self._again()
         self._phase = "running"
-        packets = self._conducting.begin()
+        packets = self._begun()
         if self._said("heads") is not None:
             model = self._said("model") or b""
             released = self._layout.unpacked(model, "the coordinator's journal", finite=False)
@@ -178,7 +178,11 @@ class Coordinator:
         start = self._seal.values(Kind.START, 0, {"acceptances": acceptances})
         start = self._journal.say(self._run, "start", start)
         self._phase = "running"
-        return [self._packet(start), *self._conducting.begin()]
+        return [self._packet(start), *self._begun()]
+
+    def _begun(self) -> list[Packet]:
+        start = self._opener.opened(self._said("start") or b"")
+        return self._conducting.begin(accepted_by_all(start, self._opener))
 
     def _rounds(self, envelope: Envelope) -> list[Packet]:
         """Take what an agent said in a round, or at the end."""

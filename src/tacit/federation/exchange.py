@@ -146,7 +146,7 @@ class Exchange(ABC):
     def _zeros(self) -> Released:
         (leaf,) = self.layouts.model.leaves
         weights = np.zeros(leaf.shape, leaf.dtype)
-        if not isinstance(self.algorithm, Centred):
+        if not isinstance(self.plan.program.algorithm, Centred):
             return Released(weights)
         return Released(weights, np.zeros(leaf.shape[0] - 1))
 
@@ -202,10 +202,11 @@ class StarExchange(Exchange):
     def model(self, finals: Sequence[PyTree]) -> Released:
         last = jax.tree.map(jnp.asarray, finals[0])
         weights = np.asarray(self.algorithm.model(last))
-        if not isinstance(self.algorithm, Centred):
+        if not isinstance(self.plan.program.algorithm, Centred):
             return Released(weights)
         # without the place of the constant
-        return Released(weights, np.asarray(self.algorithm.centre(last), np.float64)[:-1])
+        centre = self.plan.program.algorithm.centre(last)
+        return Released(weights, np.asarray(centre, np.float64)[:-1])
 
 
 class AmongAgents(Exchange):

@@ -71,6 +71,28 @@ def check_heads(envelope: Envelope, opener: Opener, own: bytes) -> None:
         )
 
 
+def accepted_by_all(start: Envelope, opener: Opener) -> list[Envelope]:
+    """Return the acceptances with which a run starts, in the order of the agents.
+
+    Raises
+    ------
+    BreachError
+        If they are not the signed acceptance of every site.
+    InputError
+        If one cannot be opened.
+    """
+    given = start.values().get("acceptances")
+    sealed = [from_hex(text) for text in given] if isinstance(given, list) else []
+    opened = [opener.opened(one) for one in sealed]
+    accepted = [one for one in opened if one.kind == Kind.ACCEPTANCE]
+    if [one.sender for one in accepted] != list(range(len(opener.names) - 1)):
+        raise BreachError(
+            "the coordinator started the run without the signed acceptance of every site; ask the "
+            "coordinator to run the study again"
+        )
+    return accepted
+
+
 class Heard(NamedTuple):
     """What became of an envelope: the round it was answered in before, and whether it is new."""
 

@@ -21,7 +21,7 @@ from tacit.federation.answering import Answering
 from tacit.federation.last_question import LastQuestion, last_question
 from tacit.federation.party import Released
 from tacit.federation.records import own_records, private_of
-from tacit.privacy import Certificate, Ledger
+from tacit.privacy import Certificate, Ledger, Sum
 from tacit.proposal import (
     DataFacts,
     Proposal,
@@ -103,13 +103,15 @@ def charge_for(plan: Plan, agent: int, rounds: range | list[int]) -> Charge:
     -----
     **Guarantee.** Those of `charge_of` for this agent, of the rounds that were answered. Where
     others end a run early, or a public fact does, the rounds left out were not answered, and events
-    that did not happen cost nothing: the sums of a filter are over the events that did.
+    that did not happen cost nothing: the sums of a filter are over the events that did. An observer
+    of sums learns of a round only if all answered it, so the noise of the others is in it.
     """
     ledger = plan.ledger
     answered = np.isin(np.arange(plan.rounds), list(rounds))[None, :, None]
+    asked = np.where(answered, ledger.kind, -1)
     own = slice(agent, agent + 1)
     column = Ledger(
-        np.where(answered, ledger.kind[own], -1),
+        asked[own],
         ledger.sensitivity[own],
         ledger.scale[own],
         ledger.mechanism,
@@ -120,7 +122,12 @@ def charge_for(plan: Plan, agent: int, rounds: range | list[int]) -> Charge:
         ledger.values,
     )
     program = dataclasses.replace(plan.program, summed=False)
-    return charge_of(dataclasses.replace(plan, ledger=column, program=program))
+    charge = charge_of(dataclasses.replace(plan, ledger=column, program=program))
+    if not plan.program.summed:
+        return charge
+    every = dataclasses.replace(plan, ledger=dataclasses.replace(ledger, kind=asked))
+    of_sums = charge_of(every).summed
+    return dataclasses.replace(charge, summed=None if of_sums is None else of_sums[own])
 
 
 def derive(
@@ -169,11 +176,19 @@ def derive(
 
 
 def certificate_for(proposal: Proposal, plan: Plan, last: LastQuestion | None) -> Certificate:
-    """Return the certificate of a run, with what its proposal takes as public."""
+    """Return the certificate of a run, with what its proposal takes as public.
+
+    Where agents send whole steps they do so under masks (`tacit.federation.masking`), and on trust
+    is what these rest on.
+    """
     assert proposal.data.table is not None  # as every signed proposal has
     persons = proposal.budget.rows_per_person is not None
+    trust = plan.certificate.trust
+    if plan.program.summed and isinstance(plan.terms.observer, Sum):
+        trust = masked_trust(plan.program.agents, plan.terms.observer.colluders)
     training = dataclasses.replace(
         plan.certificate,
+        trust=trust,
         conditions=(
             *table_conditions(proposal.data.table.bounds, persons=persons),
             *graph_conditions(proposal.structure),
@@ -183,6 +198,27 @@ def certificate_for(proposal: Proposal, plan: Plan, last: LastQuestion | None) -
         conditional=proposal.conditional,
     )
     return training if last is None else last.certificate(training)
+
+
+def masked_trust(agents: int, colluders: int) -> str:
+    """Return what the guarantee of a run under masks takes on trust, in words.
+
+    **Guarantee.** Whoever knows keys and noise of k participants sees the sum of the words of the
+    others and nothing else of them (`tacit.masks.Masks`). The accountant counts on the noise of all
+    A - k in it (`Ledger.mu_per_agent`), which is an agent's own alone where k >= A - 1.
+    """
+    if colluders >= agents - 1:
+        return (
+            f"none needed: if {colluders} may collude, an agent among {agents} may face nobody "
+            "else, so nothing is credited to the masks; this is the value for an observer of "
+            "every message"
+        )
+    return (
+        "the cipher of the masks (X25519, HKDF-SHA256, ChaCha20); every site adds its own noise "
+        f"honestly, and at most {colluders} of them beside the aggregator tell what they know, "
+        "their noise and the keys of their masks (a participant knows its own noise, so "
+        "colluders=1 covers a curious participant)"
+    )
 
 
 def check_runnable(proposal: Proposal, methods: Mapping[str, Method]) -> None:

@@ -12,11 +12,18 @@ from tacit.errors import InputError, TacitError, told_anew
 from tacit.federation.breach import BreachError, UnreadableError
 from tacit.federation.closing import Closing
 from tacit.federation.codec import Layout
-from tacit.federation.envelope import COORDINATOR, Envelope, Kind, Seal, from_hex
+from tacit.federation.envelope import COORDINATOR, Envelope, Kind, Seal
 from tacit.federation.exchange import Need, exchange_of
-from tacit.federation.hearing import Hearing, believed, check_heads, wish_values
+from tacit.federation.hearing import (
+    Hearing,
+    accepted_by_all,
+    believed,
+    check_heads,
+    wish_values,
+)
 from tacit.federation.journal import Journal, RunRow
 from tacit.federation.local import Local
+from tacit.federation.masking import masking_of
 from tacit.federation.party import Outcome, Packet, Progress, Released, outcome_of
 from tacit.federation.paying import Paying
 from tacit.federation.rounds import Rounds
@@ -60,6 +67,7 @@ class Site:
         self._exchange = exchange_of(local.plan, self._subjects, local.agent, local.last)
         self._hearing = Hearing(self._exchange, self._opener, journal, self._digest)
         self._paying = Paying(local, journal, account)
+        self._masking = masking_of(local, journal, self._opener)
         self._rounds: Rounds | None = None
         self._close: Closing | None = None
         self._waiting, self._telling, self._furthest = Waiting(), Waiting(), 0
@@ -171,15 +179,7 @@ class Site:
         """Begin, once all have accepted; the mark in the account comes before the door."""
         if self._phase != "accepted":
             return self._closing() if self._phase == "finished" else []
-        given = envelope.values().get("acceptances")
-        sealed = [from_hex(text) for text in given] if isinstance(given, list) else []
-        opened = [self._opener.opened(one) for one in sealed]
-        named = [one.sender for one in opened if one.kind == Kind.ACCEPTANCE]
-        if named != list(range(len(self._opener.names) - 1)):
-            raise BreachError(
-                "the coordinator started the run without the signed acceptance of every site; ask "
-                "the coordinator to run the study again"
-            )
+        self._masking.agree(accepted_by_all(envelope, self._opener))
         self._paying.open()
         self._journal.set_phase(self._digest, "running")
         self._phase = "running"
@@ -193,7 +193,7 @@ class Site:
         records = told_anew(local.records, InputError, lambda error: UnreadableError(str(error)))
         answering = local.answering(records)
         parts = self._exchange, self._hearing, self._journal, self._seal
-        self._rounds = Rounds(answering, *parts)
+        self._rounds = Rounds(answering, *parts, self._masking)
         self._close = Closing(self._rounds, *parts, local.asked(records))
 
     # during the run
@@ -302,6 +302,7 @@ class Site:
             self._report(str(error))
             early = False
         self._paying.close(released=ending == "finished", by_others=early)
+        self._masking.forget()
         self._phase = ending
         self._outcome = outcome_of(ending, line, model, self._local.certificate)
         self._report(line)
@@ -346,7 +347,7 @@ class Site:
         return [*([] if self._outcome else self._advance()), *self._wishes()]
 
     def _acceptance(self) -> Packet:
-        body = {"digest": self._digest, "tacit": self._local.signed.tacit}
+        body = {"digest": self._digest, "tacit": self._local.signed.tacit, **self._masking.accepted}
         return self._state(self._seal.values(Kind.ACCEPTANCE, 0, body))
 
     def _stands(self) -> Packet:
