@@ -360,7 +360,7 @@ def test_a_network_that_is_none_is_refused_with_what_to_pass():
 
 
 KIND_TEST = re.compile(
-    r"isinstance\([^)]*\b(Mixing|Walk|Star|Gossip|Relay|NetworkKind)\b|type\(network\)"
+    r"isinstance\([^)]*\b(Mixing|Walk|Tree|Star|OnTree|Gossip|Relay|NetworkKind)\b|type\(network\)"
 )
 
 

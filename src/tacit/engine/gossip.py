@@ -12,7 +12,7 @@ from jaxtyping import Float, Int
 from typing_extensions import override
 
 from tacit.algorithms import GossipAlgorithm, Turn
-from tacit.engine.network import Together, check_agents
+from tacit.engine.network import Together, Traffic, check_agents
 from tacit.network import Mixing
 from tacit.typing import Array, PyTree
 
@@ -72,6 +72,12 @@ class Gossip(Together):
         """Return the mean of the agents' models."""
         mean: Array = jnp.mean(jax.vmap(algorithm.model)(states), axis=0)
         return mean
+
+    @override
+    def traffic(self, message: int, inbox: int, rounds: int) -> Traffic:
+        """Return a message in both directions of every edge, in every round."""
+        messages = 2 * len(self.first) * rounds
+        return Traffic(messages, messages * message)
 
     def differences(self, messages: Float[Array, "A ..."]) -> Float[Array, "A ..."]:
         """Return sum_j w_ij (m_j - m_i) for every agent i.

@@ -42,12 +42,13 @@ WALKS = ("cyclic", "random")
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkRequest:
-    """The network of a method without aggregator; None for the default.
+    """The network on which there is no aggregator; None for the default.
 
     Attributes
     ----------
     network
-        A name (`tacit.network.network_named`) or a file of edges.
+        A name (`tacit.network.network_named`) or a file of edges. By default an aggregator, and a
+        ring for a method that has none.
     walk
         On a relay: "cyclic", a short closed route, or "random", to a neighbour drawn uniformly.
     cap
@@ -61,7 +62,7 @@ class NetworkRequest:
     def check(self, name: str, method: Method) -> None:
         """Raise `InputError` unless the method called `name` has a use for these options."""
         if method.network is None:
-            self._refuse(name, ("network", "walk", "cap"), "has an aggregator", "relay", "gossip")
+            self._refuse(name, ("walk", "cap"), "has no token", "relay")
         if method.network == "gossip":
             self._refuse(name, ("walk", "cap"), "asks all agents in every round", "relay")
         if self.walk is not None and self.walk not in WALKS:
@@ -108,7 +109,7 @@ class Request:
     options
         Values of options of the method; defaults stand for the rest.
     network
-        For methods without aggregator.
+        Without aggregator: along a spanning tree, by gossip, or on a relay, as the method says.
     methods
         The table of methods by name.
 
