@@ -46,6 +46,8 @@ class NetworkKind(eqx.Module):
         What a user passes for it, as error messages name it.
     aggregates
         Whether an aggregator combines the messages, so that summation can hide them.
+    one_public
+        Whether all agents hear the same, a public value.
     draws_ahead
         Whether noise and batches of many rounds may be drawn at once.
     written
@@ -62,6 +64,7 @@ class NetworkKind(eqx.Module):
     algorithms: ClassVar[type]
     data: ClassVar[str]
     aggregates: ClassVar[bool] = False
+    one_public: ClassVar[bool] = False
     draws_ahead: ClassVar[bool] = True
     written: ClassVar[bool] = True
     trust: ClassVar[str | None] = None
@@ -261,12 +264,13 @@ class Star(Together):
     algorithms: ClassVar[type] = StarAlgorithm
     data: ClassVar[str] = "no network (an aggregator)"
     aggregates: ClassVar[bool] = True
+    one_public: ClassVar[bool] = True
     written: ClassVar[bool] = False
     inbox_axis: ClassVar[int | None] = None
 
     @classmethod
     @override
-    def connect(cls, data: None, agents: int, rounds: int) -> Star:
+    def connect(cls, data: Any, agents: int, rounds: int) -> Star:
         return cls(agents)
 
     @override

@@ -34,7 +34,8 @@ def shapes_of(program: Program) -> Shapes:
         state = algorithm.receive(algorithm.start(template), inbox, turn)
         shape = program.oracles[0].answer_shape(template.shape)
         state = algorithm.tell(state, inbox, turn, jnp.zeros(shape, turn.scale.dtype))
-        return Shapes(*algorithm.send(state, inbox, turn), inbox)
+        state, message = algorithm.send(state, inbox, turn)
+        return Shapes(state, message, inbox)
 
     shapes: Shapes = jax.eval_shape(once)
     return shapes

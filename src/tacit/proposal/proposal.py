@@ -40,6 +40,12 @@ from tacit.proposal.parts import (
 )
 from tacit.spec import Spec
 
+_RUNS = {
+    None: "on a star, or on a network along a tree",
+    "gossip": "on a network by gossip",
+    "relay": "on a network as a relay, along a walk",
+}
+
 
 class Proposal(Document):
     """Everything public about a run: frozen, checked, and the same bytes everywhere.
@@ -177,8 +183,9 @@ class Proposal(Document):
         kind = None if self.network is None else self.network.kind
         suited = (None, "tree") if method.network is None else (method.network,)
         if kind not in suited:
-            needs = f"by {method.network}" if method.network else "on a star or along a tree"
-            raise InputError(f"{name} runs {needs}; change the network or the method")
+            raise InputError(
+                f"{name} runs {_RUNS[method.network]}; change the network or the method"
+            )
 
     @property
     def problem(self) -> Problem:

@@ -146,15 +146,12 @@ def _metrics(training: Training) -> dict[str, Any]:
 def between_agents(training: Training) -> dict[str, Any] | None:
     """Return the least and the largest mu and epsilon between two agents (`pairwise_mu`).
 
-    None without a network, without privacy, where answers have no mu, and on a tree, on which every
-    agent hears every total, so that the certificate's values are what there is to say.
+    None where all agents hear one public value, which is what the certificate is for, without
+    privacy, and where answers have no mu.
     """
     plan, certificate = training.plan, training.certificate
-    connection = training.proposal.network
-    if connection is None or connection.kind == "tree":
-        return None
     private = math.isfinite(certificate.epsilon) and not certificate.reproduction
-    if not plan.ledger.has_mu or not private:
+    if plan.program.network.one_public or not plan.ledger.has_mu or not private:
         return None
     pairs = pairwise_mu(plan, released=False)
     apart = np.isfinite(pairs.mu)
