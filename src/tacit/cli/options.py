@@ -111,6 +111,11 @@ _RUN: Mapping[str, tuple[Any, str]] = {
     ),
     "walk": (str, "On a relay: cyclic (if not given) or random."),
     "cap": (int, "On a relay: the most answers that an agent gives."),
+    "exchanges": (
+        int,
+        "In gossip: how often the messages of one question are exchanged; 1 if not given. More "
+        "cost messages and no privacy.",
+    ),
     "split_seed": (int, "Of the division into parts and among agents; 0 if not given."),
 }
 
@@ -244,7 +249,9 @@ def run_options(given: Mapping[str, Any], *, rounds: int | None) -> RunOptions:
         centre=given["centre"],
         evaluate=given["evaluate"],
         options={k: given[k] for k in method_options() if given[k] is not None},
-        network=NetworkRequest(network=given["network"], walk=given["walk"], cap=given["cap"]),
+        network=NetworkRequest(
+            **{name: given[name] for name in ("network", "walk", "cap", "exchanges")}
+        ),
         methods=methods,
         **{k: given[k] for k in _AS_GIVEN if given[k] is not None},
         **parts,

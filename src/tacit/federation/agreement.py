@@ -286,6 +286,8 @@ def check_network(proposal: Proposal) -> None:
             "a study does not add up along a tree yet; leave the network out, or name a method by "
             "gossip or on a relay"
         )
+    if network is not None and network.exchanges > 1:
+        raise InputError("a study exchanges each message once; leave the exchanges out")
 
 
 def _signed_part(signed: SignedProposal) -> bytes:

@@ -14,7 +14,7 @@ from tacit.network.families import (
 )
 from tacit.network.files import SUFFIXES, read_network
 from tacit.network.graph import Graph
-from tacit.network.mixing import Mixing, metropolis, mixing_from_matrix
+from tacit.network.mixing import MOST_EXCHANGES, Mixing, metropolis, mixing_from_matrix
 from tacit.network.tree import Tree, spanning_tree
 from tacit.network.walk import Walk, closed_route, cyclic_walk, uniform_walk
 
@@ -22,6 +22,7 @@ Network: TypeAlias = Mixing | Walk | Tree | None
 """The network of a plan: gossip, a relay, a tree, or None for a star with an aggregator."""
 
 __all__ = [
+    "MOST_EXCHANGES",
     "SUFFIXES",
     "Graph",
     "Mixing",

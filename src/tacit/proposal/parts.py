@@ -15,7 +15,7 @@ from pydantic import (
 
 from tacit.algorithms import METHODS, Value, checked_options
 from tacit.errors import InputError
-from tacit.network import Graph, Mixing, Tree, Walk, metropolis, spanning_tree
+from tacit.network import MOST_EXCHANGES, Graph, Mixing, Tree, Walk, metropolis, spanning_tree
 from tacit.privacy import (
     Adjacency,
     Messages,
@@ -155,6 +155,8 @@ class Connection(Part):
         On a relay the most answers that an agent gives; None for no limit.
     tree
         Whether the messages of a star's method are added up along a spanning tree of least depth.
+    exchanges
+        In gossip, how often the messages of a round are exchanged (`tacit.network.Mixing`).
     """
 
     name: str
@@ -163,6 +165,7 @@ class Connection(Part):
     holders: tuple[Place, ...] | None
     cap: int | None
     tree: bool = False
+    exchanges: Annotated[int, Field(ge=1, le=MOST_EXCHANGES)] = 1
 
     @model_validator(mode="after")
     def _of_one_kind(self) -> Connection:
@@ -170,13 +173,16 @@ class Connection(Part):
             raise InputError("walk and cap belong to a relay, whose holders are missing")
         if self.holders is not None and self.tree:
             raise InputError("a network is a relay or a tree; leave the holders or the tree out")
+        if self.exchanges > 1 and self.kind != "gossip":
+            raise InputError("messages are exchanged several times in gossip only; give 1")
         return self
 
     @model_serializer(mode="wrap")
     def _as_written(self, written: Callable[[Any], Any]) -> dict[str, Any]:
-        """Return the values; that of a tree for trees only, as before there were any."""
+        """Return the values; tree and exchanges where they say something, as before they were."""
         values: dict[str, Any] = written(self)
-        return values if self.tree else {k: v for k, v in values.items() if k != "tree"}
+        usual = {"tree": False, "exchanges": 1}
+        return {k: v for k, v in values.items() if k not in usual or v != usual[k]}
 
     @property
     def kind(self) -> Literal["tree", "gossip", "relay"]:
@@ -191,7 +197,7 @@ class Connection(Part):
         if self.tree:
             return spanning_tree(graph)
         if self.holders is None:
-            return metropolis(graph)
+            return metropolis(graph, exchanges=self.exchanges)
         return Walk(graph, np.array(self.holders, dtype=int), self.cap)
 
 

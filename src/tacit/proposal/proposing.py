@@ -200,6 +200,7 @@ def connection_for(
         holders=holders,
         cap=request.cap,
         tree=method.network is None,
+        exchanges=request.exchanges or 1,
     )
 
 

@@ -53,18 +53,26 @@ class NetworkRequest:
         On a relay: "cyclic", a short closed route, or "random", to a neighbour drawn uniformly.
     cap
         On a relay: the most answers of an agent, who from then on only passes the token on.
+    exchanges
+        In gossip: how often the messages of one question are exchanged; 1 by default.
     """
 
     network: str | None = None
     walk: str | None = None
     cap: int | None = None
+    exchanges: int | None = None
 
     def check(self, name: str, method: Method) -> None:
         """Raise `InputError` unless the method called `name` has a use for these options."""
         if method.network is None:
             self._refuse(name, ("walk", "cap"), "has no token", "relay")
+            self._refuse(name, ("exchanges",), "has the mean in one round already", "gossip")
         if method.network == "gossip":
             self._refuse(name, ("walk", "cap"), "asks all agents in every round", "relay")
+        if method.network == "relay":
+            self._refuse(name, ("exchanges",), "asks whoever holds its token", "gossip")
+        if self.exchanges is not None:
+            checks.at_least("exchanges", self.exchanges, 1)
         if self.walk is not None and self.walk not in WALKS:
             raise InputError(f"walk is {self.walk!r}; choose from {', '.join(WALKS)}")
         if self.cap is not None:

@@ -17,6 +17,8 @@ def network_rows(proposal: Proposal, plan: Plan) -> list[tuple[str, str]]:
         return []
     messages, numbers = traffic_of(plan.program)
     given = [("walk", network.walk), ("cap", network.cap)]
+    if network.exchanges > 1:
+        given.append(("exchanges of a message", network.exchanges))
     return [
         ("network", network.name),
         *((name, str(value)) for name, value in given if value),
