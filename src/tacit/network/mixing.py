@@ -113,8 +113,8 @@ class Mixing:
         """
         del tells_neighbours
         links = shortest_path(self.graph.adjacency(), unweighted=True)
-        away = np.ceil(links / self.exchanges)
-        return np.clip(rounds - away + 1, 0, rounds).astype(int)
+        away = np.ceil(links / self.exchanges).astype(int)
+        return np.clip(rounds - away + 1, 0, rounds)
 
     @cached_property
     def pace(self) -> float:
