@@ -113,8 +113,9 @@ class Mixing:
         """
         del tells_neighbours
         links = shortest_path(self.graph.adjacency(), unweighted=True)
-        away = np.ceil(links / self.exchanges).astype(int)
-        return np.clip(rounds - away + 1, 0, rounds)
+        away: HostArray = np.ceil(links / self.exchanges).astype(int)
+        reached: HostArray = np.clip(rounds - away + 1, 0, rounds)
+        return reached
 
     @cached_property
     def pace(self) -> float:
