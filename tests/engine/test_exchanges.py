@@ -35,7 +35,10 @@ def planned(method, network, shards, *, rounds=5, problem=PROBLEM, terms=None, c
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("exchanges", [2, 3, 7])
+@pytest.mark.parametrize(
+    "exchanges",
+    [pytest.param(2, marks=pytest.mark.slow), 3, pytest.param(7, marks=pytest.mark.slow)],
+)
 @pytest.mark.parametrize("graph", GRAPHS, ids=lambda graph: f"{graph.agents}-{len(graph.edges)}")
 def test_exchanges_mix_by_chebyshevs_polynomial_and_leave_what_it_leaves(graph, exchanges):
     mixing, (matrix, left) = metropolis(graph, exchanges=exchanges), chebyshev(graph, exchanges)
@@ -55,6 +58,7 @@ def test_agreement_is_a_fixed_point_to_the_bit():
     np.testing.assert_array_equal(network.mixed(same), 0)
 
 
+@pytest.mark.slow
 def test_one_exchange_is_the_mixing_by_the_weights():
     once = Gossip.connect(metropolis(ring(5)), 5, 1)
     values = jax.random.normal(jax.random.key(0), (5, 3))

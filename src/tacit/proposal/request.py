@@ -70,7 +70,7 @@ class NetworkRequest:
         if method.network == "gossip":
             self._refuse(name, ("walk", "cap"), "asks all agents in every round", "relay")
         if method.network == "relay":
-            self._refuse(name, ("exchanges",), "asks whoever holds its token", "gossip")
+            self._refuse(name, ("exchanges",), "only moves its one token", "gossip")
         if self.exchanges is not None:
             checks.at_least("exchanges", self.exchanges, 1)
         if self.walk is not None and self.walk not in WALKS:
