@@ -13,8 +13,6 @@ from tacit.errors import InputError
 from tacit.network.graph import Graph
 from tacit.typing import HostArray
 
-_AT_ONCE = 2**22  # distances that are held in memory
-
 
 @dataclass(frozen=True, eq=False)
 class Tree:
@@ -127,7 +125,7 @@ def spanning_tree(graph: Graph) -> Tree:
     >>> tree.root, tree.depth, tree.parents.tolist()
     (0, 3, [0, 0, 1, 2, 5, 0])
     """
-    root = int(np.argmin(_farthest(graph)))
+    root = _centre(graph)
     near = shortest_path(graph.adjacency(), unweighted=True, indices=root)
     parents = np.arange(graph.agents)
     for agent, others in enumerate(graph.neighbours()):
@@ -136,10 +134,17 @@ def spanning_tree(graph: Graph) -> Tree:
     return Tree(graph, parents)
 
 
-def _farthest(graph: Graph) -> HostArray:
-    """Return the distance of each agent's farthest one, in edges, `(A,)`."""
-    matrix, agents = graph.adjacency(), np.arange(graph.agents)
-    parts = np.array_split(agents, -(-(graph.agents**2) // _AT_ONCE))
-    return np.concatenate(
-        [np.max(shortest_path(matrix, unweighted=True, indices=some), axis=1) for some in parts]
-    )
+def _centre(graph: Graph) -> int:
+    """Return the agent whose farthest one is nearest, the first of several.
+
+    An agent d edges from one whose farthest is e edges away has its own at least max(d, e - d)
+    away. So the agent with the least bound is looked at until its distance is known; few are, but
+    where all are alike, as on a ring.
+    """
+    matrix = graph.adjacency()
+    least, known = np.zeros(graph.agents), np.zeros(graph.agents, bool)
+    while not known[agent := int(np.argmin(least))]:
+        away = shortest_path(matrix, unweighted=True, indices=agent)
+        least = np.maximum(least, np.maximum(away, np.max(away) - away))
+        known[agent] = True
+    return agent
