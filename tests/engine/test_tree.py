@@ -199,9 +199,9 @@ def on_tree_of_audit():
     ("network", "door", "sound"),
     [
         pytest.param(OnTree, Live, True, id="sound"),
-        pytest.param(CountsTwice, Live, False, id="counted twice", marks=pytest.mark.slow),
-        pytest.param(LeavesOut, Live, False, id="left out", marks=pytest.mark.slow),
-        pytest.param(OnTree, Clear, False, id="un-noised on an edge", marks=pytest.mark.slow),
+        pytest.param(CountsTwice, Live, False, id="counted twice"),
+        pytest.param(LeavesOut, Live, False, id="left out"),
+        pytest.param(OnTree, Clear, False, id="un-noised on an edge"),
     ],
 )
 def test_the_replay_sees_what_travels_on_every_edge(network, door, sound):
