@@ -250,7 +250,8 @@ def methods_with(name: str) -> Mapping[str, Method]:
     if ":" not in name:
         return METHODS
     target, factory = _attribute(name), factory_named(name)
-    network: Literal["relay", "gossip"] | None = None
+    said = getattr(target, "network", None)  # a function says it: what it returns is not known yet
+    network: Literal["relay", "gossip"] | None = said if said in ("relay", "gossip") else None
     if isinstance(target, type) and issubclass(target, RelayAlgorithm):
         network = "relay"
     elif isinstance(target, type) and issubclass(target, GossipAlgorithm):
