@@ -50,9 +50,9 @@ def _methods_help() -> str:
     networks = [n for n, m in METHODS.items() if m.network is not None]
     structures = [n for n, m in METHODS.items() if m.structure is not None]
     return (
-        f"With an aggregator: {', '.join(plain)}; {plain[0]} if not given. On a network: "
-        f"{', '.join(networks)}. With --structure: {', '.join(structures)}. Or one of your own: "
-        "module:Class."
+        f"With an aggregator, or on a --network along a spanning tree: {', '.join(plain)}; "
+        f"{plain[0]} if not given. On a network by gossip or relay: {', '.join(networks)}. "
+        f"With --structure: {', '.join(structures)}. Or one of your own: module:Class."
     )
 
 
@@ -109,11 +109,17 @@ _RUN: Mapping[str, tuple[Any, str]] = {
     "graph": (Path, "CSV, public: edges of fused-lasso, A of generalized-lasso."),
     "network": (
         str,
-        f"Without aggregator ({DEFAULT_NETWORK} if not given): ring, path, star, complete, grid, "
-        "grid:RxC, erdos-renyi:P, regular:D, or a file of edges (.txt, .csv, .edges, .graphml).",
+        "Without aggregator: ring, path, star, complete, grid, grid:RxC, erdos-renyi:P, regular:D, "
+        "or a file of edges (.txt, .csv, .edges, .graphml). Sums go along a spanning tree, unless "
+        f"--algorithm names gossip or a relay ({DEFAULT_NETWORK} for these if not given).",
     ),
     "walk": (str, "On a relay: cyclic (if not given) or random."),
     "cap": (int, "On a relay: the most answers that an agent gives."),
+    "exchanges": (
+        int,
+        "In gossip: how often the messages of one question are exchanged; 1 if not given. More "
+        "cost messages and no privacy.",
+    ),
     "split_seed": (int, "Of the division into parts and among agents; 0 if not given."),
 }
 
@@ -219,7 +225,9 @@ def run_options(given: Mapping[str, Any], *, rounds: int | None) -> RunOptions:
         centre=given["centre"],
         evaluate=given["evaluate"],
         options={k: given[k] for k in method_options() if given[k] is not None},
-        network=NetworkRequest(network=given["network"], walk=given["walk"], cap=given["cap"]),
+        network=NetworkRequest(
+            **{name: given[name] for name in ("network", "walk", "cap", "exchanges")}
+        ),
         methods=methods,
         observer=_observer(given["observer"], given["colluders"]),
         **{k: given[k] for k in _AS_GIVEN if given[k] is not None},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
+from functools import partial
 
 import jax.numpy as jnp
 import numpy as np
@@ -82,14 +83,18 @@ def evaluation_plan(
         terms = dataclasses.replace(terms, observer=Messages())
     answers = question.answer_shape(shape)[0]
     algorithm = EvaluateModel(jnp.asarray(model), answers)
-    planned = plan(facts, algorithm, (question,), terms, rounds=1, precision="float64")
+    # agents that hold none out pass sums on; the plan is of the others, and its numbers the star's
+    along = proposal.network is not None and proposal.network.kind == "tree"
+    network = training.network if along and len(held) == training.spec.agents else None
+    asked = partial(
+        plan, facts, algorithm, (question,), terms, rounds=1, precision="float64", network=network
+    )
+    planned = asked()
     excess = _excess(planned.certificate, training.certificate)
     if not 1 < excess <= _ALIKE:
         return planned
     more = planned.multiplier * excess * _ROUNDED
-    return plan(
-        facts, algorithm, (question,), terms, rounds=1, precision="float64", multiplier=more
-    )
+    return asked(multiplier=more)
 
 
 # mu is charged to accounts in nine digits, rounded up

@@ -132,6 +132,7 @@ class SignedProposal(Document):
             if len({getattr(member, what) for member in everyone}) < len(everyone):
                 raise InputError(f"two who take part have the same {what}; admit each once")
         check_table(self.proposal)
+        check_network(self.proposal)
         if self.release_abandoned and self.proposal.network is not None:
             raise InputError(
                 "without an aggregator no party has the model so far, and none can be released of "
@@ -269,6 +270,18 @@ def check_table(proposal: Proposal) -> None:
             "a study is proposed for tables with a bounds file, not for a data set by name or bare "
             "numbers; propose with --bounds FILE"
         )
+
+
+def check_network(proposal: Proposal) -> None:
+    """Raise `InputError` for a network along which a study does not send."""
+    network = proposal.network
+    if network is not None and network.kind == "tree":
+        raise InputError(
+            "a study does not add up along a tree yet; leave the network out, or name a method by "
+            "gossip or on a relay"
+        )
+    if network is not None and network.exchanges > 1:
+        raise InputError("a study exchanges each message once; leave the exchanges out")
 
 
 def _signed_part(signed: SignedProposal) -> bytes:
