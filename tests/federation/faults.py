@@ -17,6 +17,7 @@ SPECIAL = ("partition", "slow", "clock", "big", "disk", "table", "kill")
 RING = {"network": "ring"}
 HOW = {
     "star": {},
+    "sum": {"observer": "sum"},
     "asked": {"evaluate": 0.2, "rounds": 4},
     "ring": {"algorithm": "nids", "network": RING},
     "relay": {"algorithm": "recal", "network": RING, "rounds": 8},
@@ -155,9 +156,13 @@ def soaked(studies, folder, seed):
     names = tuple(HOW)
     name = names[seed % len(names)]
     spoilt = SPECIAL[seed % len(SPECIAL)] == "table"
-    study = studies[name, spoilt]
+    private = bool(seed // len(names) % 2) and name in ("star", "sum")
+    return under_faults(studies[name, spoilt], folder, seed, private=private, told=name)
+
+
+def under_faults(study, folder, seed, *, private, told=""):
+    """One run of a study under seeded faults; with accounts and noise of its own if `private`."""
     faults = Faults(study, seed)
-    private = bool(seed // len(names) % 2) and name == "star"
     accounts = guarded_accounts(study) if private else None
     hub = meet(
         study, folder, spoil=faults, seed=None if private else 7,
@@ -170,9 +175,9 @@ def soaked(studies, folder, seed):
         over = all(p.outcome is not None and not p.needed for p in hub.parties.values())
         if over and len(hub.parties) == len(hub.makers):
             break
-    if spoilt:
+    if faults.special == "table":
         faults.happened["table"] += 1
-    _check(hub, study, faults, seed=None if private else 7, told=(seed, name))
+    _check(hub, study, faults, seed=None if private else 7, told=(seed, told))
     for agent, account in enumerate(accounts or ()):
         seen = {t for (who, t) in answers_seen(hub, study) if who == agent}
         assert covers(account, study, agent, seen), seed

@@ -26,7 +26,6 @@ from tacit.federation import (
     certificate_for,
     hub_configuration,
     keep_proposal,
-    last_question,
     new_study,
     open_study,
     read_certificate,
@@ -37,6 +36,7 @@ from tacit.federation import (
     strike,
     study_folder,
 )
+from tacit.federation.last_question import last_question
 from tacit.models import write_text
 from tacit.proposal import DataFacts, Proposal, TableFacts, centre_warning, propose
 from tacit.proposal.forecast import known_forecast, risk_warning

@@ -7,7 +7,7 @@ from tacit.federation.coordinator import Coordinator
 from tacit.federation.hub import hub_configuration, run_hub
 from tacit.federation.joining import Invitation, JoinRequest
 from tacit.federation.journal import Journal
-from tacit.federation.last_question import LastQuestion, last_question
+from tacit.federation.last_question import LastQuestion
 from tacit.federation.local import certificate_for, derive
 from tacit.federation.party import Outcome, Packet, Party, Progress
 from tacit.federation.places import found_site, site_folder, sites_folder, study_folder
@@ -53,7 +53,6 @@ __all__ = [
     "hub_configuration",
     "join",
     "keep_proposal",
-    "last_question",
     "lines_of",
     "new_study",
     "open_site",
