@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from tacit.budget import Account, Charge, Purpose, Reservation, State, relation_text
+from tacit.budget import Account, Balance, Charge, Purpose, Reservation, relation_text
 from tacit.budget.charge import Events
 from tacit.engine.planning import Plan
 from tacit.errors import InputError
@@ -36,8 +36,8 @@ class Charged:
 
     account: str
     run: str
-    before: State
-    after: State
+    before: Balance
+    after: Balance
 
 
 def charge_of(plan: Plan) -> Charge:
@@ -176,7 +176,7 @@ def charging(
         reservation.close(released=False)  # nothing, if it was closed as released
 
 
-def _opened(account: ChargedTo, plan: Plan, seed: int | None) -> tuple[Reservation, State]:
+def _opened(account: ChargedTo, plan: Plan, seed: int | None) -> tuple[Reservation, Balance]:
     """Return a reservation that is open for this plan, and the account before it."""
     check_chargeable(seed=seed, conditional=plan.certificate.conditional)
     if isinstance(account, Reservation):
