@@ -64,7 +64,7 @@ def _rows(state: State) -> list[str]:
                 run.when,
                 run.purpose.what,
                 (run.purpose.proposal or run.purpose.plan)[:12],
-                _cost(state, run),
+                cost_text(state, run),
                 _END[run.status],
                 "" if left is None else left_text(state, left),
             )
@@ -86,7 +86,8 @@ _END = {
 }
 
 
-def _cost(state: State, run: ChargedRun) -> str:
+def cost_text(state: State, run: ChargedRun) -> str:
+    """Return what a run costs as text."""
     cost = state.cost(run)
     parts = [f"mu {math.sqrt(cost.squares):.4g}"] if cost.squares > 0 else []
     parts += [f"divergence {cost.divergence:.4g}"] if cost.divergence > 0 else []
