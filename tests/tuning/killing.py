@@ -1,4 +1,4 @@
-"""The command `tacit tune`, to be killed: `python -m tests.tuning.killing WITNESS ERRORS ARGUMENT...`.
+"""`tacit tune`, to be killed: `python -m tests.tuning.killing WITNESS ERRORS ARGUMENT...`.
 
 For each line of standard input a process is forked, before anything is compiled, that runs the
 command with the arguments; its number is written. The witness hears of every round of every

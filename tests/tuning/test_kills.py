@@ -8,10 +8,11 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.budget.test_account import PURPOSE, charge
 from tests.budget.test_crashes import alive, driver, environment, kill
 
 from tacit.budget import AccountTerms, Guarantee, open_account
-from tacit.cli.main import main
+from tacit.cli.accounts import account_given
 
 TRAININGS, ROUNDS = 3, 8
 BOUNDS = """
@@ -33,7 +34,7 @@ def study(tmp_path, monkeypatch):
     monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", str(tmp_path / "compiled"))
     account = open_account("t", Guarantee(9.0, 1e-3), AccountTerms(), folder=tmp_path / "accounts")
     (tmp_path / "b.toml").write_text(BOUNDS)
-    (tmp_path / "c.toml").write_text('clip = [0.2, 0.4, 0.8]\n')
+    (tmp_path / "c.toml").write_text("clip = [0.2, 0.4, 0.8]\n")
     (tmp_path / "t.csv").write_text("\n".join(["x,y", *(f"{k / 100},{'ab'[k > 50]}"
                                                        for k in range(100))]))  # fmt: skip
     arguments = [
@@ -73,9 +74,9 @@ def test_tuning_that_is_killed_is_charged_for_what_was_answered_and_begins_anew(
     account, folder, arguments = study
     witness, errors, draw = folder / "witness", folder / "errors", random.Random(7)
     command = [sys.executable, "-m", "tests.tuning.killing", str(witness), str(errors), *arguments]
-    # at the end of each training, and anywhere within; 0 is before the first answer
+    # as a training ends, or some time after it, within the next one; 0 is before the first answer
     ends = [ROUNDS * done for done in range(TRAININGS)]
-    instants = [*ends, *(draw.randrange(TRAININGS * ROUNDS) for _ in range(9))]
+    instants = [*ends, *(draw.choice(ends) + draw.randrange(3) for _ in range(9))]
     draw.shuffle(instants)
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
     died = told = 0
@@ -86,10 +87,9 @@ def test_tuning_that_is_killed_is_charged_for_what_was_answered_and_begins_anew(
             before = account.state()
             killed = bool(before.charged) and before.charged[-1].status == "opened"
             number = driver(server, draw)
-            if rounds == 0:
-                time.sleep(draw.uniform(0, 4))
             wait_for(witness, number, rounds)
-            time.sleep(draw.uniform(0, 0.01))
+            if rounds % ROUNDS != 1:
+                time.sleep(draw.uniform(0, 4 if rounds == 0 else 1))
             died += kill(number)
             check(account.state(), heard(witness))
             text = errors.read_text() if errors.exists() else ""
@@ -116,19 +116,19 @@ def test_a_charge_that_is_missing_is_caught(study):
 
 @posix
 def test_the_owner_is_told_once_what_a_killed_run_was_charged(study, capsys, monkeypatch):
-    from tests.budget.test_account import PURPOSE, charge
+    account, _, _ = study
 
-    account, _, arguments = study
+    def said():
+        account_given({"account": account.name, "accounts": account.folder})
+        return capsys.readouterr().err
+
     account.reserve(charge(0.02), PURPOSE).begin()  # it lives, so nothing is said of it
-    assert main([*arguments, "--plan"]) == 0
-    assert TOLD not in capsys.readouterr().err
+    assert not said()
     monkeypatch.setattr("tacit.cli.accounts.is_gone", lambda process: True)
-    assert main([*arguments, "--plan"]) == 0
-    error = capsys.readouterr().err
+    error = said()
     assert f"{TOLD}0.02" in error
     assert error.count("\n") == 1
     reservation = account.reserve(charge(0.01), PURPOSE)
     reservation.begin()
     reservation.close(released=True)
-    assert main([*arguments, "--plan"]) == 0
-    assert not capsys.readouterr().err
+    assert not said()

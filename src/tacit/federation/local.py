@@ -81,6 +81,11 @@ def charge_for(plan: Plan, agent: int, rounds: range | list[int]) -> Charge:
     others end a run early, or a public fact does, the rounds left out were not answered, and events
     that did not happen cost nothing: the sums of a filter are over the events that did.
     """
+    if plan.terms.adjacency.agents_per_person > 1:
+        raise InputError(
+            "a site's account holds the answers of that site, and a person at several is in those "
+            "of others too; let each person be at one site, or leave the account out"
+        )
     ledger = plan.ledger
     answered = np.isin(np.arange(plan.rounds), list(rounds))[None, :, None]
     own = slice(agent, agent + 1)
