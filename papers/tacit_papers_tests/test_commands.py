@@ -54,3 +54,17 @@ def test_every_command_prints_its_help(tacit_, name):
     done = tacit_(name, "--help")
     assert done.code == 0
     assert f"tacit {name}" in done.out
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["RWADMM", "mr_admm", "gossip_admm"])
+def test_baselines_are_trained_by_their_module_and_name(tacit_, tmp_path, method):
+    done = tacit_(
+        *("train", "breast_cancer", "--epsilon", "3", "--delta", "1e-4", "--agents", "3"),
+        *("--network", "path", "--rounds", "4", "--algorithm", f"tacit_papers.methods:{method}"),
+        *("--out", tmp_path / "run", "--json"),
+    )
+    assert done.code == 0, done.err
+    certificate = done.json["certificate"]
+    assert certificate["epsilon"] == pytest.approx(3.0, abs=1e-6)
+    assert certificate["observer"] == "messages"

@@ -1,8 +1,9 @@
 """tacit: differentially private distributed convex optimisation.
 
 Importing the package switches JAX to 64-bit types (`jax_enable_x64`), a setting of the whole
-process: without it JAX silently narrows every float64 to float32, and a plan that asks for double
-precision would run in single. A plan in float32 stays in float32.
+process and, where JAX is not imported yet, of those that it starts: without it JAX silently narrows
+every float64 to float32, and a plan that asks for double precision would run in single. A plan in
+float32 stays in float32.
 
 The names below are what most programs need; they are imported when they are first used. All others
 stand in the rooms: `tacit.problems`, `tacit.privacy`, `tacit.network`, `tacit.oracles`,
@@ -12,11 +13,14 @@ stand in the rooms: `tacit.problems`, `tacit.privacy`, `tacit.network`, `tacit.o
 from __future__ import annotations
 
 import importlib
+import os
+import sys
 from typing import TYPE_CHECKING, Any
 
-import jax
-
-jax.config.update("jax_enable_x64", True)  # type: ignore[no-untyped-call]
+if "jax" in sys.modules:
+    sys.modules["jax"].config.update("jax_enable_x64", True)
+else:  # which takes half a second, and reads this when it is imported
+    os.environ["JAX_ENABLE_X64"] = "1"
 
 __version__ = "0.1.0"
 

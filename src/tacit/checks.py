@@ -3,9 +3,26 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
 from tacit.errors import InputError
+
+
+def readable(file: Path, what: str) -> None:
+    """Raise `InputError` unless a file can be opened.
+
+    Examples
+    --------
+    >>> readable(Path("nowhere.toml"), "the bounds file nowhere.toml")
+    Traceback (most recent call last):
+    tacit.errors.InputError: the bounds file nowhere.toml cannot be read (No such file or directory)
+    """
+    try:
+        file.open("rb").close()
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise InputError(f"{what} cannot be read ({reason})") from error
 
 
 def positive(name: str, value: Any, *, allow_infinity: bool = False) -> float:

@@ -48,6 +48,15 @@ class SolverError(TacitError):
     """A numerical method did not reach the accuracy that it promises; no result is given."""
 
 
+def no_bounds(table: str, target: str) -> str:
+    """Return what is told where nobody says which ranges of a table are public."""
+    return (
+        "no bounds file is given: how much noise a record needs must follow from public ranges "
+        f"and lists, never from the records; tacit bounds {table} --target {target} > bounds.toml "
+        "prints one to start from, then pass --bounds bounds.toml"
+    )
+
+
 def told_anew(
     work: Callable[[], T],
     kinds: type[Exception] | tuple[type[Exception], ...],

@@ -1,6 +1,8 @@
 """A run among parties is the run on one machine, whatever the wire and the processes do."""
 
 import functools
+from collections import defaultdict
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -10,7 +12,7 @@ from tests.federation.wire import Faults, KilledError, answers_seen, meet
 from tacit.budget import AccountTerms, Guarantee, open_account
 from tacit.engine import run
 from tacit.federation.journal import Journal
-from tacit.federation.local import charge_for
+from tacit.federation.local import Local, charge_for
 from tacit.proposal import StructureRequest
 
 RING = {"network": "ring"}
@@ -217,6 +219,28 @@ def test_a_finished_run_is_charged_whole_and_once_also_after_a_kill(star, tmp_pa
         runs = account.state().charged
         assert [one.status for one in runs] == ["released"]
         assert covers(account, star, agent, set(range(6)))
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_bad_cell_is_looked_at_after_the_mark_and_told_to_its_owner_alone(tmp_path, killed):
+    study = make_study(tmp_path)
+    text = study.files[1].read_text()
+    study.files[1].write_text(text[: text.rindex("\n", 0, -1) + 1] + "1.0,spoilt-cell,0.5,a,no\n")
+    accounts, lines = guarded_accounts(study), defaultdict(list)
+    hub = meet(study, tmp_path, seed=None, accounts=accounts, lines=lines)
+    if killed:  # between the mark and the first cell
+        with mock.patch.object(Local, "answering", side_effect=KilledError):
+            hub.run(until=lambda: 1 not in hub.parties)
+        assert [one.status for one in accounts[1].state().charged] == ["opened"]
+    hub.run()
+    assert hub.parties[1].outcome.ending == "refused"
+    assert "x1" in hub.parties[1].outcome.line
+    assert covers(accounts[1], study, 1, range(6))
+    assert "its owner has the reason" in hub.parties["coordinator"].outcome.line
+    told = [line for who in ("coordinator", 0, 2) for line in lines[who]]
+    assert told
+    assert not any("x1" in line or "spoilt" in line for line in told)
+    assert not any(agent == 1 for agent, _ in answers_seen(hub, study))
 
 
 def test_the_model_of_an_abandoned_run_is_released_only_if_the_proposal_said_so(tmp_path):

@@ -70,18 +70,29 @@ def test_a_planted_upward_import_is_caught():
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_no_import_is_lazy_outside_the_command_line(path):
-    if room_of(path) == "cli":
-        return
-    tree = ast.parse(path.read_text())
-    lazy = [
-        node.lineno
+def test_no_import_of_another_room_is_lazy_outside_the_command_line(path):
+    if room_of(path) != "cli":
+        assert lazy_rooms(room_of(path), ast.parse(path.read_text())) == []
+
+
+def lazy_rooms(room, tree):
+    """The rooms that functions import: what takes long to import may be a library's, or its own."""
+    nodes = [
+        node
         for function in ast.walk(tree)
         if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef))
         for node in ast.walk(function)
-        if isinstance(node, (ast.Import, ast.ImportFrom))
     ]
-    assert lazy == []
+    names = [node.module for node in nodes if isinstance(node, ast.ImportFrom)]
+    names += [one.name for node in nodes if isinstance(node, ast.Import) for one in node.names]
+    inside = [(name or "").split(".") for name in names if (name or "").split(".")[0] == "tacit"]
+    return [".".join(name) for name in inside if name[1:2] != [room]]
+
+
+def test_a_planted_lazy_import_is_caught():
+    planted = ast.parse("def f():\n    from tacit.engine import run\n    import scipy.signal")
+    assert lazy_rooms("privacy", planted) == ["tacit.engine"]
+    assert lazy_rooms("engine", planted) == []
 
 
 def test_every_public_name_imports():

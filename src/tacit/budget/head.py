@@ -89,7 +89,12 @@ def head_locked(file: Path, patience: float) -> Iterator[None]:
     patience
         How many seconds to wait for another process.
     """
-    lock = sqlite3.connect(file.with_suffix(".lock"), timeout=patience, isolation_level=None)
+    lock = sqlite3.connect(
+        file.with_suffix(".lock"),
+        timeout=patience,
+        isolation_level=None,
+        check_same_thread=False,  # a journal that was let go of is collected on any thread
+    )
     with closing(lock):
         lock.execute("BEGIN EXCLUSIVE")
         yield

@@ -20,7 +20,8 @@ from tacit.audit import (
 )
 from tacit.audit import audit as attacked
 from tacit.cli.console import emit, interruptible, one_of, table
-from tacit.cli.options import factory_named, method_options, takes
+from tacit.cli.declaring import takes
+from tacit.cli.options import factory_named, method_options
 from tacit.errors import InputError
 from tacit.privacy import Adjacency, relation_named
 from tacit.proposal import check_seed

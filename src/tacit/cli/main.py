@@ -14,6 +14,8 @@ from typer.exceptions import TyperException
 
 import tacit
 from tacit.cli.console import error_line, leave_if_busy
+from tacit.cli.early import check_early
+from tacit.cli.programs import keep_programs
 from tacit.errors import PrivacyError, TacitError
 
 ENTRY_POINTS = "tacit.commands"
@@ -94,6 +96,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
     known = commands()
     try:
+        check_early(given)
+        keep_programs()
         code = application(known, given[0])(given, prog_name="tacit", standalone_mode=False)
     except TyperException as error:
         error_line(f"{error.format_message().rstrip('.')}{_hint(known, given[0])}")

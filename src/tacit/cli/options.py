@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import importlib
-import inspect
 import math
 import os
 import sys
@@ -16,9 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType, ModuleType
-from typing import Annotated, Any, Literal, TypeVar
-
-import typer
+from typing import Any, Literal
 
 from tacit import checks
 from tacit.algorithms import (
@@ -31,7 +28,6 @@ from tacit.algorithms import (
     Setting,
     Value,
 )
-from tacit.cli.console import path
 from tacit.errors import InputError
 from tacit.features import usage as feature_usage
 from tacit.oracles import Gradient
@@ -45,8 +41,6 @@ from tacit.proposal import (
     StructureRequest,
 )
 from tacit.training import DEFAULT_AGENTS
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 
 def _methods_help() -> str:
@@ -114,14 +108,6 @@ _RUN: Mapping[str, tuple[Any, str]] = {
 }
 
 
-_FORM: Mapping[str, tuple[Any, str]] = {
-    "delimiter": (str, "Tables: between cells, as in ';' or tab; the bounds say, or a comma."),
-    "decimal": (str, "Tables: before decimals, . or ,; the bounds say, or a point."),
-    "thousands": (str, "Tables: between groups of digits, as in ','; the bounds say, or none."),
-    "encoding": (str, "Tables: of the text, as in cp1252; the bounds say, or UTF-8."),
-}
-
-
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
     """The options of a run, checked.
@@ -182,36 +168,6 @@ def rounds_help() -> str:
 def all_options() -> dict[str, tuple[Any, str]]:
     """Return type and help text of every option of a run."""
     return {**_RUN, **method_options()}
-
-
-def form_options() -> dict[str, tuple[Any, str]]:
-    """Return type and help text of every option about the form of a table's file."""
-    return dict(_FORM)
-
-
-def takes(options: Mapping[str, tuple[Any, str]]) -> Callable[[F], F]:
-    """Return a decorator that adds options to a command, which receives them by name."""
-    added = [
-        inspect.Parameter(
-            name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=None,
-            annotation=Annotated[
-                kind | None, typer.Option(help=text, parser=path if kind is Path else None)
-            ],
-        )
-        for name, (kind, text) in options.items()
-    ]
-
-    def decorated(command: F) -> F:
-        signature = inspect.signature(command, eval_str=True)
-        declared = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
-        parameters = [*declared[:1], *added, *declared[1:]]
-        command.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-        command.__annotations__ = {p.name: p.annotation for p in parameters}
-        return command
-
-    return decorated
 
 
 _AS_GIVEN = ("observer", "relation", "split_seed", "rows_per_person", "agents_per_person")
@@ -286,7 +242,8 @@ def methods_with(name: str) -> Mapping[str, Method]:
     if ":" not in name:
         return METHODS
     target, factory = _attribute(name), factory_named(name)
-    network: Literal["relay", "gossip"] | None = None
+    said = getattr(target, "network", None)  # a function says it: what it returns is not known yet
+    network: Literal["relay", "gossip"] | None = said if said in ("relay", "gossip") else None
     if isinstance(target, type) and issubclass(target, RelayAlgorithm):
         network = "relay"
     elif isinstance(target, type) and issubclass(target, GossipAlgorithm):

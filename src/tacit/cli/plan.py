@@ -13,7 +13,8 @@ from tacit import checks
 from tacit.algorithms import METHODS, Method, rounds_by_default
 from tacit.cli.console import emit, interruptible, path, table
 from tacit.cli.data import PublicOptions, counts_of, data_facts, whole_numbers
-from tacit.cli.options import all_options, method_options, run_options, takes
+from tacit.cli.declaring import takes
+from tacit.cli.options import all_options, method_options, run_options
 from tacit.errors import InputError
 from tacit.evaluation import Width, expected_width
 from tacit.models import write_text

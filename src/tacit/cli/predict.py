@@ -10,7 +10,7 @@ import typer
 
 from tacit import models
 from tacit.cli.console import emit, path
-from tacit.cli.options import form_options, takes
+from tacit.cli.declaring import form_options, takes
 from tacit.errors import InputError
 from tacit.tables import Form, read_table
 

@@ -13,7 +13,8 @@ from typing import Annotated, Any
 import typer
 
 from tacit.cli.console import emit, error_line, interruptible, path, printable, read_text, table
-from tacit.cli.options import all_options, rounds_help, run_options, takes
+from tacit.cli.declaring import takes
+from tacit.cli.options import all_options, rounds_help, run_options
 from tacit.cli.running import Shows, coordinate, methods_for
 from tacit.cli.watching import events_to, progress_text, read_progress
 from tacit.errors import InputError

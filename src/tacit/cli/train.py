@@ -16,14 +16,8 @@ from tacit.budget import Account, Reservation
 from tacit.cli.accounts import OPTIONS as ACCOUNT_OPTIONS
 from tacit.cli.accounts import account_given, charged_records
 from tacit.cli.console import bar, error_line, interruptible, path, read_text
-from tacit.cli.options import (
-    all_options,
-    form_options,
-    methods_with,
-    rounds_help,
-    run_options,
-    takes,
-)
+from tacit.cli.declaring import form_options, takes
+from tacit.cli.options import all_options, methods_with, rounds_help, run_options
 from tacit.cli.outcome import Output, deliver
 from tacit.datasets import FACTS, Dataset, load
 from tacit.engine import check_chargeable

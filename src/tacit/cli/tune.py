@@ -16,7 +16,8 @@ from tacit.cli.accounts import OPTIONS as ACCOUNT_OPTIONS
 from tacit.cli.accounts import account_given, begun
 from tacit.cli.candidates import candidates_in, name_of
 from tacit.cli.console import bar, emit, interruptible, path, printable
-from tacit.cli.options import RunOptions, all_options, form_options, rounds_help, run_options, takes
+from tacit.cli.declaring import form_options, takes
+from tacit.cli.options import RunOptions, all_options, rounds_help, run_options
 from tacit.cli.outcome import Output, deliver
 from tacit.cli.train import check_output, is_table, loaded, source_of
 from tacit.datasets import FACTS, Dataset

@@ -45,6 +45,7 @@ from tacit.privacy import (
     gaussian_multiplier,
     multiplier_for_all,
 )
+from tacit.privacy.folding import folded
 from tacit.privacy.lattice import Law, budget_left, lattice_share, lattice_width
 from tacit.spec import Spec
 from tacit.typing import HostArray, Precision
@@ -386,6 +387,6 @@ def _array(values: HostArray) -> Any:
 
 
 def compact(values: HostArray) -> Any:
-    """Return nested lists, with one number for an array that is constant."""
-    first = values.flat[0]
-    return float(first) if np.all(values == first) else values.tolist()
+    """Return nested lists: of length 1 where an axis repeats its entry, one number if all do."""
+    different = folded(values)
+    return float(different.flat[0]) if different.size == 1 else different.tolist()

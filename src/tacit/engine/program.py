@@ -25,6 +25,7 @@ from tacit.errors import InputError
 from tacit.network import Mixing, Network, Walk
 from tacit.oracles import Oracle
 from tacit.privacy import Inside, Ledger, Mechanism, Observer, SensitivityBound, Sum
+from tacit.privacy.folding import folded, unfolded
 from tacit.privacy.lattice import lattice_width, step_exponents
 from tacit.spec import Spec
 from tacit.typing import Array, HostArray, Precision, PyTree
@@ -192,22 +193,25 @@ def drafted(
     _check_scale(max(float(np.max(values)) for values in weighted), noise.multiplier, precision)
     schedule = functools.partial(design.algorithm.schedule, design.spec, noise=noise)
     schedules = design.network.all_rounds(len(questions), schedule)
-    numbers = design.network.asked(questions)
+    asked = design.network.asked(questions)
+    different = folded(asked)  # what follows has length 1 where rounds or questions are alike
+    numbers = np.broadcast_to(different, (len(asked), *different.shape[1:]))
     sensitivity = _by_question([bound.value for bound in bounds], numbers)
     scale = scales_for(_by_question(weighted, numbers), noise.multiplier, observer)
     rates = np.array([oracle.sampling.rate for oracle in oracles])[np.maximum(numbers, 0)]
     sizes = np.array([oracle.sampling.size or 0 for oracle in oracles])[np.maximum(numbers, 0)]
     exponents = _exponents(design, numbers, scale, noise.multiplier)
     on_lattice = (scale > 0) & (design.inside is None)
+    whole = functools.partial(unfolded, shape=asked.shape)
     ledger = Ledger(
-        numbers,
-        sensitivity,
-        scale,
+        asked,
+        whole(sensitivity),
+        whole(scale),
         design.mechanism,
-        rates,
+        whole(rates),
         design.inside,
-        sizes,
-        step=np.where(on_lattice, np.ldexp(1.0, exponents), 0.0),
+        whole(sizes),
+        step=whole(np.where(on_lattice, np.ldexp(1.0, exponents), 0.0)),
         values=math.prod(oracles[0].answer_shape(design.spec.shape)),
     )
     program = Program(
@@ -217,8 +221,8 @@ def drafted(
         questions=jnp.asarray(questions, jnp.int32),
         shared={name: jnp.asarray(v) for name, v in schedules.items() if v.ndim == 1},
         per_agent={name: jnp.asarray(v.T) for name, v in schedules.items() if v.ndim == 2},
-        scales=jnp.asarray(design.network.of_participants(_rounded_up(scale, precision))),
-        exponents=jnp.asarray(design.network.of_participants(exponents)),
+        scales=jnp.asarray(design.network.of_participants(whole(_rounded_up(scale, precision)))),
+        exponents=jnp.asarray(design.network.of_participants(whole(exponents))),
         template=jnp.zeros(design.spec.shape),
         network=design.network,
     )

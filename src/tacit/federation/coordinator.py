@@ -21,7 +21,6 @@ from tacit.federation.local import certificate_for, check_runnable
 from tacit.federation.party import Ending, Outcome, Packet, Progress, Released, outcome_of
 from tacit.federation.waiting import Waiting
 from tacit.privacy import Certificate, Ledger
-from tacit.tables import table_conditions
 
 
 class Coordinator:
@@ -89,11 +88,7 @@ class Coordinator:
     @property
     def certificate(self) -> Certificate:
         """The certificate of the run, with what its proposal takes as public."""
-        proposal = self.signed.proposal
-        assert proposal.data.table is not None  # as every signed proposal has
-        persons = proposal.budget.rows_per_person is not None
-        stated = table_conditions(proposal.data.table.bounds, persons=persons)
-        return certificate_for(proposal, self.plan, stated)
+        return certificate_for(self.signed.proposal, self.plan)
 
     def progress(self) -> Progress:
         """Return where the run stands."""

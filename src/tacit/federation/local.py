@@ -29,9 +29,16 @@ from tacit.federation.agreement import SignedProposal
 from tacit.federation.answering import Answering
 from tacit.privacy import Certificate, Ledger
 from tacit.problems import Shard, Shards
-from tacit.proposal import Proposal, feature_conditions, graph_conditions, weight_conditions
-from tacit.tables import Files, Source, read_files, table_of
+from tacit.proposal import (
+    DataFacts,
+    Proposal,
+    feature_conditions,
+    graph_conditions,
+    weight_conditions,
+)
+from tacit.tables import Files, Source, read_files, table_conditions, table_of
 from tacit.training import DividedData, check_known, divide
+from tacit.training.data import counts_of, persons_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +49,8 @@ class Local:
     ----------
     agent
         Its number.
+    files
+        Its file, of which no cell has been looked at.
     content
         SHA-256 of the bytes of its file, which leaves the site in no form.
     certificate
@@ -51,7 +60,7 @@ class Local:
     signed: SignedProposal
     agent: int
     plan: Plan
-    data: DividedData
+    files: Files
     content: bytes
     certificate: Certificate
     seed: int | None
@@ -67,8 +76,15 @@ class Local:
         return charge_for(self.plan, self.agent, range(self.plan.rounds))
 
     def answering(self) -> Answering:
-        """Return what answers; from here on records are computed with."""
-        private = private_of(self.data, self.signed.proposal, self.plan)
+        """Return what answers; the cells of the file are looked at here, and nowhere before.
+
+        Raises
+        ------
+        InputError
+            If a cell is not what the bounds declare: a fact about the records.
+        """
+        proposal = self.signed.proposal
+        private = private_of(_divided(self.files, proposal), proposal, self.plan)
         return Answering(self.plan, self.agent, private, seed=self.seed)
 
 
@@ -140,19 +156,20 @@ def derive(
     check_bounds(plan)
     check_certificate(plan)
     check_machine(plan.program, seed)
-    data = _divided(files, proposal)
-    certificate = certificate_for(proposal, plan, data.dataset.conditions)
+    certificate = certificate_for(proposal, plan)
     if seed is not None:
         certificate = dataclasses.replace(certificate, reproduction=True, attacker_tpr=1.0)
-    return Local(signed, agent, plan, data, _content(source.path), certificate, seed)
+    return Local(signed, agent, plan, files, _content(source.path), certificate, seed)
 
 
-def certificate_for(proposal: Proposal, plan: Plan, conditions: tuple[str, ...]) -> Certificate:
+def certificate_for(proposal: Proposal, plan: Plan) -> Certificate:
     """Return the certificate of a run, with what its proposal takes as public."""
+    assert proposal.data.table is not None  # as every signed proposal has
+    persons = proposal.budget.rows_per_person is not None
     return dataclasses.replace(
         plan.certificate,
         conditions=(
-            *conditions,
+            *table_conditions(proposal.data.table.bounds, persons=persons),
             *graph_conditions(proposal.structure),
             *weight_conditions(proposal.class_weights),
             *feature_conditions(proposal.data.features),
@@ -197,13 +214,14 @@ def _padded(leaf: jax.Array, rows: int) -> jax.Array:
 
 
 def _files(signed: SignedProposal, source: Source, agent: int) -> Files:
-    """Return the site's file, no cell of it looked at, with the count that was proposed."""
+    """Return the site's file, no cell of it looked at, with the columns and count proposed."""
     table, proposal = signed.proposal.data.table, signed.proposal
     assert table is not None
     files = read_files(source, table.bounds)
     if files.owners is not None or len(files.frames) != 1:
         raise InputError(f"{source.path} holds the records of several agents; a site has one file")
-    count = _places(files, proposal.budget.rows_per_person)
+    persons = persons_of(files.persons, proposal.budget.rows_per_person)
+    count = files.rows if persons is None else counts_of((np.arange(files.rows),), persons)[0]
     planned = signed.participants[agent].count
     if count != planned:
         raise InputError(
@@ -211,13 +229,11 @@ def _files(signed: SignedProposal, source: Source, agent: int) -> Files:
             f"{planned} for {signed.participants[agent].name}; use the file of the request, or ask "
             "for a new proposal"
         )
+    facts = DataFacts.of(table.bounds, proposal.data.features)
+    check_known(
+        facts, proposal.all_counts, proposal, rows_per_person=proposal.budget.rows_per_person
+    )
     return files
-
-
-def _places(files: Files, rows_per_person: int | None) -> int:
-    if rows_per_person is None or files.persons is None:
-        return files.rows
-    return rows_per_person * len(np.unique(files.persons))
 
 
 def _divided(files: Files, proposal: Proposal) -> DividedData:
@@ -230,7 +246,6 @@ def _divided(files: Files, proposal: Proposal) -> DividedData:
         rows_per_person=proposal.budget.rows_per_person,
         agents_per_person=proposal.budget.agents_per_person,
     )
-    check_known(data.facts, proposal.all_counts, proposal, rows_per_person=data.rows_per_person)
     return dataclasses.replace(data, owners=(np.arange(files.rows),))
 
 

@@ -86,6 +86,12 @@ class Rounds:
         body = self._hearing.opener.opened(sent.message).body
         return self._layouts.message.unpacked(body, "the journal")
 
+    def again(self, turn: object, subject: str) -> list[Packet]:
+        """Return what was sent on a subject in a round, as it was written."""
+        sent = self._journal.sent(self._run, turn) if type(turn) is int else None
+        packets = [] if sent is None else self._exchange.packets(sent.round, sent.message)
+        return [packet for packet in packets if packet.subject == subject]
+
     def final(self) -> bytes | None:
         """Return what all are told at the end, as it was said first; None for nothing."""
         said = self._journal.said(self._run, "final")

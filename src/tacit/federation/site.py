@@ -8,8 +8,8 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from tacit.budget import Account
-from tacit.errors import InputError, TacitError
-from tacit.federation.breach import BreachError
+from tacit.errors import InputError, TacitError, told_anew
+from tacit.federation.breach import BreachError, UnreadableError
 from tacit.federation.column import column_values
 from tacit.federation.envelope import COORDINATOR, Envelope, Kind, Seal, from_hex
 from tacit.federation.exchange import exchange_of
@@ -55,8 +55,7 @@ class Site:
             raise InputError("the signing key is another site's; use the one made on joining")
         self._local, self._journal, self._report = local, journal, report
         self._seal = Seal(signed.run, local.agent, key)
-        self._opener, self._subjects = signed.opener, signed.subjects
-        self._digest = signed.digest
+        self._opener, self._subjects, self._digest = signed.opener, signed.subjects, signed.digest
         self._exchange = exchange_of(local.plan, self._subjects, local.agent)
         self._hearing = Hearing(self._exchange, self._opener, journal, self._digest)
         self._paying = Paying(local, journal, account)
@@ -141,10 +140,19 @@ class Site:
             )
         self._paying.resume(row)
         if row.phase == "running":
-            self._rounds = self._opened()
-        elif row.phase != "accepted":
+            return self._goes_on()
+        if row.phase != "accepted":
             self._outcome = self._ended_before(row)
         return row.phase
+
+    def _goes_on(self) -> str:
+        """Return the phase of a run that was under way when its process ended."""
+        try:
+            self._rounds = self._opened()
+        except UnreadableError as error:  # killed between the mark and the first cell
+            self._end("refused", str(error), by_others=False)
+            return "refused"
+        return "running"
 
     def _ended_before(self, row: RunRow) -> Outcome:
         """Return the outcome of a run that ended in an earlier process."""
@@ -160,12 +168,11 @@ class Site:
         """Begin, once all have accepted; the mark in the account comes before the door."""
         if self._phase != "accepted":
             return self._closing() if self._phase == "finished" else []
-        values = envelope.values()
-        signed, given = self._local.signed, values.get("acceptances")
+        given = envelope.values().get("acceptances")
         sealed = [from_hex(text) for text in given] if isinstance(given, list) else []
         opened = [self._opener.opened(one) for one in sealed]
         named = [one.sender for one in opened if one.kind == Kind.ACCEPTANCE]
-        if named != list(range(len(signed.participants))):
+        if named != list(range(len(self._opener.names) - 1)):
             raise BreachError(
                 "the coordinator started the run without the signed acceptance of every site; ask "
                 "the coordinator to run the study again"
@@ -178,7 +185,9 @@ class Site:
         return [*self._advance(), *self._missing_packets()]
 
     def _opened(self) -> Rounds:
-        answering = self._local.answering()
+        answering = told_anew(
+            self._local.answering, InputError, lambda error: UnreadableError(str(error))
+        )
         return Rounds(answering, self._exchange, self._hearing, self._journal, self._seal)
 
     # during the run
@@ -218,9 +227,9 @@ class Site:
             return self._exchange.packets(sent.round, sent.message) if sent and on_star else []
         if not heard.new:  # of agents only wishes are answered, or they would answer each other
             return self._closing() if on_star else []
-        before = None if self._rounds is None else self._rounds.turn
+        before = self.progress().round
         packets = self._advance()
-        if self._rounds is not None and self._rounds.turn != before:
+        if self.progress().round != before:
             self._waiting.came()
         return packets
 
@@ -254,21 +263,15 @@ class Site:
     def _wished(self, subject: str, envelope: Envelope) -> list[Packet]:
         """Return what a neighbour lacks, as it was written."""
         values, rounds = envelope.values(), self._rounds
-        if rounds is None or envelope.sender == self._local.agent:
+        agent, sender = self._local.agent, envelope.sender
+        if rounds is None:
             return []
-        agent = self._local.agent
         if values.get("kind") == Kind.FINAL and values.get("sender") == agent:
             final = rounds.final() if rounds.done else None
-            return [] if final is None else [Packet(self._subjects.state(agent), final)]
-        turn = values.get("round")
-        direct = subject == self._subjects.edge(envelope.sender, agent)
-        if values.get("kind") != Kind.MESSAGE or not direct or type(turn) is not int:
+            return [] if final is None else [self._state(final)]
+        if values.get("kind") != Kind.MESSAGE or subject != self._subjects.edge(sender, agent):
             return []
-        sent = self._journal.sent(self._digest, turn)
-        to = self._subjects.edge(agent, envelope.sender)
-        if sent is None:
-            return []
-        return [one for one in self._exchange.packets(turn, sent.message) if one.subject == to]
+        return rounds.again(values.get("round"), self._subjects.edge(agent, sender))
 
     # the end
 
@@ -332,13 +335,11 @@ class Site:
             self._report(str(error))
             return []
         except TacitError as error:
-            return self._refuse(str(error), _OWN, by_others=False)
+            return self._refuse(str(error))
         except Exception as error:  # whatever it is, nothing more is answered
-            return self._refuse(
-                f"an error in tacit ({type(error).__name__})", _OWN, by_others=False
-            )
+            return self._refuse(f"an error in tacit ({type(error).__name__})")
 
-    def _refuse(self, line: str, told: str, *, by_others: bool) -> list[Packet]:
+    def _refuse(self, line: str, told: str = _OWN, *, by_others: bool = False) -> list[Packet]:
         if self._outcome is not None:
             return []
         self._end("refused", line, by_others=by_others)

@@ -27,9 +27,10 @@ from tacit.privacy.gaussian import (
     mu_of,
     true_positive_rate,
 )
+from tacit.privacy.inside import Inside
 from tacit.privacy.joining import joined
 from tacit.privacy.lattice import lattice_epsilon
-from tacit.privacy.ledger import NO_QUESTION, Inside, Ledger
+from tacit.privacy.ledger import NO_QUESTION, Ledger
 from tacit.privacy.mechanisms import Gaussian, Laplace, Mechanism, NoNoise
 from tacit.privacy.objective import objective_deltas
 from tacit.privacy.terms import (

@@ -8,13 +8,10 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from scipy.optimize import brentq
-
 from tacit import checks
 from tacit.errors import InputError
 from tacit.privacy import gaussian
 from tacit.privacy.events import Event, Exact, FixedSize, GaussianAnswer, LaplaceAnswer, Sampled
-from tacit.privacy.numerical import fixed_size_epsilon, numerical_epsilon
 from tacit.privacy.terms import Relation
 
 
@@ -73,10 +70,12 @@ def account(events: Sequence[tuple[Event, int]], *, delta: float, relation: Rela
     if len(plain) == len(counts):
         mu = math.sqrt(math.fsum(n / e.multiplier / e.multiplier for e, n in plain))
         return Spending(gaussian.epsilon_of(delta, mu), delta, mu)
+    from tacit.privacy import numerical  # noqa: PLC0415 - dp_accounting takes 0.4 s to import
+
     if any(isinstance(event, FixedSize) for event in counts):
-        return Spending(fixed_size_epsilon(counts, delta, relation), delta, None)
-    numerical = numerical_epsilon(counts, delta, relation)
-    return Spending(min(numerical, _pure_epsilon(counts)), delta, None)
+        return Spending(numerical.fixed_size_epsilon(counts, delta, relation), delta, None)
+    epsilon = numerical.numerical_epsilon(counts, delta, relation)
+    return Spending(min(epsilon, _pure_epsilon(counts)), delta, None)
 
 
 def _pure_epsilon(counts: Counter[Event]) -> float:
@@ -172,6 +171,8 @@ def multiplier_for_all(
         spent = account(events, delta=delta, relation=relation).epsilon
         # near a straight line in the logarithms; clipped where one side is 0 or infinite
         return math.log(min(max(spent / epsilon, 1e-9), 1e9))
+
+    from scipy.optimize import brentq  # noqa: PLC0415 - which takes 0.2 s to import
 
     low, high = _bracket(excess, math.log(2 * start))
     # brentq narrows the bracket from both sides; a step on top ends on the private side

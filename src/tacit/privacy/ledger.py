@@ -11,39 +11,15 @@ import numpy as np
 from jaxtyping import Float, Int, Num
 
 from tacit.errors import InputError, PrivacyError
-from tacit.privacy.events import Event, GaussianAnswer, PerturbedAnswer, sampled
+from tacit.privacy import folding
+from tacit.privacy.events import Event, GaussianAnswer, sampled
+from tacit.privacy.inside import Inside
 from tacit.privacy.lattice import lattice_width
 from tacit.privacy.mechanisms import Gaussian, Mechanism, NoNoise
 from tacit.privacy.terms import Observer, Sum
 from tacit.typing import HostArray
 
 NO_QUESTION = -1
-
-
-@dataclass(frozen=True, eq=False)
-class Inside:
-    """The parameters of the law of noise inside an objective.
-
-    Attributes
-    ----------
-    jacobian, output_ratio
-        `(A,)` each, for every agent's answers: see `tacit.privacy.PerturbedAnswer`.
-    """
-
-    jacobian: Float[HostArray, " A"]
-    output_ratio: Float[HostArray, " A"]
-
-    def event(self, multiplier: float, agent: int) -> PerturbedAnswer:
-        """Return one agent's answer at that multiplier, for the accountant."""
-        return PerturbedAnswer(
-            multiplier, float(self.jacobian[agent]), float(self.output_ratio[agent])
-        )
-
-    def worst(self, multiplier: float) -> PerturbedAnswer:
-        """Return an answer that costs at least as much as that of any agent."""
-        return PerturbedAnswer(
-            multiplier, float(np.max(self.jacobian)), float(np.max(self.output_ratio))
-        )
 
 
 # scales are computed in float64 and may be applied in float32
@@ -96,46 +72,46 @@ class Ledger:
     values: int = 1
 
     def __post_init__(self) -> None:
-        kind = np.array(self.kind)
+        kind = np.asarray(self.kind)
         if kind.ndim != 3 or not np.issubdtype(kind.dtype, np.integer):
             raise InputError(
                 f"kind is {kind.dtype} of shape {kind.shape}; it must be whole numbers of shape "
                 "(agents, rounds, questions)"
             )
-        object.__setattr__(self, "kind", _frozen(kind))
-        if self.rate is None:
-            object.__setattr__(self, "rate", np.ones(kind.shape))
-        if self.batch is None:
-            object.__setattr__(self, "batch", np.zeros(kind.shape))
-        if self.step is None:
-            object.__setattr__(self, "step", np.zeros(kind.shape))
-        for name in ("sensitivity", "scale", "rate", "batch", "step"):
-            value = np.array(getattr(self, name), dtype=np.float64)
+        object.__setattr__(self, "kind", _kept(kind))
+        given = {
+            "sensitivity": self.sensitivity,
+            "scale": self.scale,
+            "rate": self.rates,
+            "batch": self.sizes,
+            "step": self.steps,
+        }
+        for name, values in given.items():
+            value = np.asarray(values, dtype=np.float64)
             if value.shape != kind.shape:
                 raise InputError(f"{name} has shape {value.shape}; it must be {kind.shape}")
-            object.__setattr__(self, name, _frozen(value))
+            object.__setattr__(self, name, _kept(value))
         self._check_entries()
 
     def _check_entries(self) -> None:
-        asked = self.asked
+        parts = (self.sensitivity, self.scale, self.rates, self.sizes, self.steps)
+        moves, scale, rate, sizes, steps = map(folding.thin, parts)
+        silent = ~self._asked
         if bool(np.any(self.kind < NO_QUESTION)):
             raise InputError("a kind is below -1; use -1 for no question, 0 and above for oracles")
-        if not bool(np.all(self.sensitivity[asked] >= 0)):
+        if not bool(np.all(silent | (moves >= 0))):
             raise PrivacyError("a sensitivity is NaN or negative; it must be 0 or more")
-        scale = self.scale[asked]
-        if not bool(np.all((scale >= 0) & (scale < np.inf))):
+        if not bool(np.all(silent | ((scale >= 0) & (scale < np.inf)))):
             raise PrivacyError("a scale is NaN, negative or infinite; it must be 0 or more")
-        if not bool(np.all((self.steps[asked] >= 0) & (self.steps[asked] < np.inf))):
+        if not bool(np.all(silent | ((steps >= 0) & (steps < np.inf)))):
             raise PrivacyError("the step of a lattice is not a number of 0 or more; plan again")
-        rate = self.rates[asked]
-        if not bool(np.all((rate > 0) & (rate <= 1))):
+        if not bool(np.all(silent | ((rate > 0) & (rate <= 1)))):
             raise PrivacyError("a sampling rate is not in (0, 1]; use 1 where nothing is sampled")
-        sizes = self.sizes[asked]
-        if not bool(np.all((sizes >= 0) & (sizes == np.floor(sizes)))):
+        if not bool(np.all(silent | ((sizes >= 0) & (sizes == np.floor(sizes))))):
             raise PrivacyError("a batch size is not a whole number; use 0 where none is fixed")
-        self._check_law(scale)
+        self._check_law(~silent & (scale > 0))
 
-    def _check_law(self, scale: HostArray) -> None:
+    def _check_law(self, noised: HostArray) -> None:
         if self.inside is not None and (
             self.sampled or not isinstance(self.mechanism, Gaussian | NoNoise)
         ):
@@ -143,7 +119,7 @@ class Ledger:
                 "noise inside an objective is accounted for if it is Gaussian and no record is "
                 "sampled; use such noise, or add it to the answer"
             )
-        if isinstance(self.mechanism, NoNoise) and bool(np.any(scale > 0)):
+        if isinstance(self.mechanism, NoNoise) and bool(np.any(noised)):
             raise PrivacyError("a scale is above 0 but the mechanism is NoNoise; set it to 0")
 
     @property
@@ -152,24 +128,32 @@ class Ledger:
         return np.asarray(self.kind > NO_QUESTION)
 
     @property
+    def _asked(self) -> HostArray:
+        """Where there was a question; length 1 along an axis on which nothing changes."""
+        return np.asarray(folding.thin(self.kind) > NO_QUESTION)
+
+    @property
     def rates(self) -> HostArray:
         """The sampling rates, shape (A, T, E); 1 where nothing was sampled."""
-        return np.ones(self.kind.shape) if self.rate is None else self.rate
+        return self._all(1.0) if self.rate is None else self.rate
 
     @property
     def sizes(self) -> HostArray:
         """The fixed sizes of batches, shape (A, T, E); 0 where there is none."""
-        return np.zeros(self.kind.shape) if self.batch is None else self.batch
+        return self._all(0.0) if self.batch is None else self.batch
 
     @property
     def steps(self) -> HostArray:
         """The steps of the lattice, shape (A, T, E); 0 where there is none."""
-        return np.zeros(self.kind.shape) if self.step is None else self.step
+        return self._all(0.0) if self.step is None else self.step
+
+    def _all(self, value: float) -> HostArray:
+        return folding.unfolded(np.asarray(value), self.kind.shape)
 
     @property
     def on_lattice(self) -> bool:
         """Whether answers and noise stood on a lattice."""
-        return bool(np.any(self.steps[self.asked] > 0))
+        return bool(np.any(self._asked & (folding.thin(self.steps) > 0)))
 
     @property
     def moves(self) -> Float[HostArray, "A T E"]:
@@ -178,15 +162,20 @@ class Ledger:
         The sensitivity, and 2 h sqrt(d) (2 h d in the 1-norm) for rounding to the lattice; twice
         that on Poisson batches (`tacit.privacy.lattice`). Nothing moves where no unit has a part.
         """
-        poisson = (self.rates < 1) & (self.sizes == 0)
+        parts = (self.sensitivity, self.rates, self.sizes, self.steps)
+        sensitivity, rates, sizes, steps = map(folding.thin, parts)
+        poisson = (rates < 1) & (sizes == 0)
         width = lattice_width(self.values, self.mechanism.norm)
-        rounding = np.where(poisson, 4.0, 2.0) * self.steps * width
-        return np.where(self.sensitivity > 0, self.sensitivity + rounding, 0.0)
+        rounding = np.where(poisson, 4.0, 2.0) * steps * width
+        moves = np.where(sensitivity > 0, sensitivity + rounding, 0.0)
+        return folding.unfolded(moves, self.kind.shape)
 
     def finest(self) -> float:
         """Return the least scale of an answer in steps of its lattice; infinity if none has one."""
-        some = self.asked & (self.steps > 0)
-        return float(np.min(self.scale[some] / self.steps[some], initial=np.inf))
+        scale, steps = folding.thin(self.scale), folding.thin(self.steps)
+        some = self._asked & (steps > 0) & np.ones(scale.shape, np.bool_)
+        ratios = np.divide(scale, steps, out=np.full(some.shape, np.inf), where=some)
+        return float(np.min(ratios, initial=np.inf))
 
     def most_values(self) -> int:
         """Return how many numbers on a lattice an agent gives in all, at most."""
@@ -196,7 +185,7 @@ class Ledger:
     @property
     def sampled(self) -> bool:
         """Whether any answer was computed on a sampled batch."""
-        return bool(np.any(self.rates[self.asked] < 1))
+        return bool(np.any(self._asked & (folding.thin(self.rates) < 1)))
 
     @property
     def has_mu(self) -> bool:
@@ -219,11 +208,12 @@ class Ledger:
 
     def _over(self, deviation: HostArray) -> HostArray:
         """Return moves/deviation, 0 without a question or sensitivity."""
-        moves = self.moves
-        matters = self.asked & (moves > 0)
+        moves, deviation = folding.thin(self.moves), folding.thin(deviation)
+        matters = self._asked & (moves > 0) & np.ones(deviation.shape, np.bool_)
         with np.errstate(divide="ignore", over="ignore"):
             # an unbounded sensitivity stays infinite under any finite noise
-            return np.divide(moves, deviation, out=np.zeros(self.kind.shape), where=matters)
+            ratios = np.divide(moves, deviation, out=np.zeros(matters.shape), where=matters)
+        return folding.unfolded(ratios, self.kind.shape)
 
     def mu_per_agent(self, observer: Observer) -> Float[HostArray, " A"]:
         """Return every agent's total mu as `observer` sees it.
@@ -287,9 +277,12 @@ class Ledger:
             return float(np.sqrt(np.sum(np.square(ratios))))
 
     def _mu_of_sum(self, colluders: int) -> HostArray:
-        variance = np.where(self.asked, self.scale**2, 0.0)
+        scale = folding.thin(self.scale)
+        variance = np.where(self._asked, scale**2, 0.0)
+        # of every agent, also where all add the same noise
+        each = np.broadcast_to(variance, (len(self.kind), *variance.shape[1:]))
         # where a sum of squares underflowed, the agent's noise still counts
-        deviation = np.maximum(np.sqrt(_honest_variance(variance, colluders)), self.scale)
+        deviation = np.maximum(np.sqrt(_honest_variance(each, colluders)), scale)
         return _root_of_squares(self._over(deviation))
 
     def events(self, agent: int) -> list[tuple[Event, int]]:
@@ -387,9 +380,10 @@ def _honest_variance(variance: HostArray, colluders: int) -> HostArray:
 
 def _root_of_squares(ratios: HostArray) -> HostArray:
     with np.errstate(over="ignore"):
-        return np.asarray(np.sqrt(np.sum(np.square(ratios), axis=(1, 2))))
+        squares = np.ascontiguousarray(ratios)
+        return np.asarray(np.sqrt(np.sum(np.square(squares), axis=(1, 2))))
 
 
-def _frozen(array: HostArray) -> HostArray:
-    array.setflags(write=False)
-    return array
+def _kept(values: HostArray) -> HostArray:
+    """Return a view that nobody can write to, of a copy of the different entries."""
+    return folding.unfolded(folding.folded(values).copy(), values.shape)

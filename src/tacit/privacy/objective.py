@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 from jaxtyping import Float
-from scipy.signal import lfilter
 from scipy.special import erfc
 
 from tacit.typing import HostArray
@@ -118,6 +117,8 @@ def _expectation(tail: HostArray, fine: float) -> HostArray:
     `tail` is P(M > m) at the points, `fine` apart; beyond the last it is bounded by its value
     there.
     """
+    from scipy.signal import lfilter  # noqa: PLC0415 - which takes 0.4 s to import
+
     tail = tail[::-1]
     decay = math.exp(-fine)
     start = [decay * tail[0]]  # as if the last value went on for ever

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 from jaxtyping import Float, Int
-from sklearn.covariance import graphical_lasso
 
 from tacit import checks
 from tacit.errors import InputError
@@ -34,6 +33,8 @@ def learned_edges(rows: Float[HostArray, "n d"], *, weight: float) -> Int[HostAr
     InputError
         If the weight is not above 0, or no pair of columns is joined.
     """
+    from sklearn.covariance import graphical_lasso  # noqa: PLC0415 - 0.2 s to import
+
     checks.positive("the weight of the graphical lasso", weight)
     centred = rows - rows.mean(axis=0)
     spread = np.maximum(centred.std(axis=0), 1e-12)

@@ -12,11 +12,11 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float, Int, Num
 
-from tacit.errors import InputError
+from tacit.errors import InputError, no_bounds
 from tacit.problems import numbered, partition_by
 from tacit.tables.bounds import Bounds, read_bounds
 from tacit.tables.coding import coding_to_dict
-from tacit.tables.encode import Encoded, encode, encoded_names, encoded_norm
+from tacit.tables.encode import Encoded, check_columns, encode, encoded_names, encoded_norm
 from tacit.tables.facts import Numeric
 from tacit.tables.form import FORM, Form
 from tacit.tables.identity import identities
@@ -171,7 +171,8 @@ def read_files(source: Source, known: Bounds | None = None) -> Files:
     Raises
     ------
     InputError
-        If a file cannot be read, no bounds are given, or the test file is one that is trained on.
+        If a file cannot be read, no bounds are given, the columns are not those of the bounds, or
+        the test file is one that is trained on.
 
     Notes
     -----
@@ -196,6 +197,10 @@ def read_files(source: Source, known: Bounds | None = None) -> Files:
                 f"{source.test} is trained on, and metrics on test records are shown without "
                 "noise; name a file of other records, or use --oracle-metrics"
             )
+    for file, frame in frames.items():
+        _check_columns(file, frame, source, bounds)
+    if source.test is not None and tests is not None:
+        _check_columns(source.test, tests, source, bounds)
     persons = _persons(source, frames, bounds.form)
     return Files(
         source=source, bounds=bounds, frames=frames, tests=tests, owners=owners, persons=persons
@@ -255,21 +260,27 @@ def _check_owner_columns(source: Source, bounds: Bounds) -> None:
 
 def _bounds(source: Source) -> Bounds:
     if source.bounds is None:
-        raise InputError(
-            "no bounds file is given: how much noise a record needs must follow from public ranges "
-            f"and lists, never from the records; tacit bounds {source.path} --target "
-            f"{source.target} > bounds.toml prints one to start from, then pass --bounds "
-            "bounds.toml"
-        )
+        raise InputError(no_bounds(str(source.path), source.target))
     return read_bounds(source.bounds)
 
 
 def _encoded(file: Path, frame: pd.DataFrame, source: Source, bounds: Bounds) -> Encoded:
-    used = frame.drop(columns=[c for c in frame if c in source.owner_columns.values()])
     try:
-        return encode(used, bounds, with_target=True)
+        return encode(_used(frame, source), bounds, with_target=True)
     except InputError as error:
         raise InputError(f"{file}: {error}") from error
+
+
+def _check_columns(file: Path, frame: pd.DataFrame, source: Source, bounds: Bounds) -> None:
+    try:
+        check_columns(_used(frame, source), bounds, with_target=True)
+    except InputError as error:
+        raise InputError(f"{file}: {error}") from error
+
+
+def _used(frame: pd.DataFrame, source: Source) -> pd.DataFrame:
+    """Return the columns that do not say whose a row is."""
+    return frame.drop(columns=[c for c in frame if c in source.owner_columns.values()])
 
 
 def _stacked(parts: Sequence[HostArray | None]) -> HostArray:

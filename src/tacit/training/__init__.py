@@ -11,9 +11,9 @@ from tacit.training.data import (
     proposal_ahead,
     proposal_for,
 )
+from tacit.training.metrics import Metrics
 from tacit.training.releasing import model_of, released, table_model_terms
 from tacit.training.training import (
-    Metrics,
     Training,
     reserved,
     train,

@@ -7,10 +7,10 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
+import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from tacit.algorithms import METHODS, Centred, Method
@@ -20,7 +20,6 @@ from tacit.engine import Charged, ChargedTo, Plan, Run, reserve, returned_on_err
 from tacit.evaluation import Evaluated, PrivateScore, check_covered, evaluate, scale_of
 from tacit.features import FeatureMap
 from tacit.privacy import Certificate, delta_warning
-from tacit.problems import Problem, Shards, minimise
 from tacit.proposal import (
     Proposal,
     Request,
@@ -35,44 +34,15 @@ from tacit.proposal import (
 from tacit.proposal.forecast import known_forecast, risk_warning
 from tacit.tables import Table
 from tacit.training.agreement import check_data
-from tacit.training.assessment import Assessment, assess
+from tacit.training.assessment import Assessment
 from tacit.training.data import (
     DividedData,
     divide,
     proposal_for,
     target_scale,
 )
-from tacit.typing import Array, HostArray
-
-Values = TypeVar("Values", HostArray, np.float64)
-Margins = TypeVar("Margins", Array, HostArray)
-
-
-@dataclass(frozen=True)
-class Metrics:
-    """Errors and losses of one model; those on training records are oracle metrics.
-
-    Attributes
-    ----------
-    test_error, train_error
-        The fraction of wrong labels; for numbers the root of the mean squared error, in the units
-        of a table's target. The mean over the training records, whoever owns them.
-    test_loss, train_loss
-        Mean loss on the test records; objective on the training records. Class weights, if there
-        are some, count in losses and not in errors.
-
-    assessment
-        The test error beside that of the baseline, and more; None without test records.
-
-    Test metrics are NaN where there are no test records. Errors are those of what `predict`
-    answers: the scores of a table's numbers are clipped to the range of the target first.
-    """
-
-    test_error: float
-    test_loss: float
-    train_loss: float
-    train_error: float
-    assessment: Assessment | None = None
+from tacit.training.metrics import Metrics, curves_on_test, measure, optimum
+from tacit.typing import HostArray
 
 
 @dataclass(frozen=True)
@@ -274,7 +244,7 @@ def _centre_of(finished: Run) -> HostArray:
     algorithm, publics = finished.plan.program.algorithm, finished.trace.publics
     assert isinstance(algorithm, Centred)
     last = jax.tree.map(lambda leaf: leaf[-1], publics)
-    return np.asarray(algorithm.centre(last), np.float64)[:-1]
+    return np.asarray(eqx.filter_jit(algorithm.centre)(last), np.float64)[:-1]
 
 
 def train_on(
@@ -326,66 +296,3 @@ _FILLED_IN = (
     "the certificate is conditional: the bounds file was filled in from the records; put "
     'public ranges and lists in their place and write source = "public"'
 )
-
-
-def measure(problem: Problem, data: DividedData, shards: Shards, model: HostArray) -> Metrics:
-    """Return the metrics of one model; test rows are clipped like training rows."""
-    curves = curves_on_test(problem, data, model[None])
-    error, loss = (float(v[0]) for v in curves.values()) if curves else (math.nan, math.nan)
-    weights = jnp.asarray(model, shards.stacked.features.dtype)
-    objective = float(problem.objective(weights, shards))
-    train_error = _train_error(problem, data, shards, model)
-    assessment = None
-    if curves:
-        features = np.asarray(data.test.shard(0).features)
-        margins = _answered(data, features @ np.asarray(model, np.float64))
-        assessment = assess(data, problem.loss, margins, error)
-    return Metrics(error, loss, objective, train_error, assessment)
-
-
-def curves_on_test(problem: Problem, data: DividedData, models: HostArray) -> dict[str, HostArray]:
-    """Return `test_error` and `test_loss` of each of T models, `(T,)` each; empty without tests."""
-    if not len(data.parts.test_targets):
-        return {}
-    rows = data.test.shard(0)
-    stacked = jnp.asarray(models, jnp.float64)
-
-    def one(model: Array) -> tuple[Array, Array]:
-        margins = rows.features @ model
-        error = jnp.mean(problem.loss.error(_answered(data, margins), rows.targets))
-        return error, jnp.mean(problem.loss.value(margins, rows.targets))
-
-    errors, losses = jax.jit(lambda all_models: jax.lax.map(one, all_models))(stacked)
-    return {"test_error": _in_units(data, np.asarray(errors)), "test_loss": np.asarray(losses)}
-
-
-def optimum(problem: Problem, data: DividedData) -> Metrics:
-    """Return the metrics of the non-private optimum of the same problem on the same shards."""
-    shards = data.shards("float64")
-    solution = minimise(problem, shards, tol=1e-6)
-    return measure(problem, data, shards, np.asarray(solution.w))
-
-
-def _train_error(problem: Problem, data: DividedData, shards: Shards, model: HostArray) -> float:
-    stacked, mask = shards.stacked, np.asarray(shards.stacked.mask)
-    margins = stacked.features @ jnp.asarray(model, stacked.features.dtype)
-    answers = _answered(data, margins)
-    errors = np.asarray(jax.vmap(problem.loss.error)(answers, stacked.targets), np.float64)
-    return float(_in_units(data, np.sum(mask * errors) / np.sum(mask)))
-
-
-def _answered(data: DividedData, margins: Margins) -> Margins:
-    """Return margins as `predict` uses them: those of a table's numbers clipped to the range."""
-    if data.dataset.task != "regression" or not isinstance(data.dataset, Table):
-        return margins
-    inside: Margins = margins.clip(-1, 1)
-    return inside
-
-
-def _in_units(data: DividedData, errors: Values) -> Values:
-    """Return squared errors as root mean squares in the target's units, others as they are."""
-    if data.dataset.task != "regression":
-        return errors
-    scale, _ = target_scale(data.dataset)
-    roots: Values = scale * np.sqrt(errors)
-    return roots

@@ -5,6 +5,7 @@ They are planned, certified and run as those of `tacit.algorithms`.
 
 from tacit_papers.methods.diging import DIGing
 from tacit_papers.methods.gossip_admm import GossipADMM, RecycledADMM
+from tacit_papers.methods.on_the_command_line import gossip_admm, mr_admm
 from tacit_papers.methods.rwadmm import RWADMM
 
-__all__ = ["RWADMM", "DIGing", "GossipADMM", "RecycledADMM"]
+__all__ = ["RWADMM", "DIGing", "GossipADMM", "RecycledADMM", "gossip_admm", "mr_admm"]

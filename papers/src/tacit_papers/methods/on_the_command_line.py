@@ -1,0 +1,33 @@
+"""Baselines that take more than a problem, as `tacit train --algorithm module:name` calls them."""
+
+from __future__ import annotations
+
+from tacit.algorithms import Composition
+from tacit.oracles import ProximalStep
+from tacit.problems import Problem, default_clip
+from tacit_papers.methods.gossip_admm import GossipADMM, RecycledADMM
+
+RHO, EXACTNESS = 0.5, 1e-3
+
+
+def mr_admm(problem: Problem) -> Composition:
+    """Return ADMM by gossip that reuses every other answer, the rounds of MR-ADMM.
+
+    For smooth problems without a constraint. rho = 0.5, coefficients of records clipped as by
+    default, rows of norm 1, and proximal steps to a tolerance of 1e-3, as in the reproduction of
+    Wang et al. 2024.
+    """
+    return Composition(RecycledADMM(problem, RHO), (_step(problem),))
+
+
+def gossip_admm(problem: Problem) -> Composition:
+    """Return ADMM by gossip that asks for a proximal step in every round, with the same numbers."""
+    return Composition(GossipADMM(problem, RHO), (_step(problem),))
+
+
+for _function in (mr_admm, gossip_admm):
+    _function.network = "gossip"  # type: ignore[attr-defined]
+
+
+def _step(problem: Problem) -> ProximalStep:
+    return ProximalStep(problem, default_clip(problem.loss), RHO, 1.0, EXACTNESS)
