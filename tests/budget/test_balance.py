@@ -25,6 +25,7 @@ from tacit.budget import (
 from tacit.budget.chain import START, Entry
 from tacit.budget.head import write_head
 from tacit.budget.places import head_file
+from tacit.budget.store import connected, digest_of
 from tacit.budget.sums import Sums, share_of
 from tacit.errors import AccountError, InputError
 from tacit.privacy import GaussianAnswer, LaplaceAnswer, Sampled
@@ -241,6 +242,27 @@ def test_balances_that_were_edited_together_with_their_digests_are_refused(accou
     with pytest.raises(InputError, match="is not that of its entries"):
         account.state()
     assert state.total.squares > 0
+
+
+@pytest.mark.parametrize("blind", [False, True])
+def test_nothing_after_the_head_makes_room_though_its_digest_is_right(account, monkeypatch, blind):
+    """Entries behind the head rest on the chain alone: an edit may write their digests anew."""
+    charged(account, runs=3)
+    last = account.state().last
+    content = json.loads(last.body)
+    content["balance"]["once"] = ["0", "0"]
+    for number, body in ((last.number, content), (last.number + 1, content | {"why": "so"})):
+        kind = {"kind": "accepted"} if number > last.number else {}
+        text = json.dumps(body | kind, sort_keys=True, separators=(",", ":"))
+        with connected(account.file) as connection:
+            before = digest_of(connection, number - 1)
+            connection.execute(
+                "INSERT OR REPLACE INTO entries VALUES (?, ?, ?)",
+                (number, text, chain._digest(before, number, text)),
+            )
+        monkeypatch.setattr(verifying, "is_sealed", lambda *given: blind)
+        with pytest.raises(InputError, match="is not that of its entries"):
+            account.reserve(charge(), PURPOSE)
 
 
 def test_a_share_that_is_not_that_of_its_events_is_refused(account):

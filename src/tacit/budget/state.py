@@ -94,7 +94,8 @@ def state_of(entries: Sequence[Entry]) -> State:
     balance = balance_of(entries[0], entries[-1])
     runs: dict[str, ChargedRun] = {}
     changes: list[Change] = []
-    for entry, guarantee in _followed(balance, entries):
+    opened = Standing(Guarantee(**entries[0].content["guarantee"]), Sums(), {})
+    for entry, guarantee in followed(balance, opened, entries):
         content = entry.content
         if content["kind"] in _OF_RUNS:
             run = _told(runs, entry.number, content)
@@ -137,9 +138,16 @@ def _changed(balance: Balance, entry: Entry) -> str:
             )
 
 
-def _followed(balance: Balance, entries: Sequence[Entry]) -> Iterator[tuple[Entry, Guarantee]]:
-    """Yield entries with the guarantee after each, their balances compared with the replay."""
-    before = Standing(Guarantee(**entries[0].content["guarantee"]), Sums(), {})
+def followed(
+    balance: Balance, before: Standing, entries: Sequence[Entry]
+) -> Iterator[tuple[Entry, Guarantee]]:
+    """Yield entries with the guarantee after each, their balances compared with the replay.
+
+    Raises
+    ------
+    InputError
+        If one does not follow from that before it by what its entry says.
+    """
     for entry in entries:
         found, first = standing_of(entry)
         before = before.after(entry.content)

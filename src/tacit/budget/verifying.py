@@ -10,12 +10,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from tacit.budget.balance import Balance, balance_of
+from tacit.budget.balance import Balance, balance_of, standing_of
 from tacit.budget.chain import Entry
 from tacit.budget.head import Head, read_head
 from tacit.budget.places import head_file
 from tacit.budget.seal import is_sealed, seen
-from tacit.budget.state import State, state_of
+from tacit.budget.state import State, followed, state_of
 from tacit.budget.store import entries_of, last_of, tail_of, told
 from tacit.errors import InputError
 
@@ -49,11 +49,11 @@ def checked_balance(connection: sqlite3.Connection, name: str, file: Path) -> Ba
 
     Notes
     -----
-    **Guarantee.** The first entry, the one that is the head, and all after it are digested again,
-    and the last names the digest of the first. As the head stands outside the file, the last entry
-    follows from it, and its balance is what was written when it was added, by a transaction that
-    had the balance before it: no edit of another entry changes what a charge is decided on. Those
-    are digested as well unless the account is sealed (`tacit.budget.seal`).
+    **Guarantee.** Everything is verified, as by `checked_state`, unless the account is sealed: that
+    was done before, and nobody has touched its files since (`tacit.budget.seal`). Then the first
+    entry, the one that is the head, and all after it are digested again, and what these say of the
+    balance is added to that of the head. As the head stands outside the file, what the seal is
+    worth does not matter to a charge: no edit up to the head changes what it is decided on.
     """
     first = entries_of(connection, name, most=1)[0]
     head = head_of(understood(name, file, lambda: balance_of(first, first)), file)
@@ -62,7 +62,15 @@ def checked_balance(connection: sqlite3.Connection, name: str, file: Path) -> Ba
         raise _another(head, last_of(connection).number, name)
     balance = understood(name, file, lambda: balance_of(first, tail[-1]))
     if not is_sealed(balance.identity, balance.last, seen(file)):
-        entries_of(connection, name)
+        return checked_state(connection, name, file).balance
+    understood(name, file, lambda: _added(balance, tail))
+    return balance
+
+
+def _added(balance: Balance, tail: Sequence[Entry]) -> Balance:
+    """Return the balance after entries that follow one by one from the first of them."""
+    for _ in followed(balance, standing_of(tail[0])[0], tail[1:]):
+        pass
     return balance
 
 
