@@ -40,6 +40,7 @@ test-all: test test-slow  ## everything
 SOAK_SECONDS ?= 3600
 SOAK_SEED    ?=
 soak: $(READY)            ## random plans against the laws, for hours: `make soak SOAK_SECONDS=36000`
+	$(if $(SOAK_SEED),,XLA_FLAGS="$(TEST_XLA_FLAGS)" $(BIN)/python -m tests.soak.federation)
 	XLA_FLAGS="$(TEST_XLA_FLAGS)" $(BIN)/python -m tests.soak --seconds $(SOAK_SECONDS) $(if $(SOAK_SEED),--seed $(SOAK_SEED))
 
 coverage: $(READY)        ## the same with branch coverage

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import jax
 
-from bench import accuracy, grid, images, networks, regression, settings, speed, structured
+from bench import accuracy, grid, images, masks, networks, regression, settings, speed, structured
 
 PARTS: dict[str, Callable[[], object]] = {
     "one run of noisy-gradient, Adult, 100 rounds, float32": lambda: speed.one_run(
@@ -28,6 +28,7 @@ PARTS: dict[str, Callable[[], object]] = {
     "2,400 hops of RECAL, 8 agents, ijcnn1, float32": lambda: networks.relay("ijcnn1"),
     "400 hops of RECAL, 8 agents of 1,500 x 784, float32": lambda: networks.relay("images"),
     "50 rounds of NIDS, 1,000 agents of 50 x 100, float32": networks.gossip,
+    "masks of a site and round, 7,840 numbers": masks.masked_rounds,
     "accounting": speed.accounting,
     "test error on Adult, 100 agents, delta 1e-5, replace-one": accuracy.adult_errors,
     "settings on synthetic problems": settings.synthetic_errors,

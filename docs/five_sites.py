@@ -130,9 +130,9 @@ def free_port() -> int:
         return int(one.getsockname()[1])
 
 
-def set_up(run: Run, rounds: int, records: int | None) -> None:
+def set_up(run: Run, rounds: int, records: int | None, observer: str) -> None:
     """Make the study, its sites and the proposal, as coordinator and owners would."""
-    folder = run.folder
+    folder, seen = run.folder, () if observer == "messages" else ("--observer", observer)
     (folder / "bounds.toml").write_text(bounds(), encoding="utf-8")
     training = [*rows(0)][:records]
     for number, name in enumerate(NAMES):
@@ -143,9 +143,10 @@ def set_up(run: Run, rounds: int, records: int | None) -> None:
     for name in NAMES:
         run.command("site", "join", "adult.invitation", "--name", name, "--data", f"{name}.csv")
         run.command("study", "admit", "adult", f"{name}.request", answer="y\n")
-        run.command("budget", "open", name, "--epsilon", "2", "--delta", "1e-5")
+        run.command("budget", "open", name, "--epsilon", "2", "--delta", "1e-5", *seen)
     run.command(
-        "study", "propose", "adult", "--epsilon", "1", "--delta", "1e-6", "--rounds", str(rounds)
+        "study", "propose", "adult", "--epsilon", "1", "--delta", "1e-6", "--rounds", str(rounds),
+        *seen,
     )  # fmt: skip
     run.say(f"{len(NAMES)} sites with {len(training):,} records in all have joined")
 
@@ -212,13 +213,14 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, default=Path("build/federation"))
     parser.add_argument("--rounds", type=int, default=100)
     parser.add_argument("--records", type=int, default=None)
+    parser.add_argument("--observer", choices=("messages", "sum"), default="messages")
     given = parser.parse_args()
     folder: Path = given.folder.absolute()
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     run = Run(folder)
     try:
-        set_up(run, given.rounds, given.records)
+        set_up(run, given.rounds, given.records, given.observer)
         train(run, given.rounds)
         report(run)
     finally:

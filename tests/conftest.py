@@ -249,6 +249,7 @@ QUICK_SETS = {
     "test_the_proposal_of_an_estimator_reads_back_as_itself": 1,
     "test_the_published_un_noised_restart_is_caught": 0,
     "test_the_python_of_a_page_runs_as_printed": 0,
+    "test_the_replay_sees_what_travels_on_every_edge": 2,
     "test_the_test_error_is_that_of_the_model_counted_by_hand": 0,
     "test_the_two_runtimes_agree_to_1e_10": 2,
     "test_train_prints_one_json_object_and_warnings_on_stderr": 0,

@@ -63,10 +63,8 @@ def test_a_proposal_is_checked_by_the_site_for_itself_and_nothing_is_spent(joine
     call, _ = joined
     call("study", "admit", "diabetes", "mercy.request", answer="y\n")
     call("budget", "open", "mercy", "--epsilon", "2", "--delta", "1e-3")
-    proposed = call(
-        "study", "propose", "diabetes", "--epsilon", "1", "--delta", "1e-4", "--rounds", "5"
-    )
-    assert proposed[0] == 0
+    words = ("--epsilon", "1", "--delta", "1e-4", "--rounds", "5")
+    assert call("study", "propose", "diabetes", *words)[0] == 0
     code, said, _ = call("site", "check", "diabetes.proposal", "--account", "mercy", "--json")
     values = json.loads(said)
     assert (code, values["rounds"], values["site"]) == (0, 5, "mercy")
@@ -74,6 +72,12 @@ def test_a_proposal_is_checked_by_the_site_for_itself_and_nothing_is_spent(joine
     assert values["account"]["left_after"] < values["account"]["left"]
     state = json.loads(call("budget", "show", "mercy", "--json")[1])
     assert state["runs"] == []
+    sums = ("--observer", "sum", "--colluders", "3", "--out", "sums.proposal")
+    said = call("study", "propose", "diabetes", *words, *sums)[1]
+    assert "if 3 may collude" in said
+    assert (
+        json.loads((tmp_path / "sums.proposal").read_text())["proposal"]["budget"]["colluders"] == 3
+    )
     text = (tmp_path / "diabetes.proposal").read_text()
     (tmp_path / "diabetes.proposal").write_text(text.replace('"rounds":5', '"rounds":6'))
     code, _, complained = call("site", "check", "diabetes.proposal")
@@ -107,7 +111,7 @@ def test_each_refusal_is_one_line_that_says_who_mends_it(joined, tmp_path):
         "has no column 'x1'",
     )
     call("study", "admit", "diabetes", "mercy.request", answer="y\n")
-    refused(call("study", "propose", "diabetes", *budget, "--observer", "sum"), "observer sum")
+    refused(call("study", "propose", "diabetes", *budget, "--colluders", "2"), "--observer sum")
     refused(call("study", "propose", "diabetes", *budget, "--only", "guys"), "has no site 'guys'")
     call("study", "strike", "diabetes", "mercy")
     refused(call("study", "propose", "diabetes", *budget), "has no site yet")

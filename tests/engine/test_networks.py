@@ -355,12 +355,12 @@ def test_networks_and_steps_that_do_not_suit_are_refused_with_the_fix(make, word
 
 @pytest.mark.unchecked
 def test_a_network_that_is_none_is_refused_with_what_to_pass():
-    with pytest.raises(InputError, match=r"pass None \(an aggregator\), a tacit.network.Mixing"):
+    with pytest.raises(InputError, match=r"pass None \(an aggregator\), a tacit.network.Tree"):
         planned(NIDS(LOGISTIC), make_shards(), "ring", rounds=2)
 
 
 KIND_TEST = re.compile(
-    r"isinstance\([^)]*\b(Mixing|Walk|Star|Gossip|Relay|NetworkKind)\b|type\(network\)"
+    r"isinstance\([^)]*\b(Mixing|Walk|Tree|Star|OnTree|Gossip|Relay|NetworkKind)\b|type\(network\)"
 )
 
 

@@ -130,7 +130,9 @@ def test_whole_steps_of_different_sizes_are_not_added_up():
     step = made.ledger.step.copy()
     step[1:] *= 8
     ledger = dataclasses.replace(made.ledger, step=step)
-    certificate = certificate_of(ledger, program.oracles, made.terms, made.terms.observer)
+    certificate = certificate_of(
+        ledger, program.oracles, made.terms, made.terms.observer, program.network
+    )
     edited = dataclasses.replace(made, program=program, ledger=ledger, certificate=certificate)
     with pytest.raises(PrivacyError, match="different sizes"):
         run(edited, shards, runtime="simulate")

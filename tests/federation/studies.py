@@ -29,16 +29,17 @@ def key_of(number):
     return Ed25519PrivateKey.from_private_bytes(bytes([number + 1]) * 32)
 
 
-def write_records(file, rows, *, seed):
-    """A file of records; no two numbers in it are alike."""
+def write_records(file, rows, *, seed, persons=False):
+    """A file of records; no two numbers in it are alike. Persons have one or two rows each."""
     draw = np.random.default_rng(seed)
     with file.open("w", newline="") as stream:
         writer = csv.writer(stream)
-        writer.writerow(["x0", "x1", "x2", "town", "ill"])
-        for _ in range(rows):
+        writer.writerow(["x0", "x1", "x2", "town", "ill", *(["who"] if persons else [])])
+        for row in range(rows):
             x = draw.standard_normal(3)
             ill = "yes" if x[0] + 0.5 * draw.standard_normal() > 0 else "no"
-            writer.writerow([*(f"{v:.12f}" for v in x), "ab"[int(draw.integers(2))], ill])
+            cells = [*(f"{v:.12f}" for v in x), "ab"[int(draw.integers(2))], ill]
+            writer.writerow([*cells, *([f"{seed}-{2 * row // 3}"] if persons else [])])
 
 
 @dataclass(eq=False)
@@ -51,6 +52,12 @@ class Study:
     signed: object
     keys: tuple
     coordinator: Ed25519PrivateKey
+    person_column: str | None = None
+
+    def source(self, agent, path=None):
+        """The file of an owner, as a site reads it."""
+        file = path or self.files[agent]
+        return Source(path=file, target="ill", bounds=None, person_column=self.person_column)
 
     @property
     def agents(self):
@@ -63,21 +70,30 @@ def member(name, key):
 
 def make_study(folder, *, agents=3, rows=20, patience=30.0, release=False, **asked):
     """A study: by default noisy-gradient in float64 on a star."""
+    persons = asked.get("rows_per_person")
+    who = None if persons is None else "who"
     place = folder / "records"
     place.mkdir(parents=True, exist_ok=True)
     files = tuple(place / f"{number}.csv" for number in range(agents))
     for number, file in enumerate(files):
-        write_records(file, rows + 3 * number, seed=number)
+        write_records(file, rows + 3 * number, seed=number, persons=persons is not None)
     bounds = folder / "bounds.toml"
     bounds.write_text(BOUNDS)
-    table = load_table(Source(path=place, target="ill", bounds=bounds))
-    network = asked.pop("network", None)
+    table = load_table(Source(path=place, target="ill", bounds=bounds, person_column=who))
+    network, features = asked.pop("network", None), asked.pop("features", None)
     structure = asked.pop("structure", None) or StructureRequest()
     settings = {"epsilon": 1.0, "delta": 1e-3, "rounds": 6, "precision": "float64"} | asked
     if network is not None:
         settings["network"] = NetworkRequest(**network)
     request = Request(**settings)
-    data = divide(table, None, split_seed=request.split_seed, evaluate=request.evaluate)
+    data = divide(
+        table,
+        None,
+        split_seed=request.split_seed,
+        features=features,
+        evaluate=request.evaluate,
+        rows_per_person=request.rows_per_person,
+    )
     proposal = proposal_for(data, request, structure)
     keys, coordinator = tuple(map(key_of, range(agents))), key_of(99)
     members = [
@@ -94,4 +110,4 @@ def make_study(folder, *, agents=3, rows=20, patience=30.0, release=False, **ask
         patience=patience,
         release_abandoned=release,
     )
-    return Study(folder, files, data, signed, keys, coordinator)
+    return Study(folder, files, data, signed, keys, coordinator, who)

@@ -11,11 +11,16 @@ import time
 from pathlib import Path
 from unittest import mock
 
+import numpy as np
 import pytest
 from tests.federation.hubs import free_port
+from tests.federation.leaks import leaked, needles
 from tests.federation.studies import BOUNDS, write_records
 
 from tacit.cli.main import main
+from tacit.federation import SignedProposal
+from tacit.tables import Source, load_table
+from tacit.training import divide, train
 
 pytest.importorskip("nats")
 pytestmark = pytest.mark.slow
@@ -98,8 +103,9 @@ class Processes:
 
 
 @pytest.fixture
-def processes(tmp_path):
+def processes(request, tmp_path):
     """Two sites with accounts, ready to run, in processes of their own."""
+    seen = getattr(request, "param", ())
     (tmp_path / "bounds.toml").write_text(BOUNDS)
     hub = f"localhost:{free_port()}"
     called(tmp_path, "study", "new", "diabetes", "--bounds", "bounds.toml", "--hub", hub)
@@ -109,10 +115,10 @@ def processes(tmp_path):
             tmp_path, "site", "join", "diabetes.invitation", "--name", name, "--data", f"{name}.csv"
         )
         called(tmp_path, "study", "admit", "diabetes", f"{name}.request", answer="y\n")
-        called(tmp_path, "budget", "open", name, "--epsilon", "2", "--delta", "1e-3")
+        called(tmp_path, "budget", "open", name, "--epsilon", "2", "--delta", "1e-3", *seen)
     called(
         tmp_path, "study", "propose", "diabetes", "--epsilon", "1", "--delta", "1e-4",
-        "--rounds", str(ROUNDS),
+        "--rounds", str(ROUNDS), *seen,
     )  # fmt: skip
     all_of_them = Processes(tmp_path)
     all_of_them.start("hub", "study", "hub", "diabetes", "--host", "127.0.0.1", "--log", "hub.log")
@@ -163,6 +169,25 @@ def test_a_site_the_coordinator_the_server_and_all_at_once_are_killed_and_the_ru
     assert "hub_died" in [one["event"] for one in processes.events("hub")]
 
 
+SUMS = ("--observer", "sum", "--colluders", "0")
+
+
+@pytest.mark.parametrize("processes", [SUMS], indirect=True)
+def test_under_masks_sites_are_killed_and_the_run_ends_with_no_key_left(processes):
+    processes.until_round(ROUNDS // 4)
+    for name in ("mercy", "coordinator"):
+        processes.kill(name)
+        processes.start(name)
+    heads = processes.folder / "state" / "heads"
+    assert len(list(heads.glob("*.masks"))) == len(NAMES)
+    processes.until_round(2 * ROUNDS // 4)
+    processes.kill_server()
+    finished(processes)
+    assert not list(heads.glob("*.masks"))
+    results = json.loads((processes.folder / "report-mercy" / "results.json").read_text())
+    assert "the cipher of the masks" in results["trust"]
+
+
 def test_ctrl_c_ends_a_site_cleanly_and_the_same_command_goes_on(processes):
     processes.until_round(ROUNDS // 8)
     mercy = processes.running["mercy"]
@@ -173,13 +198,81 @@ def test_ctrl_c_ends_a_site_cleanly_and_the_same_command_goes_on(processes):
     finished(processes)
     told = "".join(processes.said(name) for name in ("coordinator", *NAMES))
     assert "Traceback" not in told
-    records = (processes.folder / "mercy.csv").read_text().replace(",", "\n").split()
-    written = "".join(
-        file.read_text(errors="replace")
-        for pattern in ("*.log", "*.out", "report*/*", "*.request", "*.proposal")
-        for file in processes.folder.glob(pattern)
+    folder = processes.folder
+    written = [f.read_bytes() for f in folder.rglob("*") if f.is_file() and f.suffix != ".csv"]
+    wanted = needles([folder / f"{name}.csv" for name in NAMES])
+    assert leaked(wanted, written) == []
+    assert wanted[5] in leaked(wanted, [*written, b"planted: " + wanted[5]])
+
+
+def trained_together(folder):
+    """The training of the signed proposal on one machine, from the same two files."""
+    signed = SignedProposal.from_json((folder / "diabetes.proposal").read_text())
+    proposal, place = signed.proposal, folder / "together"
+    place.mkdir()
+    for number, name in enumerate(NAMES):
+        (place / f"{number}.csv").write_bytes((folder / f"{name}.csv").read_bytes())
+    source = Source(path=place, target="ill", bounds=None, person_column="who")
+    data = divide(
+        load_table(source, proposal.data.table.bounds),
+        None,
+        split_seed=proposal.split_seed,
+        features=proposal.data.features,
+        rows_per_person=proposal.budget.rows_per_person,
+        evaluate=proposal.evaluation.share,
     )
-    assert not [cell for cell in records if len(cell) > 8 and cell in written]
+    return train(data, proposal, reference=False, seed=11)
+
+
+def test_persons_features_a_centre_and_an_evaluation_go_by_command_and_end_as_on_one_machine(
+    tmp_path,
+):
+    (tmp_path / "bounds.toml").write_text(BOUNDS)
+    hub = f"localhost:{free_port()}"
+    called(tmp_path, "study", "new", "diabetes", "--bounds", "bounds.toml", "--hub", hub,
+           "--rows-per-person", "2")  # fmt: skip
+    for number, name in enumerate(NAMES):
+        write_records(tmp_path / f"{name}.csv", 90 + 30 * number, seed=number, persons=True)
+        told = called(tmp_path, "site", "join", "diabetes.invitation", "--name", name, "--data",
+                      f"{name}.csv", "--person-column", "who")  # fmt: skip
+        assert "who" not in (tmp_path / f"{name}.request").read_text()
+        assert told
+        called(tmp_path, "study", "admit", "diabetes", f"{name}.request", answer="y\n")
+    called(
+        tmp_path, "study", "propose", "diabetes", "--epsilon", "3", "--delta", "1e-4", "--rounds",
+        "30", "--features", "bins:10", "--centre", "--evaluate", "0.1",
+    )  # fmt: skip
+    checked = called(tmp_path, "site", "check", "diabetes.proposal", "--name", "mercy")
+    assert "records that are held out, told to all" in checked
+    assert "were held out of the training" in checked
+    parties = Processes(tmp_path)
+    parties.start("hub", "study", "hub", "diabetes", "--host", "127.0.0.1", "--log", "hub.log")
+    parties.start("coordinator", "study", "run", "diabetes.proposal", "--out", "report")
+    for name in NAMES:
+        parties.start(name, "site", "run", "diabetes.proposal", "--name", name, "--reproduction",
+                      "11", "--out", f"report-{name}")  # fmt: skip
+    try:
+        for name in ("coordinator", *NAMES):
+            assert parties.running[name].wait(120) == 0, parties.said(name)
+    finally:
+        parties.stop()
+    training = trained_together(tmp_path)
+    expected = training.private_score
+    for report in ("report", *(f"report-{name}" for name in NAMES)):
+        results = json.loads((tmp_path / report / "results.json").read_text())
+        score, certificate = results["private_score"], training.certificate
+        assert (score["records"], score["unit"]) == (14, "person")
+        np.testing.assert_allclose(score["confusion"], expected.confusion, atol=1e-6)
+        assert score["error"]["low"] == pytest.approx(expected.error.low, abs=1e-9)
+        assert (results["epsilon"], results["unit"]) == (certificate.epsilon, "person")
+        assert results["conditions"] == list(certificate.conditions)
+        assert "persons held out" in (tmp_path / report / "report.html").read_text()
+    assert "persons held out" in parties.said("mercy")
+    weights = [json.loads((tmp_path / one / "model.json").read_text())["terms"]
+               for one in ("report", "report-mercy", "report-sinai")]  # fmt: skip
+    assert weights[0] == weights[1] == weights[2]
+    write_records(tmp_path / "new.csv", 5, seed=9)
+    assert "prediction" in called(tmp_path, "predict", "report-sinai/model.json", "new.csv")
 
 
 def test_five_sites_train_on_adult_and_one_of_them_is_killed(tmp_path):

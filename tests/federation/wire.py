@@ -1,17 +1,14 @@
 """A hub inside one process, which carries packets as badly as it is told to."""
 
 import functools
-import random
 from collections import defaultdict
 
 from tacit.federation.coordinator import Coordinator
 from tacit.federation.envelope import Kind
 from tacit.federation.journal import Journal
 from tacit.federation.local import derive
-from tacit.federation.party import Packet
 from tacit.federation.site import Site
 from tacit.federation.subjects import matches
-from tacit.tables import Source
 
 
 class KilledError(BaseException):
@@ -19,7 +16,7 @@ class KilledError(BaseException):
 
 
 class Hub:
-    """Parties by name, packets on their way, and a clock.
+    """Parties by name, packets on their way, and a clock, which some parties' may differ from.
 
     `spoil` is called with (sender, receiver, packet) and returns pairs of a delay and a packet that
     arrives. The hub is a witness too: it keeps all that was sent.
@@ -27,6 +24,7 @@ class Hub:
 
     def __init__(self, spoil=None):
         self.parties, self.makers, self.now = {}, {}, 0.0
+        self.off = defaultdict(float)
         self.queue, self.later = [], []
         self.spoil = spoil or (lambda sender, receiver, packet: [(0.0, packet)])
         self.after = lambda name: False
@@ -35,7 +33,11 @@ class Hub:
     def join(self, name, maker):
         self.makers[name] = maker
         self.parties[name] = maker()
-        self.send(name, self.parties[name].start(self.now))
+        self.send(name, self.parties[name].start(self.clock(name)))
+
+    def clock(self, name):
+        """The time as a party reads it."""
+        return self.now + self.off[name]
 
     def die(self, name, *, back=None):
         """Kill a party: nothing of it is left but what is on the disk; it may come back."""
@@ -60,7 +62,7 @@ class Hub:
 
     def tell(self, receiver, packet):
         """Hand a packet to one party, as if somebody had sent it."""
-        self.send(receiver, self.parties[receiver].heard(packet, self.now))
+        self.send(receiver, self.parties[receiver].heard(packet, self.clock(receiver)))
 
     def step(self):
         """Deliver all that is on its way now."""
@@ -69,7 +71,7 @@ class Hub:
             if receiver not in self.parties:
                 continue
             try:
-                packets = self.parties[receiver].heard(packet, self.now)
+                packets = self.parties[receiver].heard(packet, self.clock(receiver))
             except KilledError:
                 self.die(receiver, back=2.0)
                 continue
@@ -102,14 +104,13 @@ class Hub:
             elif name not in self.parties:
                 self.join(name, self.makers[name])
         for name, party in list(self.parties.items()):
-            self.send(name, party.tick(self.now))
+            self.send(name, party.tick(self.clock(name)))
 
 
 @functools.cache
 def local_of(study, agent, seed):
-    source = Source(path=study.files[agent], target="ill", bounds=None)
     key = study.coordinator.public_key()
-    return derive(study.signed, source, agent=agent, coordinator=key, seed=seed)
+    return derive(study.signed, study.source(agent), agent=agent, coordinator=key, seed=seed)
 
 
 def site_of(study, agent, folder, *, seed=7, **how):
@@ -122,9 +123,11 @@ def coordinator_of(study, folder, *, name="coordinator", **how):
     return Coordinator(study.signed, Journal(folder / f"{name}.journal"), study.coordinator, **how)
 
 
-def meet(study, folder, *, spoil=None, seed=7, sites=None, lines=None, accounts=None):
+def meet(study, folder, *, spoil=None, seed=7, sites=None, lines=None, accounts=None, ready=None):
     """A hub with all parties of a study; `lines` collects what each party reports."""
     hub, lines = Hub(spoil), defaultdict(list) if lines is None else lines
+    if ready is not None:
+        ready(hub)
     who = functools.partial(coordinator_of, study, folder)
     hub.join("coordinator", lambda: who(report=lines["coordinator"].append))
     for agent in range(study.agents) if sites is None else sites:
@@ -147,52 +150,12 @@ def envelopes(hub, study, kind=Kind.MESSAGE):
 
 
 def answers_seen(hub, study):
-    """The different bytes that the witness saw for each (agent, round)."""
+    """The different bytes that the witness saw for each (agent, round), the last question's too."""
     found = defaultdict(set)
-    for _, _, envelope in envelopes(hub, study):
-        found[envelope.sender, envelope.round].add(envelope.body)
+    for kind in (Kind.MESSAGE, Kind.SCORE):
+        for _, _, envelope in envelopes(hub, study, kind):
+            found[envelope.sender, envelope.round].add(envelope.body)
     return found
-
-
-class Faults:
-    """Seeded faults on the wire and of processes; every kind of `KINDS` may be drawn."""
-
-    KINDS = ("drop", "repeat", "delay", "cut", "forge", "replay", "foreign", "kill")
-
-    def __init__(self, study, seed, rate=0.04):
-        self.random, self.rate, self.study = random.Random(seed), rate, study
-        self.old, self.happened, self.stops = [], defaultdict(int), 60
-
-    def __call__(self, sender, receiver, packet):
-        self.old.append(packet)
-        if self.stops <= 0 or self.random.random() > self.rate:
-            return [(0.0, packet)]
-        kind = self.random.choice(self.KINDS[:7])
-        self.happened[kind] += 1
-        self.stops -= 1
-        payload = packet.payload
-        spoilt = {
-            "drop": [],
-            "repeat": [(0.0, packet), (0.0, packet)],
-            "delay": [(self.random.uniform(0.1, 3.0), packet)],
-            "cut": [(0.0, Packet(packet.subject, payload[: self.random.randrange(len(payload))]))],
-            "forge": [(0.0, Packet(packet.subject, payload[:-64] + bytes(64)))],
-            "replay": [(0.0, packet), (0.5, self.random.choice(self.old))],
-            "foreign": [(0.0, packet), (0.0, Packet(packet.subject, _other_run(payload)))],
-        }
-        return spoilt[kind]
-
-    def killed(self, name):
-        """Whether a party dies now."""
-        if self.stops <= 0 or self.random.random() > self.rate / 2:
-            return False
-        self.stops -= 10
-        self.happened["kill"] += 1
-        return True
-
-
-def _other_run(payload):
-    return payload[:16] + bytes(32) + payload[48:]
 
 
 def messages_of(hub, study):

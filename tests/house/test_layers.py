@@ -14,7 +14,7 @@ import tacit
 ROOT = Path(tacit.__file__).parent
 LAYERS = [
     ("typing", "checks", "errors", "spec"),
-    ("noise",),
+    ("noise", "masks"),
     ("problems", "network", "privacy", "features"),
     ("oracles", "datasets", "budget"),
     ("algorithms", "tables"),

@@ -100,3 +100,26 @@ def test_a_lattice_that_is_too_coarse_has_no_epsilon(case):
 
 def test_a_delta_below_what_the_tails_leave_has_no_epsilon():
     assert lattice_epsilon(lambda _: 1.0, 1e-44, values=10, scale=2**24) == math.inf
+
+
+def discrete(scale, reach):
+    """The discrete Gaussian of a scale, on -reach to reach."""
+    weights = np.exp(-(np.arange(-reach, reach + 1) ** 2) / (2 * scale**2))
+    return weights / np.sum(weights)
+
+
+def ratio_of_sum(scales):
+    """The largest |ln| of the ratio of a sum's law to the discrete Gaussian of joint variance."""
+    joint, total = math.hypot(*scales), np.ones(1)
+    for scale in scales:
+        total = np.convolve(total, discrete(scale, int(12 * scale)))
+    reach, middle = int(5 * joint), len(total) // 2
+    other = discrete(joint, int(12 * joint))
+    about = slice(len(other) // 2 - reach, len(other) // 2 + reach + 1)
+    return np.max(np.abs(np.log(total[middle - reach : middle + reach + 1] / other[about])))
+
+
+def test_a_sum_of_discrete_gaussians_of_unequal_scales_is_one_of_the_joint_variance():
+    assert ratio_of_sum((8.0, 8.0)) < 1e-12
+    assert ratio_of_sum((8.0, 9.5, 17.0, 12.25)) < 1e-12
+    assert ratio_of_sum((0.5, 0.6)) > 1e-3  # the steps of a coarse lattice do not line up

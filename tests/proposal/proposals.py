@@ -84,6 +84,7 @@ def examples():
         "cap": proposed(algorithm="recal", network=NetworkRequest(walk="random", cap=3), rounds=12),
         "complete": proposed(algorithm="walkman", network=NetworkRequest(network="complete")),
         "gossip": proposed(algorithm="nids", network=NetworkRequest(network="star")),
+        "tree": proposed(network=NetworkRequest(network="path")),
         "fused": proposed(structure="fused-lasso", algorithm="sadmm", options={"smoothing": 1.0}),
         "matrix": proposed(matrix=_rows_of_a()),
     }  # fmt: skip

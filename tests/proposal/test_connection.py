@@ -1,14 +1,25 @@
 """From a request to a network, and a training on it."""
 
+import json
+
 import numpy as np
 import pytest
 
 from conftest import trained_on
 from tacit.datasets import load
 from tacit.errors import InputError
-from tacit.network import Mixing, closed_route, grid, metropolis, uniform_walk
-from tacit.proposal import DataFacts, NetworkRequest, Request, propose
+from tacit.network import Mixing, closed_route, grid, metropolis, spanning_tree, uniform_walk
+from tacit.proposal import (
+    DataFacts,
+    NetworkRequest,
+    Proposal,
+    Request,
+    StructureRequest,
+    network_values,
+    propose,
+)
 from tacit.report.html import settings
+from tacit.training import divide, proposal_for, train
 
 ASKED = {"epsilon": 8.0, "delta": 1e-4, "algorithm": "recal", "rounds": 60}
 FACTS = DataFacts(name="mine", task="binary", classes=2, columns=3, record_norm=1.0, table=None)
@@ -53,7 +64,10 @@ def test_a_network_from_a_file_is_used(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"algorithm": "noisy-gradient", "network": "ring"}, "has an aggregator.*recal"),
+        ({"algorithm": "noisy-gradient", "network": "ring", "cap": 3}, "has no token.*recal, walk"),
+        ({"algorithm": "noisy-gradient", "walk": "random"}, "has no token, so leave the walk out"),
+        ({"algorithm": "noisy-gradient", "network": "path", "agents": 1}, "at least 2"),
+        ({"algorithm": "nids", "centre": True}, "centre of its own"),
         ({"algorithm": "nids", "walk": "random"}, "asks all agents.*recal, walkman"),
         ({"algorithm": "nids", "cap": 4}, "leave the cap out"),
         ({"walk": "drunken"}, "cyclic, random"),
@@ -65,6 +79,63 @@ def test_a_network_from_a_file_is_used(tmp_path):
 def test_what_does_not_fit_the_algorithm_is_refused(changes, words):
     with pytest.raises(InputError, match=words):
         network_of(**changes)
+
+
+def on_a_network(name, **others):
+    request = Request(epsilon=1.0, delta=1e-4, network=NetworkRequest(network=name), **others)
+    return propose(FACTS, [400] * 6, request)
+
+
+def test_a_method_with_an_aggregator_runs_on_a_network_along_its_spanning_tree():
+    proposal = on_a_network("grid:2x3", rounds=12)
+    plan, tree = proposal.plan(), spanning_tree(grid(2, 3))
+    assert proposal.method.name == "noisy-gradient"
+    assert plan.network.parents.tolist() == tree.parents.tolist()
+    assert Proposal.from_json(proposal.to_json()) == proposal
+    rows = dict(settings(proposal, plan, plan.certificate))
+    assert f"depth 2 from agent {tree.root}" in rows["sums along"]
+    assert rows["messages sent"] == "120, one along one edge"
+    assert rows["numbers sent"] == "360"
+    values = network_values(proposal, plan)["network"]
+    assert (values["messages_sent"], values["numbers_sent"], values["kind"]) == (120, 360, "tree")
+
+
+def test_a_network_that_is_no_tree_is_written_as_before_there_were_trees():
+    gossip = propose(FACTS, [10] * 6, Request(**{**ASKED, "algorithm": "nids"}))
+    assert '"tree"' not in gossip.to_json()
+    assert '"tree":true' in on_a_network("ring").to_json()
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"tree": True}, "leave the holders or the tree out"),
+        ({"holders": None, "walk": None}, "recal runs on a network as a relay"),
+    ],
+)
+def test_a_method_on_another_kind_of_network_is_refused(changes, words):
+    relay = json.loads(propose(FACTS, [10] * 6, Request(**ASKED)).to_json())
+    relay["network"] |= changes
+    with pytest.raises(
+        InputError, match=r"leave the holders or the tree out|recal runs on a network as a relay"
+    ):
+        Proposal.from_json(json.dumps(relay))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("centre", [False, True])
+def test_a_training_along_a_tree_is_that_of_the_star(centre):
+    asked = ASKED | {"algorithm": "noisy-gradient", "centre": centre, "evaluate": 0.2}
+    asked |= {"epsilon": 60.0, "precision": "float64"}
+    data = divide(load("breast_cancer"), 6, split_seed=0, evaluate=0.2)
+    done = []
+    for on in ({}, {"network": "grid"}):
+        request = Request(**asked, network=NetworkRequest(**on))
+        proposal = proposal_for(data, request, StructureRequest())
+        done.append(train(data, proposal, reference=False, seed=0))
+    np.testing.assert_allclose(done[0].model, done[1].model, rtol=1e-9)
+    assert done[0].certificate.epsilon == done[1].certificate.epsilon
+    assert done[0].private_score == done[1].private_score
 
 
 @pytest.mark.slow

@@ -170,20 +170,20 @@ class Centred(StarAlgorithm):
         return usable_centre(public.centre, self.record_norm)
 
 
-def check_centre(on_star: bool, plain: bool, rounds: int) -> None:
+def check_centre(one_public: bool, plain: bool, rounds: int) -> None:
     """Raise `InputError` unless a centre can be learned.
 
     Parameters
     ----------
-    on_star
-        Whether there is an aggregator.
+    one_public
+        Whether all agents know one public value: on a star, and where sums go along a tree.
     plain
         Whether the weights have no structure.
     """
-    if not on_star:
+    if not one_public:
         raise InputError(
-            "without an aggregator every agent would have a centre of its own, and models on rows "
-            "around different centres cannot be averaged; leave the centre out"
+            "by gossip or on a relay every agent would have a centre of its own, and models on "
+            "rows around different centres cannot be averaged; leave the centre out"
         )
     if not plain:
         raise InputError("a structure is about the columns themselves; leave the centre out")

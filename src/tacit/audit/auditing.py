@@ -149,8 +149,9 @@ def audit(  # noqa: PLR0913 - who is attacked, by whom, with what
     observer
         Who attacks; every message, if not given.
     network
-        Of `AGENTS` agents, for gossip and relay; a walk's hops are then the rounds. If none is
-        given for a named method that needs one, a random walk on a ring or gossip on a path.
+        Of `AGENTS` agents, for gossip, a relay or a tree; a walk's hops are then the rounds. If
+        none is given for a named method that needs one, a random walk on a ring or gossip on a
+        path.
     options
         Of a named method.
     rows_per_person, agents_per_person

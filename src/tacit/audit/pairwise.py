@@ -71,7 +71,8 @@ def pairwise_mu(plan: Plan, *, released: bool) -> Pairwise:
     in that round, and moves one link a round: it is in the past iff t <= T - d(k, j), with d the
     number of links. On a relay it is iff j holds the token at a later hop; where holders send to
     their neighbours instead (`Algorithm.tells_neighbours`), iff there is a chain of agents from i,
-    each a neighbour of the one before and a later holder, whose last is a neighbour of j. The past
+    each a neighbour of the one before and a later holder, whose last is a neighbour of j. Along a
+    tree every agent hears the total of every round, so all answers are in its past. The past
     is closed: whatever leads to the question of one of its answers leads on to j. So what j hears
     is a function of the answers in its past, each of which is asked at a state that follows from
     earlier ones in the past and public constants. They are an adaptive composition of Gaussian

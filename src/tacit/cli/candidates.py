@@ -21,6 +21,7 @@ _SHARED = frozenset(
         "agents",
         "evaluate",
         "observer",
+        "colluders",
         "relation",
         "rows_per_person",
         "agents_per_person",

@@ -31,6 +31,7 @@ from tacit.algorithms import (
 from tacit.errors import InputError
 from tacit.features import usage as feature_usage
 from tacit.oracles import Gradient
+from tacit.privacy import Observer, Sum, observer_named
 from tacit.problems import CONSTRAINTS, LOSSES, REGULARISERS, Problem, usage
 from tacit.proposal import (
     DEFAULT_NETWORK,
@@ -49,9 +50,9 @@ def _methods_help() -> str:
     networks = [n for n, m in METHODS.items() if m.network is not None]
     structures = [n for n, m in METHODS.items() if m.structure is not None]
     return (
-        f"With an aggregator: {', '.join(plain)}; {plain[0]} if not given. On a network: "
-        f"{', '.join(networks)}. With --structure: {', '.join(structures)}. Or one of your own: "
-        "module:Class."
+        f"With an aggregator, or on a --network along a spanning tree: {', '.join(plain)}; "
+        f"{plain[0]} if not given. On a network by gossip or relay: {', '.join(networks)}. "
+        f"With --structure: {', '.join(structures)}. Or one of your own: module:Class."
     )
 
 
@@ -92,18 +93,33 @@ _RUN: Mapping[str, tuple[Any, str]] = {
         "Public, with --rows-per-person: at how many agents a person has rows, at most; 1 if not "
         "given. More takes more noise.",
     ),
-    "observer": (str, "messages (if not given): every link is read; sum: secure aggregation."),
+    "observer": (
+        str,
+        "messages (if not given): every link is read; sum: only the sum over all agents is, by "
+        "masks in a study; elsewhere that is assumed.",
+    ),
+    "colluders": (
+        int,
+        "With --observer sum: how many participants tell the observer what they know, at most; 1 "
+        "if not given.",
+    ),
     "relation": (str, "replace_one (if not given) or zero_out."),
     "algorithm": (str, _methods_help()),
     "structure": (str, "lasso, fused-lasso or generalized-lasso."),
     "graph": (Path, "CSV, public: edges of fused-lasso, A of generalized-lasso."),
     "network": (
         str,
-        f"Without aggregator ({DEFAULT_NETWORK} if not given): ring, path, star, complete, grid, "
-        "grid:RxC, erdos-renyi:P, regular:D, or a file of edges (.txt, .csv, .edges, .graphml).",
+        "Without aggregator: ring, path, star, complete, grid, grid:RxC, erdos-renyi:P, regular:D, "
+        "or a file of edges (.txt, .csv, .edges, .graphml). Sums go along a spanning tree, unless "
+        f"--algorithm names gossip or a relay ({DEFAULT_NETWORK} for these if not given).",
     ),
     "walk": (str, "On a relay: cyclic (if not given) or random."),
     "cap": (int, "On a relay: the most answers that an agent gives."),
+    "exchanges": (
+        int,
+        "In gossip: how often the messages of one question are exchanged; 1 if not given. More "
+        "cost messages and no privacy.",
+    ),
     "split_seed": (int, "Of the division into parts and among agents; 0 if not given."),
 }
 
@@ -170,7 +186,17 @@ def all_options() -> dict[str, tuple[Any, str]]:
     return {**_RUN, **method_options()}
 
 
-_AS_GIVEN = ("observer", "relation", "split_seed", "rows_per_person", "agents_per_person")
+_AS_GIVEN = ("relation", "split_seed", "rows_per_person", "agents_per_person")
+
+
+def _observer(name: str | None, colluders: int | None) -> Observer:
+    """Return the observer of that name, with so many colluders."""
+    observer = observer_named("messages" if name is None else name)
+    if colluders is None:
+        return observer
+    if not isinstance(observer, Sum):
+        raise InputError("colluders are counted for the observer sum; add --observer sum")
+    return Sum(colluders)
 
 
 def run_options(given: Mapping[str, Any], *, rounds: int | None) -> RunOptions:
@@ -199,8 +225,11 @@ def run_options(given: Mapping[str, Any], *, rounds: int | None) -> RunOptions:
         centre=given["centre"],
         evaluate=given["evaluate"],
         options={k: given[k] for k in method_options() if given[k] is not None},
-        network=NetworkRequest(network=given["network"], walk=given["walk"], cap=given["cap"]),
+        network=NetworkRequest(
+            **{name: given[name] for name in ("network", "walk", "cap", "exchanges")}
+        ),
         methods=methods,
+        observer=_observer(given["observer"], given["colluders"]),
         **{k: given[k] for k in _AS_GIVEN if given[k] is not None},
         **parts,
     )

@@ -15,6 +15,7 @@ from tacit.cli.console import emit, interruptible, path, table
 from tacit.cli.data import PublicOptions, counts_of, data_facts, whole_numbers
 from tacit.cli.declaring import takes
 from tacit.cli.options import all_options, method_options, run_options
+from tacit.engine.planning import Plan
 from tacit.errors import InputError
 from tacit.evaluation import Width, expected_width
 from tacit.models import write_text
@@ -25,6 +26,8 @@ from tacit.proposal import (
     centre_text,
     centre_warning,
     facts_of_method,
+    network_rows,
+    network_values,
     propose,
 )
 from tacit.proposal.forecast import (
@@ -109,6 +112,7 @@ class _Answer:
     forecasts: tuple[Forecast, ...]
     best: Forecast | None
     centre: str | None
+    planned: Plan
     width: Width | None
     warnings: tuple[str, ...]
 
@@ -126,6 +130,7 @@ class _Answer:
             "coordinates": facts.dimension,
             "loss": str(self.proposal.loss),
             "centre": self.centre,
+            **network_values(self.proposal, self.planned),
             "class_weights": self.proposal.class_weights,
             "record_norm": facts.record_norm,
             "gradient_bound": self.gradient_bound,
@@ -182,6 +187,7 @@ def _answer(
         forecasts=tuple(forecasts),
         best=best,
         centre=centre_text(proposal, planned),
+        planned=planned,
         width=expected_width(proposal, planned),
         warnings=(
             *warnings_of(proposal),
@@ -245,6 +251,7 @@ def _sentences(answer: _Answer, out: Path | None) -> str:
         f"{answer.gradient_bound:g}",
         *([f"Class weights: {weights}"] if weights is not None else []),
         *([f"Rows: {answer.centre}"] if answer.centre is not None else []),
+        *(f"{name.capitalize()}: {what}" for name, what in _network(answer)),
         f"Total epsilon {budget.epsilon:g} at delta {budget.delta:g}{total}, relation "
         f"{budget.relation}, unit {budget.unit}, observer {budget.observer}. No data was read, "
         "nothing was spent.",
@@ -259,6 +266,10 @@ def _sentences(answer: _Answer, out: Path | None) -> str:
         proposal = answer.proposal
         lines.append(f"Proposal: {out} ({proposal.method.name}, {proposal.rounds} rounds)")
     return "\n".join(lines)
+
+
+def _network(answer: _Answer) -> list[tuple[str, str]]:
+    return network_rows(answer.proposal, answer.planned)
 
 
 _HEAD = ("algorithm", "rounds", "multiplier", "noise", "margin", "proven", "rule", "basis")

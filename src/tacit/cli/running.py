@@ -16,10 +16,12 @@ from tacit.cli.options import methods_with
 from tacit.cli.watching import Events, Shown, events_to, watch
 from tacit.engine import Charged
 from tacit.errors import InputError
+from tacit.evaluation import PrivateScore
 from tacit.federation import (
     Coordinator,
     Ended,
     Journal,
+    LastQuestion,
     Link,
     Outcome,
     Party,
@@ -118,7 +120,7 @@ def take_part(  # noqa: PLR0913 - what a site is run with
                 signed=signed,
                 plan=local.plan,
                 outcome=outcome,
-                score=None,
+                score=_score(local.last, outcome),
                 seconds=time.monotonic() - began,
                 agent=agent,
                 charged=charged,
@@ -147,11 +149,16 @@ def coordinate(
                 signed=signed,
                 plan=party.plan,
                 outcome=outcome,
-                score=None,
+                score=_score(party.last, outcome),
                 seconds=time.monotonic() - began,
             ),
             shows,
         )
+
+
+def _score(last: LastQuestion | None, outcome: Outcome) -> PrivateScore | None:
+    """Return what held-out records said of the model; None if none were asked."""
+    return None if last is None or outcome.totals is None else last.score(outcome.totals)
 
 
 def _run(party: Party, link: Link, events: Events, progress: Path, shows: Shows) -> Outcome:

@@ -23,8 +23,10 @@ from tacit.federation import (
     SignedProposal,
     StudyFolder,
     admit,
+    certificate_for,
     hub_configuration,
     keep_proposal,
+    last_question,
     new_study,
     open_study,
     read_certificate,
@@ -259,10 +261,11 @@ def propose_(  # noqa: PLR0913 - one parameter per option
             }
         )
         return
+    certificate = certificate_for(proposal, plan, last_question(proposal, plan))
     _say(
         f"{proposal.method.name}, {proposal.rounds} rounds, with {len(sites)} sites: "
         f"{', '.join(site.participant.name for site in sites)}",
-        *(f"  {line}" for line in plan.certificate.lines()),
+        *(f"  {line}" for line in certificate.lines()),
         f"Proposal: {file}, for every site (run {signed.subjects.run}); nothing was spent",
     )
 

@@ -373,7 +373,8 @@ def _heading(prepared: Prepared) -> str:
     agents = _plural(len(proposal.counts), "agent")
     rounds = _plural(proposal.rounds, "round")
     if proposal.network is not None:
-        rounds += f" on {proposal.network.name}"
+        tree = "the spanning tree of " if proposal.network.kind == "tree" else ""
+        rounds += f" on {tree}{proposal.network.name}"
     held = ""
     if proposal.evaluation is not None:
         rows = proposal.budget.rows_per_person

@@ -10,11 +10,13 @@ from tacit.engine.charging import (
     returned_on_error,
 )
 from tacit.engine.door import Door, Live, Private, Record, Recorded, Replay, Rival
+from tacit.engine.network import Traffic
 from tacit.engine.planning import Plan, plan
 from tacit.engine.program import Program, cast, stack
 from tacit.engine.protocol import Trace, observed_ledger
 from tacit.engine.running import Run, Runtime, behind_the_door, run
 from tacit.engine.runtimes import serial, simulate, sweep
+from tacit.engine.traffic import Shapes, shapes_of, traffic_of
 from tacit.network import Network
 
 __all__ = [
@@ -32,7 +34,9 @@ __all__ = [
     "Rival",
     "Run",
     "Runtime",
+    "Shapes",
     "Trace",
+    "Traffic",
     "behind_the_door",
     "cast",
     "charge_of",
@@ -44,7 +48,9 @@ __all__ = [
     "returned_on_error",
     "run",
     "serial",
+    "shapes_of",
     "simulate",
     "stack",
     "sweep",
+    "traffic_of",
 ]

@@ -30,6 +30,7 @@ import jax.numpy as jnp
 from jax.extend import core as jex
 
 from tacit.algorithms import StarAlgorithm, Turn
+from tacit.engine.network import NetworkKind
 from tacit.engine.program import Program
 from tacit.oracles import Oracle
 from tacit.privacy import Certificate, Ledger, Observer, Terms, certify
@@ -206,7 +207,11 @@ def _widens(old: Any, new: Any) -> bool:
 
 
 def certificate_of(
-    ledger: Ledger, oracles: tuple[Oracle, ...], terms: Terms, observer: Observer
+    ledger: Ledger,
+    oracles: tuple[Oracle, ...],
+    terms: Terms,
+    observer: Observer,
+    network: NetworkKind,
 ) -> Certificate:
     """Return what a ledger amounts to, under the name of the planned observer.
 
@@ -216,17 +221,23 @@ def certificate_of(
         That of `terms`, or the observer of all messages where nothing is credited to summation.
     """
     certificate = certify(ledger, delta=terms.delta, adjacency=terms.adjacency, observer=observer)
+    if network.trust is not None:
+        certificate = dataclasses.replace(certificate, trust=network.trust)
     if not all(oracle.exact_on_machine for oracle in oracles):
         certificate = dataclasses.replace(certificate, arithmetic=REAL_NUMBERS)
     if observer != terms.observer:
-        certificate = _under_name_of(terms.observer, certificate, ledger)
+        certificate = _under_name_of(terms.observer, certificate, ledger, network)
     return certificate
 
 
-def _under_name_of(observer: Observer, certificate: Certificate, ledger: Ledger) -> Certificate:
+def _under_name_of(
+    observer: Observer, certificate: Certificate, ledger: Ledger, network: NetworkKind
+) -> Certificate:
     """Return a certificate for all messages under the name of the observer that was planned for."""
     why = "this algorithm asks at private iterates"
-    if ledger.sampled:
+    if network.why_not_summed is not None:
+        why = network.why_not_summed
+    elif ledger.sampled:
         why = "its batches are sampled"
     elif ledger.inside is not None:
         why = "its noise stands inside an objective"

@@ -12,7 +12,7 @@ from jaxtyping import Float, Int
 from typing_extensions import override
 
 from tacit.algorithms import GossipAlgorithm, Turn
-from tacit.engine.network import Together, check_agents
+from tacit.engine.network import Together, Traffic, check_agents
 from tacit.network import Mixing
 from tacit.typing import Array, PyTree
 
@@ -26,8 +26,21 @@ class Neighbours(eqx.Module):
     weights: Float[Array, "K A"]
 
 
+class Chebyshev(eqx.Module):
+    """How several exchanges of a round are weighted (`tacit.network.Mixing`)."""
+
+    pace: Float[Array, ""]
+    momentum: Float[Array, " K"]
+
+
 class Gossip(Together):
     """Agent i hears sum_j w_ij (m_j - m_i); all are asked in every round.
+
+    With K exchanges a round w_ij are the entries of P_K(W) (`tacit.network.Mixing`): agents send
+    what they have after each exchange.
+
+    **Guarantee.** What is sent in the first exchange are the messages, functions of noised answers;
+    what is sent in later ones are public linear functions of these. Nothing is asked in between.
 
     Attributes
     ----------
@@ -45,13 +58,17 @@ class Gossip(Together):
     second: Int[Array, " L"]
     weights: Float[Array, " L"]
     neighbours: Neighbours | None = eqx.field(default=None, repr=False)
+    chebyshev: Chebyshev | None = None
 
     @classmethod
     @override
     def connect(cls, data: Mixing, agents: int, rounds: int) -> Gossip:
         check_agents(data.graph.agents, agents)
         first, second = (jnp.asarray(end, jnp.int32) for end in data.graph.edges.T)
-        return cls(agents, first, second, jnp.asarray(data.weights), neighbours_of(data))
+        weights, further = jnp.asarray(data.weights), None
+        if data.exchanges > 1:
+            further = Chebyshev(jnp.asarray(data.pace), jnp.asarray(data.momentum))
+        return cls(agents, first, second, weights, neighbours_of(data), further)
 
     @override
     def first_inboxes(self, algorithm: GossipAlgorithm, template: Array) -> PyTree:
@@ -65,13 +82,35 @@ class Gossip(Together):
     def deliver(
         self, algorithm: GossipAlgorithm, inboxes: PyTree, messages: PyTree, server: Turn
     ) -> PyTree:
-        return jax.tree.map(self.differences, messages)
+        return jax.tree.map(self.mixed, messages)
 
     @override
     def model(self, algorithm: GossipAlgorithm, states: PyTree, inboxes: PyTree) -> Array:
         """Return the mean of the agents' models."""
         mean: Array = jnp.mean(jax.vmap(algorithm.model)(states), axis=0)
         return mean
+
+    @override
+    def traffic(self, message: int, inbox: int, rounds: int) -> Traffic:
+        """Return a message in both directions of every edge, in every exchange of every round."""
+        exchanges = 1 if self.chebyshev is None else len(self.chebyshev.momentum)
+        messages = 2 * len(self.first) * exchanges * rounds
+        return Traffic(messages, messages * message)
+
+    def mixed(self, messages: Float[Array, "A ..."]) -> Float[Array, "A ..."]:
+        """Return how all exchanges of a round move the messages; exactly 0 at agreement."""
+        if self.chebyshev is None:
+            return self.differences(messages)
+        pace = self.chebyshev.pace
+
+        def exchange(moved: tuple[Array, Array], factor: Array) -> tuple[tuple[Array, Array], None]:
+            now, before = moved
+            flow = now + pace * self.differences(messages + now)
+            return (factor * flow + (1 - factor) * before, now), None
+
+        start = (jnp.zeros_like(messages), jnp.zeros_like(messages))
+        (moved, _), _ = jax.lax.scan(exchange, start, self.chebyshev.momentum)
+        return moved
 
     def differences(self, messages: Float[Array, "A ..."]) -> Float[Array, "A ..."]:
         """Return sum_j w_ij (m_j - m_i) for every agent i.

@@ -1,14 +1,14 @@
 """The kinds of networks: who answers, what agents receive, what a run would release.
 
-One class for each kind (`Star`, `Gossip`, `Relay`), with a network's arrays as its fields. A user
-passes public data instead: nothing, a `tacit.network.Mixing` or a `tacit.network.Walk`.
+One class for each kind (`Star`, `OnTree`, `Gossip`, `Relay`), with a network's arrays as its
+fields. A user passes public data instead: nothing, a `tacit.network.Tree`, `Mixing` or `Walk`.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, NamedTuple, cast
 
 import equinox as eqx
 import jax
@@ -28,6 +28,13 @@ from tacit.typing import Array, HostArray, PyTree
 _AGENTS_LAST: Any = Turn(-1, -1, -1, None, -1, -1, -1, -1)  # type: ignore[arg-type]
 
 
+class Traffic(NamedTuple):
+    """What a run sends: messages, one along one link, and the numbers in all of them together."""
+
+    messages: int
+    numbers: int
+
+
 class NetworkKind(eqx.Module):
     """A network as the compiled program sees it. S agents may be asked in a round.
 
@@ -39,10 +46,17 @@ class NetworkKind(eqx.Module):
         What a user passes for it, as error messages name it.
     aggregates
         Whether an aggregator combines the messages, so that summation can hide them.
+    one_public
+        Whether all agents hear the same, a public value.
     draws_ahead
         Whether noise and batches of many rounds may be drawn at once.
     written
         Whether a plan that is written down has an entry for it; a star is what no entry means.
+    trust
+        What a certificate for the observer of all messages says of trust; None for the observer's
+        own words.
+    why_not_summed
+        Why nothing can be credited to summation; None where that is up to the method.
     agents
         A.
     """
@@ -50,8 +64,11 @@ class NetworkKind(eqx.Module):
     algorithms: ClassVar[type]
     data: ClassVar[str]
     aggregates: ClassVar[bool] = False
+    one_public: ClassVar[bool] = False
     draws_ahead: ClassVar[bool] = True
     written: ClassVar[bool] = True
+    trust: ClassVar[str | None] = None
+    why_not_summed: ClassVar[str | None] = None
 
     agents: int = eqx.field(static=True, repr=False)
 
@@ -130,9 +147,23 @@ class NetworkKind(eqx.Module):
             This round's turns, leaves `(E, S)`, and the aggregator's.
         """
 
+    def sent(self, messages: PyTree) -> PyTree:
+        """Return what travels, from the messages of this round's S agents: here just these."""
+        return messages
+
     @abstractmethod
     def deliver(self, algorithm: Any, inboxes: PyTree, messages: PyTree, server: Turn) -> PyTree:
-        """Return what agents hear next, from the S messages of this round."""
+        """Return what agents hear next, from what was `sent` in this round."""
+
+    @abstractmethod
+    def traffic(self, message: int, inbox: int, rounds: int) -> Traffic:
+        """Return what all agents together send.
+
+        Parameters
+        ----------
+        message, inbox
+            How many numbers a message and an inbox hold.
+        """
 
     @abstractmethod
     def model(self, algorithm: Any, states: PyTree, inboxes: PyTree) -> Array:
@@ -187,6 +218,7 @@ class Together(NetworkKind):
         turns = turns._replace(question=turns.question[:, 0])
         step = self._only_agent if self.agents == 1 else self._every_agent
         states, messages, records = step(algorithm, door, private, (states, inboxes), turns)
+        messages = self.sent(messages)
         inboxes = self.deliver(algorithm, inboxes, messages, server)
         return (states, inboxes), (records, messages)
 
@@ -232,12 +264,13 @@ class Star(Together):
     algorithms: ClassVar[type] = StarAlgorithm
     data: ClassVar[str] = "no network (an aggregator)"
     aggregates: ClassVar[bool] = True
+    one_public: ClassVar[bool] = True
     written: ClassVar[bool] = False
     inbox_axis: ClassVar[int | None] = None
 
     @classmethod
     @override
-    def connect(cls, data: None, agents: int, rounds: int) -> Star:
+    def connect(cls, data: Any, agents: int, rounds: int) -> Star:
         return cls(agents)
 
     @override
@@ -257,3 +290,8 @@ class Star(Together):
     @override
     def model(self, algorithm: StarAlgorithm, states: PyTree, inboxes: PyTree) -> Array:
         return algorithm.model(inboxes)
+
+    @override
+    def traffic(self, message: int, inbox: int, rounds: int) -> Traffic:
+        """Return a message from each agent and the public value to it, in every round."""
+        return Traffic(2 * self.agents * rounds, self.agents * (message + inbox) * rounds)

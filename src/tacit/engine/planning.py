@@ -126,8 +126,9 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
     mechanism
         The law of the noise; Gaussian if none is given.
     network
-        None for a star with an aggregator, a `tacit.network.Mixing` for gossip, a
-        `tacit.network.Walk` for a relay, on which a round is one hop.
+        None for a star with an aggregator, a `tacit.network.Tree` for its methods without one, a
+        `tacit.network.Mixing` for gossip, a `tacit.network.Walk` for a relay, on which a round is
+        one hop.
     multiplier
         That of an earlier plan with the same questions and terms; the certificate does not rest on
         it. None: computed here, which may take seconds where batches are sampled.
@@ -200,7 +201,7 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
     program = draft.program
     if isinstance(observer, Sum) and isinstance(law, Gaussian):
         program = dataclasses.replace(program, summed=True)
-    certificate = certificate_of(draft.ledger, oracles, terms, observer)
+    certificate = certificate_of(draft.ledger, oracles, terms, observer, connected)
     if not certificate.epsilon <= terms.epsilon * (1 + 1e-9):
         raise PrivacyError(
             f"the plan would spend epsilon {certificate.epsilon:g}; the budget is {terms.epsilon:g}"

@@ -21,8 +21,9 @@ from tacit.engine.gossip import Gossip
 from tacit.engine.network import NetworkKind, Star
 from tacit.engine.relay import Relay
 from tacit.engine.summed import Summed
+from tacit.engine.tree import OnTree
 from tacit.errors import InputError
-from tacit.network import Mixing, Network, Walk
+from tacit.network import Mixing, Network, Tree, Walk
 from tacit.oracles import Oracle
 from tacit.privacy import Inside, Ledger, Mechanism, Observer, SensitivityBound, Sum
 from tacit.privacy.folding import folded, unfolded
@@ -275,7 +276,7 @@ def _rounded_up(scale: HostArray, precision: Precision) -> HostArray:
 
 
 KINDS: Mapping[type, type[NetworkKind]] = MappingProxyType(
-    {type(None): Star, Mixing: Gossip, Walk: Relay}
+    {type(None): Star, Tree: OnTree, Mixing: Gossip, Walk: Relay}
 )
 
 
@@ -291,8 +292,8 @@ def connect(network: Network, algorithm: Algorithm, agents: int, rounds: int) ->
     kind = KINDS.get(type(network))
     if kind is None:
         raise InputError(
-            f"network is {network!r}; pass None (an aggregator), a tacit.network.Mixing or a "
-            "tacit.network.Walk"
+            f"network is {network!r}; pass None (an aggregator), a tacit.network.Tree, a "
+            "tacit.network.Mixing or a tacit.network.Walk"
         )
     if not isinstance(algorithm, kind.algorithms):
         needed = [other.data for other in KINDS.values() if isinstance(algorithm, other.algorithms)]

@@ -63,9 +63,10 @@ class Trace(NamedTuple):
     records
         The door's records, leaves `(T, E, A, ...)`; kind -1 where an agent was not asked.
     messages
-        What each agent sent, leaves `(T, A, ...)`; on a relay the token, `(T, 1, ...)`.
+        What each agent sent, leaves `(T, A, ...)`: on a tree the sum of its message and of those
+        below it, at the root the total; on a relay the token, `(T, 1, ...)`.
     publics
-        What agents hear after each round: the aggregator's value or the token, leaves `(T, ...)`,
+        What agents hear after each round: the public value or the token, leaves `(T, ...)`,
         in gossip the agents' inboxes, `(T, A, ...)`.
     """
 

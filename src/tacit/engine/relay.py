@@ -15,7 +15,7 @@ from typing_extensions import override
 
 from tacit.algorithms import RelayAlgorithm, Turn
 from tacit.engine.door import Door, Holding
-from tacit.engine.network import NetworkKind, check_agents
+from tacit.engine.network import NetworkKind, Traffic, check_agents
 from tacit.engine.protocol import agent_round, at
 from tacit.errors import InputError
 from tacit.network import Walk
@@ -148,6 +148,11 @@ class Relay(NetworkKind):
     @override
     def model(self, algorithm: RelayAlgorithm, states: PyTree, inboxes: PyTree) -> Array:
         return algorithm.model(inboxes)
+
+    @override
+    def traffic(self, message: int, inbox: int, rounds: int) -> Traffic:
+        """Return one token a hop."""
+        return Traffic(rounds, rounds * message)
 
 
 class SwitchDoor(Door):

@@ -287,7 +287,7 @@ def check_certificate(plan: Plan) -> None:
             raise PrivacyError("the certificate promises what a run without noise does not keep")
         return
     observer = terms.observer if program.summed else Messages()
-    fresh = certificate_of(plan.ledger, program.oracles, terms, observer)
+    fresh = certificate_of(plan.ledger, program.oracles, terms, observer, program.network)
     given = plan.certificate
     fresh = dataclasses.replace(
         fresh,

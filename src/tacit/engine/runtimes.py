@@ -227,7 +227,7 @@ def serial(
             states[agent], message = network.if_taking_part(t, new, old)
             records.append(record)
             messages.append(message)
-        wire = _stack(messages, axis=0)
+        wire = network.sent(_stack(messages, axis=0))
         inboxes = network.deliver(algorithm, inboxes, wire, at(server, t))
         model = network.model(algorithm, _stack(states, axis=0), inboxes)
         traces.append(kept_parts(model, inboxes, _stack(records, axis=1), wire, keep))

@@ -16,7 +16,7 @@ import jax
 import numpy as np
 
 from tacit.algorithms import Turn
-from tacit.engine.door import Raw, two_to
+from tacit.engine.door import Raw
 from tacit.engine.program import Program, agent_turns
 from tacit.noise import Label, Stream
 from tacit.noise.stream import Use
@@ -79,17 +79,20 @@ class Supply:
     def block(self, first: int, last: int) -> Any:
         """Return the draws of the rounds from `first` to `last`, the latter not included."""
         raw = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), self.shapes(last - first))
-        question = self._turns.question[first:last]
+        tasks = self._tasks(raw, first, last)
+        if len(tasks) == 1:  # as for a hop of a relay: threads would cost more than the numbers
+            tasks[0]()
+            return raw
         with ThreadPoolExecutor(_WORKERS) as pool:
-            tasks = [pool.submit(task) for task in self._tasks(raw, question, first)]
-            for task in tasks:
+            for task in [pool.submit(task) for task in tasks]:
                 task.result()
         return raw
 
-    def _tasks(self, raw: Raw, question: HostArray, first: int) -> list[Callable[[], None]]:
+    def _tasks(self, raw: Raw, first: int, last: int) -> list[Callable[[], None]]:
         """Return what fills a block, in pieces for the workers."""
+        question = self._turns.question[first:last]
         places = np.argwhere(np.moveaxis(question, 1, 2) >= 0)  # round, slot, question within it
-        scales = self._scales()[first + places[:, 0], places[:, 2], places[:, 1]]
+        scales = self._scales(first, last)[places[:, 0], places[:, 2], places[:, 1]]
         order = np.argsort(scales, kind="stable")
         starts = np.flatnonzero(np.diff(scales[order])) + 1
         tasks: list[Callable[[], None]] = []
@@ -99,10 +102,10 @@ class Supply:
                 tasks.append(partial(self._fill, raw, places[part], first, scale))
         return tasks
 
-    def _scales(self) -> HostArray:
-        """Return the noise scales in steps of the lattice, `(T, E, S)`."""
-        steps = np.asarray(two_to(self.turns.exponent))
-        scales: HostArray = np.asarray(self._turns.scale, np.float64) / steps
+    def _scales(self, first: int, last: int) -> HostArray:
+        """Return the noise scales of some rounds in steps of the lattice, `(B, E, S)`."""
+        steps = np.ldexp(1.0, self._turns.exponent[first:last])
+        scales: HostArray = np.asarray(self._turns.scale[first:last], np.float64) / steps
         return scales
 
     def _fill(self, raw: Raw, places: HostArray, first: int, scale: float) -> None:

@@ -1,6 +1,14 @@
 """A private answer to "how good is it?": a last question to records that were held out."""
 
-from tacit.evaluation.asking import Evaluated, evaluate, evaluation_plan, scale_of
+from tacit.evaluation.asking import (
+    Evaluated,
+    evaluate,
+    evaluation_plan,
+    evaluation_seed,
+    scale_of,
+    score_of_totals,
+    with_evaluation,
+)
 from tacit.evaluation.composition import of_disjoint_parts
 from tacit.evaluation.covering import check_covered
 from tacit.evaluation.intervals import LEVEL, Interval, mean_interval, ratio_interval
@@ -20,6 +28,7 @@ __all__ = [
     "check_covered",
     "evaluate",
     "evaluation_plan",
+    "evaluation_seed",
     "expected_width",
     "mean_interval",
     "of_disjoint_parts",
@@ -27,4 +36,6 @@ __all__ = [
     "scale_of",
     "score_of_labels",
     "score_of_numbers",
+    "score_of_totals",
+    "with_evaluation",
 ]

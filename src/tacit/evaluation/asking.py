@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
+from functools import partial
 
 import jax.numpy as jnp
 import numpy as np
@@ -82,14 +83,18 @@ def evaluation_plan(
         terms = dataclasses.replace(terms, observer=Messages())
     answers = question.answer_shape(shape)[0]
     algorithm = EvaluateModel(jnp.asarray(model), answers)
-    planned = plan(facts, algorithm, (question,), terms, rounds=1, precision="float64")
+    # agents that hold none out pass sums on; the plan is of the others, and its numbers the star's
+    along = proposal.network is not None and proposal.network.kind == "tree"
+    network = training.network if along and len(held) == training.spec.agents else None
+    asked = partial(
+        plan, facts, algorithm, (question,), terms, rounds=1, precision="float64", network=network
+    )
+    planned = asked()
     excess = _excess(planned.certificate, training.certificate)
     if not 1 < excess <= _ALIKE:
         return planned
     more = planned.multiplier * excess * _ROUNDED
-    return plan(
-        facts, algorithm, (question,), terms, rounds=1, precision="float64", multiplier=more
-    )
+    return asked(multiplier=more)
 
 
 # mu is charged to accounts in nine digits, rounded up
@@ -148,29 +153,57 @@ def evaluate(
     answering = np.flatnonzero(evaluation.counts).tolist()
     if shards.counts != tuple(evaluation.counts[agent] for agent in answering):
         raise PrivacyError("the records are not those that the proposal holds out; divide anew")
-    rows = proposal.budget.rows_per_person
     planned = evaluation_plan(proposal, training, weights, record_norm=shards.record_norm)
-    finished = run(planned, shards, runtime="simulate", seed=_other(seed))
-    units, variance = sum(shards.counts) // (rows or 1), noise_variance(planned)
+    finished = run(planned, shards, runtime="simulate", seed=evaluation_seed(seed))
     totals = np.asarray(finished.model, np.float64) * len(shards.counts)
+    score = score_of_totals(proposal, planned, totals, scale)
+    both = with_evaluation(proposal, training.certificate, finished.certificate)
+    return Evaluated(score, planned, both)
+
+
+def score_of_totals(
+    proposal: Proposal, planned: Plan, totals: Float[HostArray, "S"], scale: Scale
+) -> PrivateScore:
+    """Return the figures that the sum of all agents' noised answers amounts to.
+
+    Parameters
+    ----------
+    planned
+        The plan of the evaluation.
+    """
+    evaluation, rows = proposal.evaluation, proposal.budget.rows_per_person
+    assert evaluation is not None
+    units, variance = sum(evaluation.counts) // (rows or 1), noise_variance(planned)
     question = evaluation_question(proposal.data, rows)
     if isinstance(question, Tally):
         score = score_of_labels(question, totals, units, variance, scale)
     else:
         score = score_of_numbers(totals, units, variance, scale.unit)
-    if rows is not None:
-        score = dataclasses.replace(score, unit="person")
+    return score if rows is None else dataclasses.replace(score, unit="person")
+
+
+def with_evaluation(
+    proposal: Proposal, training: Certificate, evaluation: Certificate
+) -> Certificate:
+    """Return the certificate of a training together with the evaluation of its proposal.
+
+    Notes
+    -----
+    **Guarantee.** That of `of_disjoint_parts`, whose parts are those of `tacit.problems.hold_out`.
+    """
+    asked, rows = proposal.evaluation, proposal.budget.rows_per_person
+    assert asked is not None
     unit, place = ("record", "row numbers") if rows is None else ("person", "places in the order")
     condition = (
-        f"{evaluation.share:g} of each agent's {unit}s, chosen by their {place} with the split "
+        f"{asked.share:g} of each agent's {unit}s, chosen by their {place} with the split "
         f"seed {proposal.split_seed}, were held out of the training and asked about its model: "
         f"each {unit} is in one of the two, so both together cost it no more than the larger"
     )
-    both = of_disjoint_parts(training.certificate, finished.certificate, answering, condition)
-    return Evaluated(score, planned, both)
+    answering = np.flatnonzero(asked.counts).tolist()
+    return of_disjoint_parts(training, evaluation, answering, condition)
 
 
-def _other(seed: int | None) -> int | None:
+def evaluation_seed(seed: int | None) -> int | None:
     """Return a seed whose noise has nothing to do with that of the training."""
     if seed is None:
         return None

@@ -7,7 +7,8 @@ from tacit.federation.coordinator import Coordinator
 from tacit.federation.hub import hub_configuration, run_hub
 from tacit.federation.joining import Invitation, JoinRequest
 from tacit.federation.journal import Journal
-from tacit.federation.local import derive
+from tacit.federation.last_question import LastQuestion, last_question
+from tacit.federation.local import certificate_for, derive
 from tacit.federation.party import Outcome, Packet, Party, Progress
 from tacit.federation.places import found_site, site_folder, sites_folder, study_folder
 from tacit.federation.reports import Ended, ended_values, lines_of, save_ended
@@ -26,6 +27,7 @@ __all__ = [
     "Invitation",
     "JoinRequest",
     "Journal",
+    "LastQuestion",
     "Link",
     "Member",
     "Outcome",
@@ -42,6 +44,7 @@ __all__ = [
     "Watch",
     "admit",
     "certificate_fingerprint",
+    "certificate_for",
     "check_proposal",
     "configuration",
     "derive",
@@ -50,6 +53,7 @@ __all__ = [
     "hub_configuration",
     "join",
     "keep_proposal",
+    "last_question",
     "lines_of",
     "new_study",
     "open_site",

@@ -96,8 +96,7 @@ class SignedProposal(Document):
     ------
     InputError
         If the counts are not those of the proposal, two participants share a name or a key, the
-        observer is that of sums, the data are no table, or the model of an abandoned run is to be
-        released where no party has it.
+        data are no table, or the model of an abandoned run is to be released where no party has it.
 
     Notes
     -----
@@ -132,7 +131,8 @@ class SignedProposal(Document):
         for what in ("name", "key"):
             if len({getattr(member, what) for member in everyone}) < len(everyone):
                 raise InputError(f"two who take part have the same {what}; admit each once")
-        check_observer(self.proposal)
+        check_table(self.proposal)
+        check_network(self.proposal)
         if self.release_abandoned and self.proposal.network is not None:
             raise InputError(
                 "without an aggregator no party has the model so far, and none can be released of "
@@ -263,18 +263,25 @@ def check_version(version: str) -> None:
         )
 
 
-def check_observer(proposal: Proposal) -> None:
-    """Raise `InputError` for what a study cannot keep or read."""
-    if proposal.budget.observer != "messages":
-        raise InputError(
-            "observer sum needs secure aggregation, which a study does not have: the coordinator "
-            "hears each message; propose with --observer messages"
-        )
+def check_table(proposal: Proposal) -> None:
+    """Raise `InputError` for what a study cannot read."""
     if proposal.data.table is None:
         raise InputError(
             "a study is proposed for tables with a bounds file, not for a data set by name or bare "
             "numbers; propose with --bounds FILE"
         )
+
+
+def check_network(proposal: Proposal) -> None:
+    """Raise `InputError` for a network along which a study does not send."""
+    network = proposal.network
+    if network is not None and network.kind == "tree":
+        raise InputError(
+            "a study does not add up along a tree yet; leave the network out, or name a method by "
+            "gossip or on a relay"
+        )
+    if network is not None and network.exchanges > 1:
+        raise InputError("a study exchanges each message once; leave the exchanges out")
 
 
 def _signed_part(signed: SignedProposal) -> bytes:

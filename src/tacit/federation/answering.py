@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from tacit.algorithms import Turn
-from tacit.engine import Live, Plan, Private, Record
+from tacit.engine import Live, Plan, Private, Record, shapes_of
 from tacit.engine.door import AheadOf, Prepared
 from tacit.engine.program import Program, agent_turns
 from tacit.engine.protocol import agent_round, at
@@ -164,20 +163,8 @@ class Layouts(NamedTuple):
 
 def layouts_of(program: Program) -> Layouts:
     """Return the layouts of a program, from public facts alone; nothing is computed."""
-    algorithm: Any = program.executed
-    network: Any = program.network
-    template = program.template
-
-    def shapes() -> tuple[PyTree, PyTree, PyTree]:
-        turn = at(jax.tree.map(lambda leaf: leaf[0, :, 0], agent_turns(program)), 0)
-        inbox = network.inbox(network.first_inboxes(algorithm, template), 0)
-        state = algorithm.receive(algorithm.start(template), inbox, turn)
-        shape = program.oracles[0].answer_shape(template.shape)
-        state = algorithm.tell(state, inbox, turn, jnp.zeros(shape, turn.scale.dtype))
-        return (*algorithm.send(state, inbox, turn), inbox)
-
-    state, message, inbox = (Layout.of(tree) for tree in jax.eval_shape(shapes))
-    return Layouts(state, inbox, message, Layout.of(template))
+    state, message, inbox = map(Layout.of, shapes_of(program))
+    return Layouts(state, inbox, message, Layout.of(program.template))
 
 
 @jax.jit

@@ -9,7 +9,8 @@ from typing import Any
 from tacit.algorithms import Method
 from tacit.budget import Account, check_fits, total_of
 from tacit.engine.charging import purpose_of
-from tacit.errors import AccountError
+from tacit.errors import InputError
+from tacit.evaluation import check_covered
 from tacit.federation.agreement import SignedProposal
 from tacit.federation.answering import layouts_of
 from tacit.federation.authority import certificate_fingerprint, read_certificate
@@ -20,6 +21,8 @@ from tacit.report import strict
 from tacit.report.accounts import left_text, promise
 from tacit.tables import Source
 from tacit.training import warnings_of
+
+_MASKED = ", and so are the masks under which only the sum over all sites can be read"
 
 
 @dataclass(frozen=True)
@@ -81,12 +84,24 @@ class Check:
             *(f"  {line}" for line in local.certificate.lines()),
             "",
             f"What leaves the house: {self.rounds} messages of {self.message_bytes:,} bytes, "
-            f"functions of {int(asked.sum())} noised answers; the noise is drawn here",
+            f"functions of {int(asked.sum())} noised answers; the noise is drawn here"
+            f"{_MASKED if plan.program.summed else ''}",
+            *self._of_last(),
             f"What it costs: epsilon {local.certificate.per_agent_epsilon[local.agent]:.4f} at "
             f"delta {local.certificate.delta:g} for records of this site",
             *self._of_account(),
             *(f"Warning: {warning}" for warning in warnings_of(proposal)),
             "Nothing was sent and nothing spent",
+        ]
+
+    def _of_last(self) -> list[str]:
+        last, agent = self.local.last, self.local.agent
+        if last is None or agent not in last.agents:
+            return []
+        (leaf,) = last.layout.leaves
+        return [
+            f"Then one answer of {leaf.shape[0]} noised numbers about the records that are held "
+            "out, told to all; no record is in both"
         ]
 
     def _of_account(self) -> list[str]:
@@ -124,7 +139,8 @@ def check_proposal(
     )
     told = None if account is None else _of_account(account, local)
     size = layouts_of(local.plan.program).message.size
-    return Check(local, len(local.answering().turns), size, told)
+    turns = local.answering(local.records()).turns
+    return Check(local, len(turns), size, told)
 
 
 def _of_account(account: Account, local: Local) -> dict[str, str]:
@@ -137,8 +153,9 @@ def _of_account(account: Account, local: Local) -> dict[str, str]:
         "refused": "",
     }
     try:
+        check_covered(local.signed.proposal, local.plan)
         check_fits(state, charge, purpose_of(local.plan, local.signed.study))
-    except AccountError as error:
+    except InputError as error:  # there is no room, or the last question is not covered
         return told | {"refused": str(error)}
     total = total_of(state.terms, state.caps.order, [*(r.charge for r in state.charged), charge])
     left = replace(

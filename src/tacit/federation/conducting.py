@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from typing_extensions import override
 
 from tacit.engine.program import server_turns
 from tacit.engine.protocol import at
 from tacit.errors import InputError
 from tacit.federation.breach import BreachError
+from tacit.federation.closing import with_scores
 from tacit.federation.envelope import NOTHING, Envelope, Kind, Opener, Seal, chained
 from tacit.federation.exchange import Exchange, Need
 from tacit.federation.journal import Journal
+from tacit.federation.masking import check_opens, first_link
 from tacit.federation.party import Packet, Released
 from tacit.federation.rounds import joint
 from tacit.typing import PyTree
@@ -35,34 +39,97 @@ class Conducting(ABC):
         self.turn = 0
         self._journal, self._seal, self._opener = journal, seal, opener
         self._run = seal.run.hex()
+        self._scores = Collected(exchange.scores, exchange, opener)
 
     @abstractmethod
-    def begin(self) -> list[Packet]:
-        """Return what starts the rounds, or what goes on where the journal ends."""
+    def begin(self, accepted: Sequence[Envelope]) -> list[Packet]:
+        """Return what starts the rounds, or what goes on where the journal ends.
 
-    @abstractmethod
+        Parameters
+        ----------
+        accepted
+            The acceptances of all agents, in their order.
+        """
+
     def take(self, envelope: Envelope) -> list[Packet]:
         """Return what follows from what an agent said."""
+        if envelope.kind == Kind.SCORE:
+            self._scores.take(envelope)
+            return []
+        return self._take(envelope)
+
+    @abstractmethod
+    def _take(self, envelope: Envelope) -> list[Packet]:
+        """Return what follows from what an agent said in the training."""
 
     @abstractmethod
     def again(self) -> list[Packet]:
         """Return what is repeated while somebody is waited for."""
 
-    @abstractmethod
     def lacks(self) -> tuple[int, ...]:
         """Return the agents that are waited for."""
+        return self._late() if self._trained() is None else self._scores.lacks()
 
     @abstractmethod
+    def _late(self) -> tuple[int, ...]:
+        """Return the agents that are waited for in the training."""
+
     def head(self) -> bytes | None:
         """Return the head that every site must have signed; None while the run goes on."""
+        trained = self._trained()
+        if trained is None or self._scores.lacks():
+            return None
+        return with_scores(trained, self._scores.digests())
+
+    @abstractmethod
+    def _trained(self) -> bytes | None:
+        """Return the head of the training; None while it goes on."""
+
+    def released(self) -> Released:
+        """Return what the run releases, once there is a head."""
+        return self.exchange.scored(self.model(), self._scores.values())
 
     @abstractmethod
     def model(self) -> Released:
-        """Return the model, once there is a head."""
+        """Return the model, once the training is over."""
 
     def so_far(self) -> bytes | None:
         """Return the last public value of a star, for a run that is abandoned; None for none."""
         return None
+
+
+class Collected:
+    """What agents tell all at the end, by what needs it; each tells one thing."""
+
+    def __init__(self, needs: tuple[Need, ...], exchange: Exchange, opener: Opener) -> None:
+        self._needs, self._exchange, self._opener = needs, exchange, opener
+        self._heard: dict[Need, tuple[bytes, PyTree]] = {}
+
+    def take(self, envelope: Envelope) -> None:
+        """Keep an envelope, if it is one of those that are needed."""
+        need = Need(envelope.kind, envelope.sender, envelope.round)
+        if need not in self._needs:
+            return
+        name, before = self._opener.names[envelope.sender], self._heard.get(need)
+        if before is not None and before[0] != envelope.digest:
+            raise BreachError(f"{name} told two different ends of the run; no model is accepted")
+        try:
+            value = self._exchange.layout(need).unpacked(envelope.body, name)
+        except InputError as error:
+            raise BreachError(str(error)) from None
+        self._heard[need] = envelope.digest, value
+
+    def lacks(self) -> tuple[int, ...]:
+        """Return the agents whose word is missing."""
+        return tuple(need.sender for need in self._needs if need not in self._heard)
+
+    def digests(self) -> list[bytes]:
+        """Return the digests of what was told, in order, once nothing is missing."""
+        return [self._heard[need][0] for need in self._needs]
+
+    def values(self) -> list[PyTree]:
+        """Return what was told, read, in order, once nothing is missing."""
+        return [self._heard[need][1] for need in self._needs]
 
 
 class StarConducting(Conducting):
@@ -76,14 +143,16 @@ class StarConducting(Conducting):
         super().__init__(exchange, journal, seal, opener)
         program = self.plan.program
         self._algorithm, self._network = program.executed, program.network
-        self._server = server_turns(program)
+        # on the host: on a device each leaf would be cut out by a program of its own
+        self._server = jax.tree.map(np.asarray, server_turns(program))
         self._layouts = exchange.layouts
         self._public: PyTree = None
         self._sealed, self._chain = b"", NOTHING
         self._answers: dict[int, tuple[bytes, PyTree]] = {}
 
     @override
-    def begin(self) -> list[Packet]:
+    def begin(self, accepted: Sequence[Envelope]) -> list[Packet]:
+        self._chain = first_link(self.plan, self._opener, accepted)
         first = self._network.first_inboxes(self._algorithm, self.plan.program.template)
         self._publish(0, first)
         while self._journal.said(self._run, f"public.{self.turn + 1}") is not None:
@@ -106,7 +175,7 @@ class StarConducting(Conducting):
         return self._opener.opened(sealed)
 
     @override
-    def take(self, envelope: Envelope) -> list[Packet]:
+    def _take(self, envelope: Envelope) -> list[Packet]:
         name = self._opener.names[envelope.sender]
         if envelope.kind != Kind.MESSAGE or envelope.round > self.turn:
             return []
@@ -124,16 +193,21 @@ class StarConducting(Conducting):
                     f"{name} answered round {envelope.round} twice with different content; its "
                     "owner should look for a second process or a restored journal"
                 )
-            return []
+        else:
+            self._answers[envelope.sender] = envelope.digest, self._read(envelope, name)
+        # repetitions count: when all had come the disk may have been full
+        return self._combined() if len(self._answers) == self.plan.program.agents else []
+
+    def _read(self, envelope: Envelope, name: str) -> PyTree:
         try:
-            message = self._layouts.message.unpacked(envelope.body, name)
+            return self._layouts.message.unpacked(envelope.body, name)
         except InputError as error:
             raise BreachError(str(error)) from None
-        self._answers[envelope.sender] = envelope.digest, message
-        return self._combined() if len(self._answers) == self.plan.program.agents else []
 
     def _combined(self) -> list[Packet]:
         messages = [self._answers[agent][1] for agent in range(self.plan.program.agents)]
+        if self.plan.program.summed:
+            check_opens(messages)
         value = _delivered(
             self._network, self._algorithm, self._public, messages, at(self._server, self.turn)
         )
@@ -145,12 +219,12 @@ class StarConducting(Conducting):
         return [Packet(self.exchange.subjects.public(self.turn), self._sealed)]
 
     @override
-    def lacks(self) -> tuple[int, ...]:
+    def _late(self) -> tuple[int, ...]:
         agents = range(self.plan.program.agents)
         return tuple(agent for agent in agents if agent not in self._answers)
 
     @override
-    def head(self) -> bytes | None:
+    def _trained(self) -> bytes | None:
         return self._chain if self.turn == self.plan.rounds else None
 
     @override
@@ -168,29 +242,19 @@ class Watching(Conducting):
     def __init__(self, exchange: Exchange, journal: Journal, seal: Seal, opener: Opener) -> None:
         super().__init__(exchange, journal, seal, opener)
         self._rounds = dict.fromkeys(range(self.plan.program.agents), 0)
-        self._finals: dict[Need, tuple[bytes, PyTree]] = {}
+        self._finals = Collected(exchange.finals, exchange, opener)
 
     @override
-    def begin(self) -> list[Packet]:
+    def begin(self, accepted: Sequence[Envelope]) -> list[Packet]:
         return []
 
     @override
-    def take(self, envelope: Envelope) -> list[Packet]:
+    def _take(self, envelope: Envelope) -> list[Packet]:
         sender = envelope.sender
         if envelope.kind == Kind.PROGRESS:
             self._rounds[sender] = max(self._rounds[sender], envelope.round)
             self.turn = min(self._rounds.values())
-        need = Need(envelope.kind, sender, envelope.round)
-        if need not in self.exchange.finals:
-            return []
-        name, before = self._opener.names[sender], self._finals.get(need)
-        if before is not None and before[0] != envelope.digest:
-            raise BreachError(f"{name} told two different ends of the run; no model is accepted")
-        try:
-            value = self.exchange.layout(need).unpacked(envelope.body, name)
-        except InputError as error:
-            raise BreachError(str(error)) from None
-        self._finals[need] = envelope.digest, value
+        self._finals.take(envelope)
         return []
 
     @override
@@ -198,21 +262,20 @@ class Watching(Conducting):
         return []
 
     @override
-    def lacks(self) -> tuple[int, ...]:
+    def _late(self) -> tuple[int, ...]:
         last = min(self._rounds.values())
         return tuple(agent for agent, turn in self._rounds.items() if turn == last)
 
     @override
-    def head(self) -> bytes | None:
-        finals = self.exchange.finals
-        if not all(need in self._finals for need in finals):
+    def _trained(self) -> bytes | None:
+        if self._finals.lacks():
             return None
         self.turn = self.plan.rounds
-        return chained(NOTHING, joint([self._finals[need][0] for need in finals]))
+        return chained(NOTHING, joint(self._finals.digests()))
 
     @override
     def model(self) -> Released:
-        return self.exchange.model([self._finals[need][1] for need in self.exchange.finals])
+        return self.exchange.model(self._finals.values())
 
 
 @jax.jit

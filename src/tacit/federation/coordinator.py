@@ -8,15 +8,16 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from tacit.algorithms import METHODS, Method
-from tacit.errors import InputError, TacitError
+from tacit.errors import InputError, PrivacyError, TacitError
 from tacit.federation.agreement import SignedProposal, key_text
 from tacit.federation.breach import BreachError
 from tacit.federation.column import assembled, column_of
 from tacit.federation.conducting import Conducting, conducting_of
 from tacit.federation.envelope import COORDINATOR, Envelope, Kind, Seal
 from tacit.federation.exchange import exchange_of
-from tacit.federation.hearing import believed
+from tacit.federation.hearing import accepted_by_all, believed
 from tacit.federation.journal import Journal
+from tacit.federation.last_question import last_question
 from tacit.federation.local import certificate_for, check_runnable
 from tacit.federation.party import Ending, Outcome, Packet, Progress, Released, outcome_of
 from tacit.federation.waiting import Waiting
@@ -53,7 +54,8 @@ class Coordinator:
         self.plan = signed.proposal.plan(methods)
         self._run, self._subjects = signed.digest, signed.subjects
         self._opener, self._seal = signed.opener, Seal(signed.run, COORDINATOR, key)
-        exchange = exchange_of(self.plan, self._subjects, COORDINATOR)
+        self.last = last_question(signed.proposal, self.plan)
+        exchange = exchange_of(self.plan, self._subjects, COORDINATOR, self.last)
         self._conducting: Conducting = conducting_of(exchange, journal, self._seal, self._opener)
         self._layout = exchange.released
         self._agents = range(len(signed.participants))
@@ -88,7 +90,7 @@ class Coordinator:
     @property
     def certificate(self) -> Certificate:
         """The certificate of the run, with what its proposal takes as public."""
-        return certificate_for(self.signed.proposal, self.plan)
+        return certificate_for(self.signed.proposal, self.plan, self.last)
 
     def progress(self) -> Progress:
         """Return where the run stands."""
@@ -118,7 +120,7 @@ class Coordinator:
         """Return what is said to a packet."""
         self._waiting.look(now)
         try:
-            envelope = believed(packet, self._opener, self._subjects)
+            envelope = believed(packet, self._opener, self._subjects, self.subjects)
         except InputError as error:
             self._report(str(error))
             return []
@@ -134,7 +136,7 @@ class Coordinator:
         if self._said("start") is None:
             return self._again()
         self._phase = "running"
-        packets = self._conducting.begin()
+        packets = self._begun()
         if self._said("heads") is not None:
             model = self._said("model") or b""
             released = self._layout.unpacked(model, "the coordinator's journal", finite=False)
@@ -176,7 +178,11 @@ class Coordinator:
         start = self._seal.values(Kind.START, 0, {"acceptances": acceptances})
         start = self._journal.say(self._run, "start", start)
         self._phase = "running"
-        return [self._packet(start), *self._conducting.begin()]
+        return [self._packet(start), *self._begun()]
+
+    def _begun(self) -> list[Packet]:
+        start = self._opener.opened(self._said("start") or b"")
+        return self._conducting.begin(accepted_by_all(start, self._opener))
 
     def _rounds(self, envelope: Envelope) -> list[Packet]:
         """Take what an agent said in a round, or at the end."""
@@ -187,7 +193,8 @@ class Coordinator:
             self._heads[envelope.sender] = envelope
         elif envelope.kind == Kind.COLUMN:
             name = self._opener.names[envelope.sender]
-            column = column_of(envelope.values(), self.plan.rounds, name)
+            turns = self.plan.rounds + (self.last is not None)
+            column = column_of(envelope.values(), turns, name)
             self._columns[envelope.sender] = column
         packets = self._conducting.take(envelope)
         packets += self._closing()
@@ -208,15 +215,33 @@ class Coordinator:
                 f"{', '.join(other)} heard something else than was published, so somebody on the "
                 "way told sites different things: no model is released"
             )
-        observed = assembled(self.plan.ledger, [self._columns[a] for a in self._agents])
-        self.plan.ledger.same_as(observed)
-        self.ledger = observed
+        self.ledger = self._observed([self._columns[agent] for agent in self._agents])
         # before the heads are told: a site that has them ends with this model
-        self._journal.say(self._run, "model", self._layout.packed(self._conducting.model()))
+        self._journal.say(self._run, "model", self._layout.packed(self._conducting.released()))
         heads = {"heads": [self._heads[agent].sealed.hex() for agent in self._agents]}
         sealed = self._journal.say(self._run, "heads", self._seal.values(Kind.HEADS, 0, heads))
-        self._end("finished", "the run is finished", model=self._conducting.model())
+        self._end("finished", "the run is finished", model=self._conducting.released())
         return [self._packet(sealed)]
+
+    def _observed(self, columns: list[Any]) -> Ledger:
+        """Return the ledger of the training, once it and that of the last question are as planned.
+
+        Raises
+        ------
+        PrivacyError
+            If a site answered otherwise than planned.
+        """
+        turns = self.plan.rounds
+        observed = assembled(self.plan.ledger, [column[:turns] for column in columns])
+        self.plan.ledger.same_as(observed)
+        asked = () if self.last is None else self.last.agents
+        if self.last is not None:
+            planned = self.last.planned.ledger
+            planned.same_as(assembled(planned, [columns[agent][turns:] for agent in asked]))
+        for agent, column in enumerate(columns):
+            if agent not in asked and any(column[turns:]):
+                raise PrivacyError(f"{self._opener.names[agent]} answered a question of nobody")
+        return observed
 
     def _left(self, envelope: Envelope) -> list[Packet]:
         """End, if a site has ended before the run has: it answers nothing more."""

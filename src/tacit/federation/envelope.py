@@ -49,6 +49,7 @@ class Kind(IntEnum):
     PUBLIC = 16
     MESSAGE = 17
     FINAL = 18
+    SCORE = 19
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from tacit.engine.relay import Relay
 from tacit.federation.answering import Layouts, layouts_of
 from tacit.federation.codec import Layout
 from tacit.federation.envelope import COORDINATOR, Kind
+from tacit.federation.last_question import LastQuestion
 from tacit.federation.party import Packet, Released
 from tacit.federation.subjects import Subjects
 from tacit.typing import PyTree
@@ -42,10 +43,14 @@ class Exchange(ABC):
     ----------
     agent
         Whose view it is; `COORDINATOR` for the coordinator.
+    last
+        What held-out records are asked after the rounds; None if none are.
     """
 
-    def __init__(self, plan: Plan, subjects: Subjects, agent: int) -> None:
-        self.plan, self.subjects, self.agent = plan, subjects, agent
+    def __init__(
+        self, plan: Plan, subjects: Subjects, agent: int, last: LastQuestion | None = None
+    ) -> None:
+        self.plan, self.subjects, self.agent, self.last = plan, subjects, agent, last
         self.network: Any = plan.program.network
         self.algorithm: Any = plan.program.executed
         self.layouts: Layouts = layouts_of(plan.program)
@@ -59,9 +64,22 @@ class Exchange(ABC):
     def needs(self, turn: int) -> tuple[Need, ...]:
         """Return what must be heard before the agent answers in a round."""
 
-    @abstractmethod
     def turn_of(self, need: Need) -> int | None:
-        """Return the round for which something is heard; T for the end, None if it is not due."""
+        """Return the round for which something is heard, or None if it is not due.
+
+        T stands for the end of the training, T + 1 for that of the last question.
+        """
+        if need.kind == Kind.SCORE:
+            return self.plan.rounds + 1 if need in self.scores else None
+        return self._turn_of(need)
+
+    @abstractmethod
+    def _turn_of(self, need: Need) -> int | None:
+        """Return the round of the training for which something is heard."""
+
+    def heard_for(self, turn: int) -> tuple[Need, ...]:
+        """Return `needs` of a round, or at T what the model follows from."""
+        return self.finals if turn == self.plan.rounds else self.needs(turn)
 
     @abstractmethod
     def inbox(self, turn: int, bodies: Sequence[PyTree], own: Callable[[int], PyTree]) -> PyTree:
@@ -75,22 +93,36 @@ class Exchange(ABC):
             Returns the agent's own message of a round.
         """
 
-    @abstractmethod
     def layout(self, need: Need) -> Layout:
         """Return the layout of what is needed."""
+        if need.kind == Kind.SCORE and self.last is not None:
+            return self.last.layout
+        return self._layout(need)
+
+    @abstractmethod
+    def _layout(self, need: Need) -> Layout:
+        """Return the layout of what is needed in the training."""
 
     @abstractmethod
     def packets(self, turn: int, sealed: bytes) -> list[Packet]:
         """Return the agent's message of a round on its way."""
 
-    @abstractmethod
     def wish(self, need: Need) -> str:
         """Return the subject on which the agent asks for what it needs."""
+        del need
+        return self.subjects.ask(self.agent)
 
     @property
     @abstractmethod
     def finals(self) -> tuple[Need, ...]:
         """What must be heard before the model is known."""
+
+    @property
+    def scores(self) -> tuple[Need, ...]:
+        """The answers to the last question; none without one."""
+        if self.last is None:
+            return ()
+        return tuple(Need(Kind.SCORE, agent, self.plan.rounds) for agent in self.last.agents)
 
     def final(self, state: PyTree, own: Callable[[int], PyTree]) -> bytes | None:
         """Return what the agent tells all others at the end; None for nothing."""
@@ -98,17 +130,35 @@ class Exchange(ABC):
         return None
 
     @property
-    def released(self) -> Layout:
+    def trained(self) -> Layout:
         """The layout of what `model` returns."""
+        return Layout.of(self._zeros())
+
+    @property
+    def released(self) -> Layout:
+        """The layout of all that the run releases."""
+        released = self._zeros()
+        if self.last is not None:
+            (leaf,) = self.last.layout.leaves
+            released = released._replace(totals=np.zeros(leaf.shape))
+        return Layout.of(released)
+
+    def _zeros(self) -> Released:
         (leaf,) = self.layouts.model.leaves
         weights = np.zeros(leaf.shape, leaf.dtype)
-        if not isinstance(self.algorithm, Centred):
-            return Layout.of(Released(weights))
-        return Layout.of(Released(weights, np.zeros(leaf.shape[0] - 1)))
+        if not isinstance(self.plan.program.algorithm, Centred):
+            return Released(weights)
+        return Released(weights, np.zeros(leaf.shape[0] - 1))
 
     @abstractmethod
     def model(self, finals: Sequence[PyTree]) -> Released:
         """Return the model that follows from `finals`, read, with its centre."""
+
+    def scored(self, released: Released, answers: Sequence[PyTree]) -> Released:
+        """Return what is released with the answers to `scores`, read."""
+        if self.last is None:
+            return released
+        return released._replace(totals=self.last.totals([np.asarray(one) for one in answers]))
 
 
 class StarExchange(Exchange):
@@ -117,14 +167,17 @@ class StarExchange(Exchange):
     @property
     @override
     def listens(self) -> tuple[str, ...]:
-        return (self.subjects.proposal, self.subjects.public())
+        everyone = (self.subjects.proposal, self.subjects.public())
+        if not self.scores:
+            return everyone
+        return (*everyone, self.subjects.ask(), self.subjects.state())
 
     @override
     def needs(self, turn: int) -> tuple[Need, ...]:
         return (Need(Kind.PUBLIC, COORDINATOR, turn),)
 
     @override
-    def turn_of(self, need: Need) -> int | None:
+    def _turn_of(self, need: Need) -> int | None:
         due = need.sender == COORDINATOR and need.kind == Kind.PUBLIC
         return need.round if due and need.round <= self.plan.rounds else None
 
@@ -133,16 +186,12 @@ class StarExchange(Exchange):
         return bodies[0]
 
     @override
-    def layout(self, need: Need) -> Layout:
+    def _layout(self, need: Need) -> Layout:
         return self.layouts.inbox
 
     @override
     def packets(self, turn: int, sealed: bytes) -> list[Packet]:
         return [Packet(self.subjects.answer(self.agent), sealed)]
-
-    @override
-    def wish(self, need: Need) -> str:
-        return self.subjects.ask(self.agent)
 
     @property
     @override
@@ -153,10 +202,11 @@ class StarExchange(Exchange):
     def model(self, finals: Sequence[PyTree]) -> Released:
         last = jax.tree.map(jnp.asarray, finals[0])
         weights = np.asarray(self.algorithm.model(last))
-        if not isinstance(self.algorithm, Centred):
+        if not isinstance(self.plan.program.algorithm, Centred):
             return Released(weights)
         # without the place of the constant
-        return Released(weights, np.asarray(self.algorithm.centre(last), np.float64)[:-1])
+        centre = self.plan.program.algorithm.centre(last)
+        return Released(weights, np.asarray(centre, np.float64)[:-1])
 
 
 class AmongAgents(Exchange):
@@ -169,7 +219,7 @@ class AmongAgents(Exchange):
         return (*everyone, self.subjects.edge(receiver=self.agent))
 
     @override
-    def turn_of(self, need: Need) -> int | None:
+    def _turn_of(self, need: Need) -> int | None:
         if need.kind == Kind.FINAL:
             return self.plan.rounds if need in self.finals else None
         turn = need.round + 1
@@ -182,16 +232,18 @@ class AmongAgents(Exchange):
 
     @override
     def wish(self, need: Need) -> str:
-        if need.kind == Kind.FINAL:
-            return self.subjects.ask(self.agent)
-        return self.subjects.edge(self.agent, need.sender)
+        if need.kind == Kind.MESSAGE:
+            return self.subjects.edge(self.agent, need.sender)
+        return super().wish(need)
 
 
 class RelayExchange(AmongAgents):
     """The holder of the token hears it, and passes it on."""
 
-    def __init__(self, plan: Plan, subjects: Subjects, agent: int) -> None:
-        super().__init__(plan, subjects, agent)
+    def __init__(
+        self, plan: Plan, subjects: Subjects, agent: int, last: LastQuestion | None = None
+    ) -> None:
+        super().__init__(plan, subjects, agent, last)
         network = cast(Relay, self.network)
         self._holders: list[int] = np.asarray(network.holders).tolist()
 
@@ -212,7 +264,7 @@ class RelayExchange(AmongAgents):
         return bodies[0]
 
     @override
-    def layout(self, need: Need) -> Layout:
+    def _layout(self, need: Need) -> Layout:
         return self.layouts.message
 
     @override
@@ -240,8 +292,10 @@ class RelayExchange(AmongAgents):
 class GossipExchange(AmongAgents):
     """All agents send to their neighbours in every round, and hear how these differ from them."""
 
-    def __init__(self, plan: Plan, subjects: Subjects, agent: int) -> None:
-        super().__init__(plan, subjects, agent)
+    def __init__(
+        self, plan: Plan, subjects: Subjects, agent: int, last: LastQuestion | None = None
+    ) -> None:
+        super().__init__(plan, subjects, agent, last)
         network = cast(Gossip, self.network)
         ends = zip(
             np.asarray(network.first).tolist(),
@@ -283,7 +337,7 @@ class GossipExchange(AmongAgents):
         return jax.tree.map(difference, mine, *bodies)
 
     @override
-    def layout(self, need: Need) -> Layout:
+    def _layout(self, need: Need) -> Layout:
         return self.layouts.model if need.kind == Kind.FINAL else self.layouts.message
 
     @override
@@ -307,11 +361,13 @@ class GossipExchange(AmongAgents):
         return Released(np.asarray(jnp.mean(jnp.stack(tuple(map(jnp.asarray, finals))), axis=0)))
 
 
-def exchange_of(plan: Plan, subjects: Subjects, agent: int) -> Exchange:
+def exchange_of(
+    plan: Plan, subjects: Subjects, agent: int, last: LastQuestion | None = None
+) -> Exchange:
     """Return how messages travel in a plan, as an agent sees it, or `COORDINATOR`."""
     kinds: dict[type, type[Exchange]] = {
         Star: StarExchange,
         Relay: RelayExchange,
         Gossip: GossipExchange,
     }
-    return kinds[type(plan.program.network)](plan, subjects, agent)
+    return kinds[type(plan.program.network)](plan, subjects, agent, last)

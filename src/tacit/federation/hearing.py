@@ -2,35 +2,43 @@
 
 from __future__ import annotations
 
-import hashlib
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from tacit.errors import InputError
 from tacit.federation.breach import BreachError
 from tacit.federation.envelope import (
     COORDINATOR,
-    NOTHING,
     Envelope,
     Kind,
     Opener,
-    chained,
     from_hex,
 )
 from tacit.federation.exchange import Exchange, Need, StarExchange
 from tacit.federation.journal import Journal
 from tacit.federation.party import Packet, Released
-from tacit.federation.subjects import Subjects
+from tacit.federation.subjects import Subjects, matches
 from tacit.typing import PyTree
 
 
-def believed(packet: Packet, opener: Opener, subjects: Subjects) -> Envelope:
+def believed(
+    packet: Packet, opener: Opener, subjects: Subjects, listens: Sequence[str]
+) -> Envelope:
     """Return what is in a packet.
+
+    Parameters
+    ----------
+    listens
+        What the party listens to: a hub may hand it something else.
 
     Raises
     ------
     InputError
-        If the envelope cannot be opened, or its sender has no right to the subject.
+        If the envelope cannot be opened, it is not for this party, or its sender has no right to
+        the subject.
     """
+    if not any(matches(pattern, packet.subject) for pattern in listens):
+        raise InputError("the hub handed over a message that is for somebody else; it is not used")
     owner = subjects.sender(packet.subject)
     envelope = opener.opened(packet.payload)
     if envelope.sender != (COORDINATOR if owner is None else owner):
@@ -46,12 +54,43 @@ def wish_values(need: Need) -> dict[str, int]:
     return {"kind": int(need.kind), "sender": need.sender, "round": need.round}
 
 
-def head_of(envelope: Envelope, opener: Opener) -> dict[int, bytes]:
-    """Return the heads that sites signed, by agent; `InputError` if one cannot be opened."""
+def check_heads(envelope: Envelope, opener: Opener, own: bytes) -> None:
+    """Raise `BreachError` unless every site signed the same head; `InputError` if one is none."""
     given = envelope.values().get("heads")
     sealed = given if isinstance(given, list) else []
     opened = [opener.opened(from_hex(text)) for text in sealed]
-    return {one.sender: one.heard for one in opened if one.kind == Kind.HEAD}
+    heads = {one.sender: one.heard for one in opened if one.kind == Kind.HEAD}
+    names = opener.names
+    missing = [names[agent] for agent in range(len(names) - 1) if agent not in heads]
+    other = [names[agent] for agent, head in heads.items() if head != own]
+    if missing or other:
+        what = "signed no head" if missing else "heard something else than this site"
+        raise BreachError(
+            f"{', '.join(missing or other)} {what}, so the coordinator may have told sites "
+            "different things: no model is accepted; compare notes by telephone"
+        )
+
+
+def accepted_by_all(start: Envelope, opener: Opener) -> list[Envelope]:
+    """Return the acceptances with which a run starts, in the order of the agents.
+
+    Raises
+    ------
+    BreachError
+        If they are not the signed acceptance of every site.
+    InputError
+        If one cannot be opened.
+    """
+    given = start.values().get("acceptances")
+    sealed = [from_hex(text) for text in given] if isinstance(given, list) else []
+    opened = [opener.opened(one) for one in sealed]
+    accepted = [one for one in opened if one.kind == Kind.ACCEPTANCE]
+    if [one.sender for one in accepted] != list(range(len(opener.names) - 1)):
+        raise BreachError(
+            "the coordinator started the run without the signed acceptance of every site; ask the "
+            "coordinator to run the study again"
+        )
+    return accepted
 
 
 class Heard(NamedTuple):
@@ -113,7 +152,7 @@ class Hearing:
         sent = self._journal.sent(self._run, turn)
         known = self._digests.get(need)
         if sent is not None:
-            place = self._exchange.needs(turn).index(need)
+            place = self._exchange.heard_for(turn).index(need)
             known = sent.heard[32 * place : 32 * (place + 1)]
         if known is not None and known != envelope.digest:
             raise BreachError(
@@ -132,24 +171,6 @@ class Hearing:
         except InputError as error:
             raise BreachError(str(error)) from None
         self._bodies[need], self._digests[need] = body, envelope.digest
-
-    def head(self, chain: bytes) -> bytes | None:
-        """Return what this site signs at the end; None while something is lacking.
-
-        On a star the chain of everything that was heard, on other networks that of the end alone,
-        since every site hears something else before it.
-        """
-        finals = self._exchange.finals
-        if not all(self.has(need) for need in finals):
-            return None
-        digests = [self.digest(need) for need in finals]
-        start = chain if isinstance(self._exchange, StarExchange) else NOTHING
-        one = digests[0] if len(digests) == 1 else hashlib.sha256(b"".join(digests)).digest()
-        return chained(start, one)
-
-    def model(self) -> Released:
-        """Return the model that follows from the end of the run."""
-        return self._exchange.model([self.body(need) for need in self._exchange.finals])
 
     def model_so_far(self, envelope: Envelope) -> Released | None:
         """Return the model of a star that was abandoned, from the last value in the envelope."""

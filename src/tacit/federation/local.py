@@ -4,31 +4,24 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from tacit.algorithms import METHODS, Method
 from tacit.budget import Charge
-from tacit.engine import Plan, Private, charge_of
-from tacit.engine.protocol import at
-from tacit.engine.running import (
-    check_bounds,
-    check_certificate,
-    check_machine,
-    check_shards,
-    opened,
-)
+from tacit.engine import Plan, charge_of
+from tacit.engine.running import check_bounds, check_certificate, check_machine
 from tacit.errors import InputError
 from tacit.federation.agreement import SignedProposal
 from tacit.federation.answering import Answering
-from tacit.privacy import Certificate, Ledger
-from tacit.problems import Shard, Shards
+from tacit.federation.last_question import LastQuestion, last_question
+from tacit.federation.party import Released
+from tacit.federation.records import own_records, private_of
+from tacit.privacy import Certificate, Ledger, Sum
 from tacit.proposal import (
     DataFacts,
     Proposal,
@@ -36,8 +29,8 @@ from tacit.proposal import (
     graph_conditions,
     weight_conditions,
 )
-from tacit.tables import Files, Source, read_files, table_conditions, table_of
-from tacit.training import DividedData, check_known, divide
+from tacit.tables import Files, Source, read_files, table_conditions
+from tacit.training import DividedData, check_known
 from tacit.training.data import counts_of, persons_of
 
 
@@ -49,6 +42,8 @@ class Local:
     ----------
     agent
         Its number.
+    last
+        What held-out records are asked after the training; None if none are.
     files
         Its file, of which no cell has been looked at.
     content
@@ -60,6 +55,7 @@ class Local:
     signed: SignedProposal
     agent: int
     plan: Plan
+    last: LastQuestion | None
     files: Files
     content: bytes
     certificate: Certificate
@@ -75,17 +71,29 @@ class Local:
         """What the whole run would cost this site's account: its own answers, and nobody else's."""
         return charge_for(self.plan, self.agent, range(self.plan.rounds))
 
-    def answering(self) -> Answering:
-        """Return what answers; the cells of the file are looked at here, and nowhere before.
+    def records(self) -> DividedData:
+        """Return the records; the cells of the file are looked at here, and nowhere before.
 
         Raises
         ------
         InputError
             If a cell is not what the bounds declare: a fact about the records.
         """
+        return own_records(self.files, self.signed.proposal, self.agent)
+
+    def answering(self, records: DividedData) -> Answering:
+        """Return what answers in the rounds of the training."""
         proposal = self.signed.proposal
-        private = private_of(_divided(self.files, proposal), proposal, self.plan)
+        shards = records.shards(proposal.precision, centre=proposal.centre)
+        private = private_of(shards, self.plan)
         return Answering(self.plan, self.agent, private, seed=self.seed)
+
+    def asked(self, records: DividedData) -> Callable[[Released], Answering] | None:
+        """Return what makes of a released model that which answers the last question about it."""
+        last, agent, seed = self.last, self.agent, self.seed
+        if last is None:
+            return None
+        return lambda released: last.answering(agent, records, released, seed)
 
 
 def charge_for(plan: Plan, agent: int, rounds: range | list[int]) -> Charge:
@@ -95,7 +103,8 @@ def charge_for(plan: Plan, agent: int, rounds: range | list[int]) -> Charge:
     -----
     **Guarantee.** Those of `charge_of` for this agent, of the rounds that were answered. Where
     others end a run early, or a public fact does, the rounds left out were not answered, and events
-    that did not happen cost nothing: the sums of a filter are over the events that did.
+    that did not happen cost nothing: the sums of a filter are over the events that did. An observer
+    of sums learns of a round only if all answered it, so the noise of the others is in it.
     """
     if plan.terms.adjacency.agents_per_person > 1:
         raise InputError(
@@ -104,9 +113,10 @@ def charge_for(plan: Plan, agent: int, rounds: range | list[int]) -> Charge:
         )
     ledger = plan.ledger
     answered = np.isin(np.arange(plan.rounds), list(rounds))[None, :, None]
+    asked = np.where(answered, ledger.kind, -1)
     own = slice(agent, agent + 1)
     column = Ledger(
-        np.where(answered, ledger.kind[own], -1),
+        asked[own],
         ledger.sensitivity[own],
         ledger.scale[own],
         ledger.mechanism,
@@ -117,7 +127,12 @@ def charge_for(plan: Plan, agent: int, rounds: range | list[int]) -> Charge:
         ledger.values,
     )
     program = dataclasses.replace(plan.program, summed=False)
-    return charge_of(dataclasses.replace(plan, ledger=column, program=program))
+    charge = charge_of(dataclasses.replace(plan, ledger=column, program=program))
+    if not plan.program.summed:
+        return charge
+    every = dataclasses.replace(plan, ledger=dataclasses.replace(ledger, kind=asked))
+    of_sums = charge_of(every).summed
+    return dataclasses.replace(charge, summed=None if of_sums is None else of_sums[own])
 
 
 def derive(
@@ -156,18 +171,29 @@ def derive(
     check_bounds(plan)
     check_certificate(plan)
     check_machine(plan.program, seed)
-    certificate = certificate_for(proposal, plan)
+    last = last_question(proposal, plan)
+    if last is not None:
+        last.check(seed)
+    certificate = certificate_for(proposal, plan, last)
     if seed is not None:
         certificate = dataclasses.replace(certificate, reproduction=True, attacker_tpr=1.0)
-    return Local(signed, agent, plan, files, _content(source.path), certificate, seed)
+    return Local(signed, agent, plan, last, files, _content(source.path), certificate, seed)
 
 
-def certificate_for(proposal: Proposal, plan: Plan) -> Certificate:
-    """Return the certificate of a run, with what its proposal takes as public."""
+def certificate_for(proposal: Proposal, plan: Plan, last: LastQuestion | None) -> Certificate:
+    """Return the certificate of a run, with what its proposal takes as public.
+
+    Where agents send whole steps they do so under masks (`tacit.federation.masking`), and on trust
+    is what these rest on.
+    """
     assert proposal.data.table is not None  # as every signed proposal has
     persons = proposal.budget.rows_per_person is not None
-    return dataclasses.replace(
+    trust = plan.certificate.trust
+    if plan.program.summed and isinstance(plan.terms.observer, Sum):
+        trust = masked_trust(plan.program.agents, plan.terms.observer.colluders)
+    training = dataclasses.replace(
         plan.certificate,
+        trust=trust,
         conditions=(
             *table_conditions(proposal.data.table.bounds, persons=persons),
             *graph_conditions(proposal.structure),
@@ -175,6 +201,28 @@ def certificate_for(proposal: Proposal, plan: Plan) -> Certificate:
             *feature_conditions(proposal.data.features),
         ),
         conditional=proposal.conditional,
+    )
+    return training if last is None else last.certificate(training)
+
+
+def masked_trust(agents: int, colluders: int) -> str:
+    """Return what the guarantee of a run under masks takes on trust, in words.
+
+    **Guarantee.** Whoever knows keys and noise of k participants sees the sum of the words of the
+    others and nothing else of them (`tacit.masks.Masks`). The accountant counts on the noise of all
+    A - k in it (`Ledger.mu_per_agent`), which is an agent's own alone where k >= A - 1.
+    """
+    if colluders >= agents - 1:
+        return (
+            f"none needed: if {colluders} may collude, an agent among {agents} may face nobody "
+            "else, so nothing is credited to the masks; this is the value for an observer of "
+            "every message"
+        )
+    return (
+        "the cipher of the masks (X25519, HKDF-SHA256, ChaCha20); every site adds its own noise "
+        f"honestly, and at most {colluders} of them beside the aggregator tell what they know, "
+        "their noise and the keys of their masks (a participant knows its own noise, so "
+        "colluders=1 covers a curious participant)"
     )
 
 
@@ -186,31 +234,11 @@ def check_runnable(proposal: Proposal, methods: Mapping[str, Method]) -> None:
             f"the proposal needs the method {name[:100]!r}, which is not one of tacit's; a site "
             "runs code of others only if its owner names it: add --method, or decline"
         )
-    if proposal.evaluation is not None:
+    if proposal.evaluation is not None and proposal.budget.observer != "messages":
         raise InputError(
-            "an evaluation on held-out records is not asked for in a study yet; propose without "
-            "--evaluate"
+            "the answers about held-out records are told to all parties of a study, so they are "
+            "planned for observer messages; propose with that, or without --evaluate"
         )
-
-
-def private_of(data: DividedData, proposal: Proposal, plan: Plan) -> Private:
-    """Return one agent's records as its door takes them, in as many places as the largest has.
-
-    Padded like the largest agent's, its sums are those of a run on one machine.
-    """
-    shards = data.shards(proposal.precision, centre=proposal.centre)
-    check_shards(shards)
-    rows = max(plan.spec.counts)
-    stacked: Shard = jax.tree.map(lambda leaf: _padded(leaf, rows), shards.stacked)
-    shards = Shards(stacked, shards.counts, shards.record_norm)
-    both = opened(plan.program.oracles, plan.program.mechanism, shards)
-    one: Private = at(both, 0)
-    return one
-
-
-def _padded(leaf: jax.Array, rows: int) -> jax.Array:
-    missing = rows - leaf.shape[1]
-    return jnp.pad(leaf, [(0, 0), (0, missing), *[(0, 0)] * (leaf.ndim - 2)])
 
 
 def _files(signed: SignedProposal, source: Source, agent: int) -> Files:
@@ -234,19 +262,6 @@ def _files(signed: SignedProposal, source: Source, agent: int) -> Files:
         facts, proposal.all_counts, proposal, rows_per_person=proposal.budget.rows_per_person
     )
     return files
-
-
-def _divided(files: Files, proposal: Proposal) -> DividedData:
-    """Return the records of the file as those of one agent, in the order of the file."""
-    data = divide(
-        table_of(files),
-        1,
-        split_seed=proposal.split_seed,
-        features=proposal.data.features,
-        rows_per_person=proposal.budget.rows_per_person,
-        agents_per_person=proposal.budget.agents_per_person,
-    )
-    return dataclasses.replace(data, owners=(np.arange(files.rows),))
 
 
 def _content(path: Path) -> bytes:

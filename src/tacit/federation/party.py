@@ -30,10 +30,13 @@ class Released(NamedTuple):
         `(*shape)`.
     centre
         The centre of the rows that the weights are about, `(D,)`; None without one.
+    totals
+        The sum of the agents' noised answers to the last question, `(S,)`; None without one.
     """
 
     weights: HostArray
     centre: HostArray | None = None
+    totals: HostArray | None = None
 
 
 class Outcome(NamedTuple):
@@ -51,7 +54,7 @@ class Outcome(NamedTuple):
         them; else None.
     certificate
         `tacit.privacy.Certificate` of the run; None without a model.
-    centre
+    centre, totals
         As of `Released`.
     """
 
@@ -60,6 +63,7 @@ class Outcome(NamedTuple):
     model: Any = None
     certificate: Any = None
     centre: Any = None
+    totals: Any = None
 
 
 def outcome_of(
@@ -68,7 +72,8 @@ def outcome_of(
     """Return how a run ended; without a model there is no certificate."""
     if released is None:
         return Outcome(ending, line)
-    return Outcome(ending, line, released.weights, certificate, released.centre)
+    weights, centre, totals = released
+    return Outcome(ending, line, weights, certificate, centre, totals)
 
 
 class Progress(NamedTuple):

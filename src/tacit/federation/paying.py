@@ -6,6 +6,7 @@ from tacit.budget import Account, Purpose, Reservation
 from tacit.engine import check_chargeable
 from tacit.engine.charging import purpose_of
 from tacit.errors import InputError
+from tacit.evaluation import check_covered
 from tacit.federation.journal import Journal, RunRow
 from tacit.federation.local import Local, charge_for
 
@@ -24,11 +25,16 @@ class Paying:
         self._reservation: Reservation | None = None
 
     def reserve(self) -> str:
-        """Reserve the run, before anything is accepted, and return what the account calls it."""
+        """Reserve the run, before anything is accepted, and return what the account calls it.
+
+        An answer to the last question is paid for with the training
+        (`tacit.evaluation.check_covered`): it is given once all rounds are.
+        """
         if self._account is None:
             return ""
         local = self._local
         check_chargeable(seed=local.seed, conditional=local.certificate.conditional)
+        check_covered(local.signed.proposal, local.plan)
         self._reservation = self._account.reserve(local.charge, self._purpose())
         return self._reservation.run
 

@@ -18,6 +18,8 @@ from tacit.evaluation import PrivateScore
 from tacit.features import AroundCentre
 from tacit.federation.agreement import SignedProposal
 from tacit.federation.authority import certificate_fingerprint, read_certificate
+from tacit.federation.last_question import last_question
+from tacit.federation.local import certificate_for
 from tacit.federation.party import Outcome
 from tacit.models import Model, model_text
 from tacit.privacy import Certificate
@@ -77,7 +79,10 @@ class Ended:
     def certificate(self) -> Certificate:
         """The certificate of the run; without a model that of the plan."""
         stated: Certificate | None = self.outcome.certificate
-        return self.plan.certificate if stated is None else stated
+        if stated is not None:
+            return stated
+        proposal = self.signed.proposal
+        return certificate_for(proposal, self.plan, last_question(proposal, self.plan))
 
     @property
     def who(self) -> str:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 
 from tacit.federation.answering import Answering
-from tacit.federation.envelope import NOTHING, Kind, Seal, chained
+from tacit.federation.envelope import Kind, Seal, chained
 from tacit.federation.exchange import Exchange, Need
 from tacit.federation.hearing import Hearing
 from tacit.federation.journal import Journal, Sent
+from tacit.federation.masking import Unmasked
 from tacit.federation.party import Packet
 from tacit.typing import PyTree
 
@@ -19,6 +20,7 @@ class Rounds:
     **Guarantee.** Message, state and entries of a round are in the journal before the message is
     returned, in one transaction. If that fails nothing is returned and the round counts as not
     answered: the same noise, which nobody saw, may serve for the next attempt.
+    Under masks (`Masked`) no answer is written in plain, nor the state that holds one.
     """
 
     def __init__(
@@ -28,17 +30,20 @@ class Rounds:
         hearing: Hearing,
         journal: Journal,
         seal: Seal,
+        masking: Unmasked,
     ) -> None:
         self._answering, self._exchange, self._hearing = answering, exchange, hearing
-        self._journal, self._seal = journal, seal
+        self._journal, self._seal, self._masking = journal, seal, masking
         self._run = seal.run.hex()
         self._layouts = exchange.layouts
         self._turns = answering.turns
         self._state: PyTree = answering.first_state()
-        self.chain, self._next = NOTHING, 0
+        self.chain, self._next = masking.first_link(), 0
         latest = journal.latest(self._run)
-        if latest is not None:
-            self._state = self._layouts.state.unpacked(latest.state, "the journal", finite=False)
+        if latest is not None and latest.round == answering.plan.rounds:
+            self.chain, self._next = latest.chain, len(self._turns)
+        elif latest is not None:
+            self._state = self._kept(latest.state)
             self.chain, self._next = latest.chain, self._turns.index(latest.round) + 1
 
     @property
@@ -52,8 +57,8 @@ class Rounds:
         return self._answering.plan.rounds if self.done else self._turns[self._next]
 
     def lacks(self) -> tuple[Need, ...]:
-        """Return what has not been heard and is needed next."""
-        needs = self._exchange.finals if self.done else self._exchange.needs(self.turn)
+        """Return what has not been heard and is needed for the next round."""
+        needs = () if self.done else self._exchange.needs(self.turn)
         return tuple(need for need in needs if not self._hearing.has(need))
 
     def advance(self) -> list[Packet]:
@@ -70,14 +75,28 @@ class Rounds:
         inbox = self._exchange.inbox(turn, bodies, self._own)
         chain = chained(self.chain, joint(digests))
         answered = self._answering.answer(turn, self._state, inbox)
-        body = self._layouts.message.packed(answered.message)
+        plain = self._layouts.message.packed(answered.message)
+        body = self._masking.masked(turn, chain, plain)
         sealed = self._seal.sealed(Kind.MESSAGE, turn, body, heard=chain)
-        state = self._layouts.state.packed(answered.state)
+        state = b""
+        if self._masking.keeps_state:
+            state = self._layouts.state.packed(answered.state)
         sent = Sent(turn, b"".join(digests), sealed, state, chain)
         self._journal.add(self._run, sent, answered.entries)
-        self._state, self.chain, self._next = answered.state, chain, self._next + 1
+        if self._masking.keeps_state:
+            self._state = answered.state
+        self.chain, self._next = chain, self._next + 1
         self._hearing.forget(needs)
         return self._exchange.packets(turn, sealed)
+
+    def _kept(self, state: bytes) -> PyTree:
+        """Return the state after the last round; the first one where none is kept.
+
+        Where answers are summed, questions and messages are the same whatever the state is.
+        """
+        if not self._masking.keeps_state:
+            return self._state
+        return self._layouts.state.unpacked(state, "the journal", finite=False)
 
     def _own(self, turn: int) -> PyTree:
         """Return this agent's own message of a round, from the journal."""
@@ -88,7 +107,9 @@ class Rounds:
 
     def again(self, turn: object, subject: str) -> list[Packet]:
         """Return what was sent on a subject in a round, as it was written."""
-        sent = self._journal.sent(self._run, turn) if type(turn) is int else None
+        if type(turn) is not int or turn >= self._answering.plan.rounds:
+            return []
+        sent = self._journal.sent(self._run, turn)
         packets = [] if sent is None else self._exchange.packets(sent.round, sent.message)
         return [packet for packet in packets if packet.subject == subject]
 

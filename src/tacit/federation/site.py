@@ -10,12 +10,20 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tacit.budget import Account
 from tacit.errors import InputError, TacitError, told_anew
 from tacit.federation.breach import BreachError, UnreadableError
-from tacit.federation.column import column_values
-from tacit.federation.envelope import COORDINATOR, Envelope, Kind, Seal, from_hex
-from tacit.federation.exchange import exchange_of
-from tacit.federation.hearing import Hearing, believed, head_of, wish_values
+from tacit.federation.closing import Closing
+from tacit.federation.codec import Layout
+from tacit.federation.envelope import COORDINATOR, Envelope, Kind, Seal
+from tacit.federation.exchange import Need, exchange_of
+from tacit.federation.hearing import (
+    Hearing,
+    accepted_by_all,
+    believed,
+    check_heads,
+    wish_values,
+)
 from tacit.federation.journal import Journal, RunRow
 from tacit.federation.local import Local
+from tacit.federation.masking import masking_of
 from tacit.federation.party import Outcome, Packet, Progress, Released, outcome_of
 from tacit.federation.paying import Paying
 from tacit.federation.rounds import Rounds
@@ -56,10 +64,12 @@ class Site:
         self._local, self._journal, self._report = local, journal, report
         self._seal = Seal(signed.run, local.agent, key)
         self._opener, self._subjects, self._digest = signed.opener, signed.subjects, signed.digest
-        self._exchange = exchange_of(local.plan, self._subjects, local.agent)
+        self._exchange = exchange_of(local.plan, self._subjects, local.agent, local.last)
         self._hearing = Hearing(self._exchange, self._opener, journal, self._digest)
         self._paying = Paying(local, journal, account)
+        self._masking = masking_of(local, journal, self._opener)
         self._rounds: Rounds | None = None
+        self._close: Closing | None = None
         self._waiting, self._telling, self._furthest = Waiting(), Waiting(), 0
         self._outcome: Outcome | None = None
         self._phase = self._accept()
@@ -108,7 +118,7 @@ class Site:
         """Return what is said to a packet."""
         self._waiting.look(now)
         try:
-            envelope = believed(packet, self._opener, self._subjects)
+            envelope = believed(packet, self._opener, self._subjects, self.subjects)
         except InputError as error:
             self._report(str(error))
             return []
@@ -148,7 +158,7 @@ class Site:
     def _goes_on(self) -> str:
         """Return the phase of a run that was under way when its process ended."""
         try:
-            self._rounds = self._opened()
+            self._open()
         except UnreadableError as error:  # killed between the mark and the first cell
             self._end("refused", str(error), by_others=False)
             return "refused"
@@ -160,35 +170,31 @@ class Site:
         kept = self._journal.said(self._digest, "model")
         if kept is None:
             return Outcome(ending, row.line)
-        self._rounds = self._opened() if ending == "finished" else None
-        model = self._exchange.released.unpacked(kept, "the journal", finite=False)
+        if ending == "finished":
+            self._open()
+        model = self._layout(ending).unpacked(kept, "the journal", finite=False)
         return outcome_of(ending, row.line, model, self._local.certificate)
 
     def _start(self, envelope: Envelope) -> list[Packet]:
         """Begin, once all have accepted; the mark in the account comes before the door."""
         if self._phase != "accepted":
             return self._closing() if self._phase == "finished" else []
-        given = envelope.values().get("acceptances")
-        sealed = [from_hex(text) for text in given] if isinstance(given, list) else []
-        opened = [self._opener.opened(one) for one in sealed]
-        named = [one.sender for one in opened if one.kind == Kind.ACCEPTANCE]
-        if named != list(range(len(self._opener.names) - 1)):
-            raise BreachError(
-                "the coordinator started the run without the signed acceptance of every site; ask "
-                "the coordinator to run the study again"
-            )
+        self._masking.agree(accepted_by_all(envelope, self._opener))
         self._paying.open()
         self._journal.set_phase(self._digest, "running")
         self._phase = "running"
-        self._rounds = self._opened()
+        self._open()
         self._waiting.came()
         return [*self._advance(), *self._missing_packets()]
 
-    def _opened(self) -> Rounds:
-        answering = told_anew(
-            self._local.answering, InputError, lambda error: UnreadableError(str(error))
-        )
-        return Rounds(answering, self._exchange, self._hearing, self._journal, self._seal)
+    def _open(self) -> None:
+        """Look at the records for the first time; from here on rounds can be answered."""
+        local = self._local
+        records = told_anew(local.records, InputError, lambda error: UnreadableError(str(error)))
+        answering = local.answering(records)
+        parts = self._exchange, self._hearing, self._journal, self._seal
+        self._rounds = Rounds(answering, *parts, self._masking)
+        self._close = Closing(self._rounds, *parts, local.asked(records))
 
     # during the run
 
@@ -199,8 +205,8 @@ class Site:
         if kind == Kind.PROGRESS and envelope.round > self._furthest:
             self._furthest = envelope.round
             self._waiting.came()
-        if kind in (Kind.PUBLIC, Kind.MESSAGE, Kind.FINAL):
-            return self._told(subject, envelope)
+        if kind in (Kind.PUBLIC, Kind.MESSAGE, Kind.FINAL, Kind.SCORE):
+            return self._told(envelope)
         if kind == Kind.WISH:
             return self._wished(subject, envelope)
         if envelope.sender != COORDINATOR:
@@ -213,15 +219,15 @@ class Site:
     def _replays(self, kind: Kind) -> bool:
         """Whether a finished site says again what it said: the coordinator may have lost it all."""
         finished = self._phase == "finished" and self._rounds is not None
-        again = (Kind.PROPOSAL, Kind.START, Kind.PUBLIC, Kind.FINAL, Kind.WISH)
-        return finished and kind in again
+        alone = (Kind.MESSAGE, Kind.HEADS, Kind.END)
+        return finished and kind not in alone
 
-    def _told(self, subject: str, envelope: Envelope) -> list[Packet]:
+    def _told(self, envelope: Envelope) -> list[Packet]:
         """Keep what is heard; answer again what was answered, or go on."""
-        if subject == self._subjects.answer(envelope.sender):
-            return []
         heard = self._hearing.take(envelope)
         on_star = envelope.sender == COORDINATOR
+        if heard.answered == self._local.plan.rounds:
+            return self._closing() if on_star else []
         if heard.answered is not None:
             sent = self._journal.sent(self._digest, heard.answered)
             return self._exchange.packets(sent.round, sent.message) if sent and on_star else []
@@ -240,36 +246,21 @@ class Site:
         return [*packets, *self._closing()]
 
     def _closing(self) -> list[Packet]:
-        """Return what all are told once the last round is answered: own part, then head."""
-        rounds = self._rounds
-        if rounds is None or not rounds.done:
+        """Return what all are told once the last round is answered."""
+        if self._rounds is None or self._close is None or not self._rounds.done:
             return []
-        packets = []
-        final = rounds.final()
-        if final is not None:
-            packets.append(self._state(final))
-            own = self._opener.opened(final)
-            self._hearing.take(own)
-        head = self._hearing.head(rounds.chain)
-        if head is not None:
-            turns = self._local.plan.rounds
-            column = column_values(self._journal.answers(self._digest), turns)
-            packets += [
-                self._state(self._seal.values(Kind.COLUMN, turns, column)),
-                self._state(self._seal.sealed(Kind.HEAD, turns, b"", heard=head)),
-            ]
-        return packets
+        return [self._state(sealed) for sealed in self._close.advance()]
 
     def _wished(self, subject: str, envelope: Envelope) -> list[Packet]:
         """Return what a neighbour lacks, as it was written."""
-        values, rounds = envelope.values(), self._rounds
-        agent, sender = self._local.agent, envelope.sender
-        if rounds is None:
+        values, rounds, close = envelope.values(), self._rounds, self._close
+        agent, sender, kind = self._local.agent, envelope.sender, values.get("kind")
+        if rounds is None or close is None:
             return []
-        if values.get("kind") == Kind.FINAL and values.get("sender") == agent:
-            final = rounds.final() if rounds.done else None
-            return [] if final is None else [self._state(final)]
-        if values.get("kind") != Kind.MESSAGE or subject != self._subjects.edge(sender, agent):
+        if kind in (Kind.FINAL, Kind.SCORE) and values.get("sender") == agent:
+            told = close.told(kind) if rounds.done else None
+            return [] if told is None else [self._state(told)]
+        if kind != Kind.MESSAGE or subject != self._subjects.edge(sender, agent):
             return []
         return rounds.again(values.get("round"), self._subjects.edge(agent, sender))
 
@@ -277,22 +268,12 @@ class Site:
 
     def _finish(self, envelope: Envelope) -> list[Packet]:
         """End with the model, if the heads that all sites signed agree with what was heard here."""
-        rounds = self._rounds
-        own = None if rounds is None or not rounds.done else self._hearing.head(rounds.chain)
-        if own is None:
+        close, rounds = self._close, self._rounds
+        own = None if rounds is None or close is None or not rounds.done else close.head()
+        if own is None or close is None:
             return []
-        names = self._opener.names
-        heads = head_of(envelope, self._opener)
-        missing = [names[agent] for agent in range(len(names) - 1) if agent not in heads]
-        other = [names[agent] for agent, head in heads.items() if head != own]
-        if missing or other:
-            what = "signed no head" if missing else "heard something else than this site"
-            raise BreachError(
-                f"{', '.join(missing or other)} {what}, so the coordinator may have told sites "
-                "different things: no model is accepted; compare notes by telephone"
-            )
-        model = self._hearing.model()
-        self._end("finished", "the run is finished", model=model)
+        check_heads(envelope, self._opener, own)
+        self._end("finished", "the run is finished", model=close.released())
         return self._farewell()
 
     def _ended(self, envelope: Envelope) -> list[Packet]:
@@ -314,16 +295,21 @@ class Site:
         """
         try:
             if model is not None:
-                self._journal.say(self._digest, "model", self._exchange.released.packed(model))
+                self._journal.say(self._digest, "model", self._layout(ending).packed(model))
             self._journal.set_phase(self._digest, ending, line=line)
             early = by_others and ending != "finished"
         except InputError as error:
             self._report(str(error))
             early = False
         self._paying.close(released=ending == "finished", by_others=early)
+        self._masking.forget()
         self._phase = ending
         self._outcome = outcome_of(ending, line, model, self._local.certificate)
         self._report(line)
+
+    def _layout(self, ending: str) -> Layout:
+        """Return the layout of what a run releases that ended so."""
+        return self._exchange.released if ending == "finished" else self._exchange.trained
 
     def _guarded(self, work: Callable[[], list[Packet]]) -> list[Packet]:
         """Return the packets of some work, or the refusal that its error amounts to."""
@@ -361,7 +347,7 @@ class Site:
         return [*([] if self._outcome else self._advance()), *self._wishes()]
 
     def _acceptance(self) -> Packet:
-        body = {"digest": self._digest, "tacit": self._local.signed.tacit}
+        body = {"digest": self._digest, "tacit": self._local.signed.tacit, **self._masking.accepted}
         return self._state(self._seal.values(Kind.ACCEPTANCE, 0, body))
 
     def _stands(self) -> Packet:
@@ -379,21 +365,26 @@ class Site:
         return self._missing_packets()
 
     def _missing_packets(self) -> list[Packet]:
-        assert self._rounds is not None
-        agent, rounds = self._local.agent, self._rounds
-        needs = [need for need in rounds.lacks() if need.sender != agent]
+        agent, turn = self._local.agent, self.progress().round
+        needs = [need for need in self._lacks() if need.sender != agent]
         packets = [(self._exchange.wish(need), wish_values(need)) for need in needs]
         if not needs:  # all is said, and the heads of the others are waited for
             packets = [(self._subjects.ask(agent), {"kind": int(Kind.HEADS)})]
         closing = self._closing() if not needs else []
         wishes = [
-            Packet(subject, self._seal.values(Kind.WISH, rounds.turn, values))
+            Packet(subject, self._seal.values(Kind.WISH, turn, values))
             for subject, values in packets
         ]
         return [*closing, *wishes]
 
+    def _lacks(self) -> tuple[Need, ...]:
+        """Return what was not heard and is needed next."""
+        if self._rounds is None or self._close is None:
+            return ()
+        return self._close.lacks() if self._rounds.done else self._rounds.lacks()
+
     def _missing(self) -> tuple[str, ...]:
         if self._outcome is not None:
             return ()
-        names, lacks = self._opener.names, [] if self._rounds is None else self._rounds.lacks()
+        names, lacks = self._opener.names, self._lacks()
         return tuple(names[need.sender] for need in lacks) or (names[COORDINATOR],)

@@ -1,4 +1,4 @@
-"""Networks of agents: graphs, mixing matrices, walks. All of it is public."""
+"""Networks of agents: graphs, mixing matrices, walks, spanning trees. All of it is public."""
 
 from typing import TypeAlias
 
@@ -14,17 +14,20 @@ from tacit.network.families import (
 )
 from tacit.network.files import SUFFIXES, read_network
 from tacit.network.graph import Graph
-from tacit.network.mixing import Mixing, metropolis, mixing_from_matrix
+from tacit.network.mixing import MOST_EXCHANGES, Mixing, metropolis, mixing_from_matrix
+from tacit.network.tree import Tree, spanning_tree
 from tacit.network.walk import Walk, closed_route, cyclic_walk, uniform_walk
 
-Network: TypeAlias = Mixing | Walk | None
-"""The network of a plan: gossip, a relay, or None for a star with an aggregator."""
+Network: TypeAlias = Mixing | Walk | Tree | None
+"""The network of a plan: gossip, a relay, a tree, or None for a star with an aggregator."""
 
 __all__ = [
+    "MOST_EXCHANGES",
     "SUFFIXES",
     "Graph",
     "Mixing",
     "Network",
+    "Tree",
     "Walk",
     "closed_route",
     "complete",
@@ -38,6 +41,7 @@ __all__ = [
     "random_regular",
     "read_network",
     "ring",
+    "spanning_tree",
     "star",
     "uniform_walk",
 ]

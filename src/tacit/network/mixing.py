@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -14,10 +15,12 @@ import scipy.sparse.linalg
 from jaxtyping import Float, Int
 from scipy.sparse.csgraph import shortest_path
 
+from tacit import checks
 from tacit.errors import InputError
 from tacit.network.graph import Graph
 from tacit.typing import HostArray
 
+MOST_EXCHANGES = 100
 _DENSE = 600
 _TOL = 1e-9
 
@@ -29,22 +32,38 @@ class Mixing:
     Mixing replaces the values v_i of the agents by v_i + sum_j w_ij (v_j - v_i). W is then doubly
     stochastic: the mean is kept, and agreement is a fixed point.
 
+    **Several exchanges.** K exchanges for one question mix by P_K(W) instead of W, P_K a polynomial
+    of degree K with P_K(1) = 1, so that the mean is kept and agreement is a fixed point. With all
+    other eigenvalues of W in [a, b], b < 1, the one that leaves least disagreement is Chebyshev's,
+    P_K(x) = T_K((2 x - a - b) / (b - a)) / T_K(t), t = (2 - a - b) / (b - a) > 1, which is between
+    -1 / T_K(t) and 1 / T_K(t) on [a, b]. The three-term recurrence of T_K gives the values after
+    each exchange, with D = W - I, p_0 = v, p_1 = v + pace D v and pace = 2 / (2 - a - b), as
+
+        p_(k+1) = w_(k+1) (p_k + pace D p_k) + (1 - w_(k+1)) p_(k-1),
+        w_(k+1) = 2 t T_k(t) / T_(k+1)(t) = 1 / (1 - w_k / (4 t^2)),    w_2 = 1 / (1 - 1 / (2 t^2)).
+
+    a and b follow from the graph, which is public. What is exchanged are public linear functions of
+    messages, so exchanges cost messages and no privacy.
+
     Attributes
     ----------
     graph
         Where weights may stand.
     weights
         w_e > 0 of each edge, in the order of `graph.edges`.
+    exchanges
+        K. With 1 it is W itself that mixes.
 
     Raises
     ------
     InputError
-        If a weight is not above 0, or the weights of an agent's edges exceed 1 (its own would be
-        negative).
+        If a weight is not above 0, the weights of an agent's edges exceed 1 (its own would be
+        negative), or there is no exchange or more than `MOST_EXCHANGES`.
     """
 
     graph: Graph
     weights: Float[HostArray, " E"]
+    exchanges: int = 1
 
     def __post_init__(self) -> None:
         weights = np.array(self.weights, np.float64)
@@ -54,6 +73,11 @@ class Mixing:
             )
         if not np.all((weights > 0) & np.isfinite(weights)):
             raise InputError("a mixing weight is 0, negative or not a number; it must be above 0")
+        if checks.at_least("exchanges", self.exchanges, 1) > MOST_EXCHANGES:
+            raise InputError(
+                f"exchanges is {self.exchanges}; it must be at most {MOST_EXCHANGES}, and a "
+                "spanning tree gives the mean exactly"
+            )
         weights.setflags(write=False)
         object.__setattr__(self, "weights", weights)
         worst = int(np.argmax(self._leaving))
@@ -83,15 +107,34 @@ class Mixing:
     def reach(self, rounds: int, *, tells_neighbours: bool) -> Int[HostArray, "A A"]:
         """Return how many of the first rounds' messages of agent i can have reached agent j.
 
-        A message moves one link a round, so those of the first T - d(i, j) + 1 rounds have, with d
-        the number of links between the two. All agents send to their neighbours in every round.
+        A message moves K links a round, so those of the first T - d(i, j) + 1 rounds have, with d
+        the number of links between the two over K, rounded up. All agents send to their neighbours
+        in every round.
         """
         del tells_neighbours
         links = shortest_path(self.graph.adjacency(), unweighted=True)
-        return np.clip(rounds - links + 1, 0, rounds).astype(int)
+        away: HostArray = np.ceil(links / self.exchanges).astype(int)
+        reached: HostArray = np.clip(rounds - away + 1, 0, rounds)
+        return reached
+
+    @cached_property
+    def pace(self) -> float:
+        """By how much an exchange moves along D: 1 if there is one only."""
+        low, high = self._ends_of_one
+        return 1.0 if self.exchanges == 1 else 2 / (2 - low - high)
+
+    @cached_property
+    def momentum(self) -> Float[HostArray, " K"]:
+        """w_1 = 1, w_2, ..., w_K of the exchanges, `(K,)`."""
+        low, high = self._ends_of_one
+        inverse, factors = (high - low) / (2 - low - high), [1.0]
+        for k in range(1, self.exchanges):
+            before = 2.0 if k == 1 else factors[-1]
+            factors.append(1 / (1 - before * inverse**2 / 4))
+        return np.array(factors)
 
     def matrix(self) -> scipy.sparse.csr_array:
-        """Return W, `(A, A)`, sparse."""
+        """Return W, `(A, A)`, sparse: what one exchange mixes by."""
         i, j = self.graph.edges.T
         agents = np.arange(self.graph.agents)
         values = np.concatenate([self.weights, self.weights, 1 - self._leaving])
@@ -100,6 +143,22 @@ class Mixing:
 
     @cached_property
     def ends(self) -> tuple[float, float]:
+        """Between which the eigenvalues of all exchanges are, but for that of agreement, 1.
+
+        Of one exchange these are the least and the second largest eigenvalue of W; of several,
+        -1 / T_K(t) and 1 / T_K(t).
+        """
+        low, high = self._ends_of_one
+        if self.exchanges == 1:
+            return low, high
+        # 1 / T_K(1 / r) with 1 / r = cosh(u): 2 e^(-K u) / (1 + e^(-2 K u)), e^(-u) = r / (1 + ...)
+        ratio = (high - low) / (2 - low - high)
+        power = (ratio / (1 + math.sqrt(1 - ratio**2))) ** self.exchanges
+        left = 2 * power / (1 + power**2)
+        return -left, left
+
+    @cached_property
+    def _ends_of_one(self) -> tuple[float, float]:
         """The least and the second largest eigenvalue of W."""
         if self.graph.agents <= _DENSE:
             values = scipy.linalg.eigvalsh(self.matrix().toarray())
@@ -116,27 +175,30 @@ class Mixing:
 
     @property
     def least_eigenvalue(self) -> float:
-        """The least eigenvalue of W, at least -1."""
+        """The least eigenvalue of the mixing, or what it is not below; at least -1."""
         return self.ends[0]
 
     @property
     def spectral_gap(self) -> float:
-        """1 - max(|second largest|, |least|) of W's eigenvalues: disagreement left by a mixing."""
+        """1 - max(|second largest|, |least|) of `ends`: disagreement left by a mixing."""
         least, second = self.ends
         return 1 - max(abs(least), abs(second))
 
 
-def metropolis(graph: Graph) -> Mixing:
-    """Return the Metropolis weights w_ij = 1 / (1 + max(d_i, d_j)).
+def metropolis(graph: Graph, *, exchanges: int = 1) -> Mixing:
+    """Return the Metropolis weights w_ij = 1 / (1 + max(d_i, d_j)), for so many exchanges.
 
     Examples
     --------
     >>> from tacit.network import ring
     >>> round(metropolis(ring(4)).spectral_gap, 9)
     0.666666667
+    >>> round(metropolis(ring(4), exchanges=2).spectral_gap, 9)
+    0.97...
     """
     i, j = graph.edges.T
-    return Mixing(graph, 1 / (1.0 + np.maximum(graph.degrees[i], graph.degrees[j])))
+    weights = 1 / (1.0 + np.maximum(graph.degrees[i], graph.degrees[j]))
+    return Mixing(graph, weights, exchanges)
 
 
 def mixing_from_matrix(graph: Graph, matrix: Float[HostArray, "A A"]) -> Mixing:

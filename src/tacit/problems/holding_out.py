@@ -76,6 +76,7 @@ def hold_out(
     *,
     seed: int,
     persons: Persons | None = None,
+    first: int = 0,
 ) -> tuple[tuple[Int[HostArray, "_m"], ...], tuple[Int[HostArray, "_h"], ...]]:
     """Return the rows of each agent that are trained on, and those that are held out, sorted.
 
@@ -93,6 +94,8 @@ def hold_out(
         Public.
     persons
         Whose row each row is; None where records are protected.
+    first
+        The number of the first of these agents: whoever has one agent's rows only names it here.
 
     Notes
     -----
@@ -115,7 +118,7 @@ def hold_out(
     sizes = held_out_counts([1 + int(np.max(place)) for place in standing], share)
     sides = [
         _held_out(place, size, np.random.default_rng([_STREAM, seed, agent]))
-        for agent, (place, size) in enumerate(zip(standing, sizes, strict=True))
+        for agent, (place, size) in enumerate(zip(standing, sizes, strict=True), first)
     ]
     kept = tuple(np.sort(part[~side]) for part, side in zip(parts, sides, strict=True))
     held = tuple(np.sort(part[side]) for part, side in zip(parts, sides, strict=True))

@@ -30,6 +30,7 @@ from tacit.proposal.request import (
     StructureRequest,
     chain_of,
 )
+from tacit.proposal.sending import network_rows, network_values
 
 __all__ = [
     "DEFAULT_NETWORK",
@@ -61,6 +62,8 @@ __all__ = [
     "graph_conditions",
     "graph_warning",
     "labels_of",
+    "network_rows",
+    "network_values",
     "noise_of_centre",
     "propose",
     "weight_conditions",

@@ -15,7 +15,7 @@ from pydantic import (
 
 from tacit.algorithms import METHODS, Value, checked_options
 from tacit.errors import InputError
-from tacit.network import Graph, Mixing, Walk, metropolis
+from tacit.network import MOST_EXCHANGES, Graph, Mixing, Tree, Walk, metropolis, spanning_tree
 from tacit.privacy import (
     Adjacency,
     Messages,
@@ -143,7 +143,7 @@ class Budget(Part):
 
 
 class Connection(Part):
-    """The edges of a network, and on a relay the agents that hold the token.
+    """The edges of a network, and what goes along them.
 
     Attributes
     ----------
@@ -153,6 +153,10 @@ class Connection(Part):
         On a relay the agent of each hop; None in gossip, which mixes with Metropolis weights.
     cap
         On a relay the most answers that an agent gives; None for no limit.
+    tree
+        Whether the messages of a star's method are added up along a spanning tree of least depth.
+    exchanges
+        In gossip, how often the messages of a round are exchanged (`tacit.network.Mixing`).
     """
 
     name: str
@@ -160,18 +164,40 @@ class Connection(Part):
     walk: str | None
     holders: tuple[Place, ...] | None
     cap: int | None
+    tree: bool = False
+    exchanges: Annotated[int, Field(ge=1, le=MOST_EXCHANGES)] = 1
 
     @model_validator(mode="after")
     def _of_one_kind(self) -> Connection:
         if self.holders is None and (self.walk is not None or self.cap is not None):
             raise InputError("walk and cap belong to a relay, whose holders are missing")
+        if self.holders is not None and self.tree:
+            raise InputError("a network is a relay or a tree; leave the holders or the tree out")
+        if self.exchanges > 1 and self.kind != "gossip":
+            raise InputError("messages are exchanged several times in gossip only; give 1")
         return self
 
-    def network(self, agents: int) -> Mixing | Walk:
+    @model_serializer(mode="wrap")
+    def _as_written(self, written: Callable[[Any], Any]) -> dict[str, Any]:
+        """Return the values; tree and exchanges where they say something, as before they were."""
+        values: dict[str, Any] = written(self)
+        usual = {"tree": False, "exchanges": 1}
+        return {k: v for k, v in values.items() if k not in usual or v != usual[k]}
+
+    @property
+    def kind(self) -> Literal["tree", "gossip", "relay"]:
+        """What goes along the edges: sums, messages of all agents, or a token."""
+        if self.tree:
+            return "tree"
+        return "gossip" if self.holders is None else "relay"
+
+    def network(self, agents: int) -> Mixing | Walk | Tree:
         """Return the network of so many agents, checked."""
         graph = Graph(agents, np.array(self.edges, dtype=int).reshape(-1, 2))
+        if self.tree:
+            return spanning_tree(graph)
         if self.holders is None:
-            return metropolis(graph)
+            return metropolis(graph, exchanges=self.exchanges)
         return Walk(graph, np.array(self.holders, dtype=int), self.cap)
 
 

@@ -40,6 +40,12 @@ from tacit.proposal.parts import (
 )
 from tacit.spec import Spec
 
+_RUNS = {
+    None: "on a star, or on a network along a tree",
+    "gossip": "on a network by gossip",
+    "relay": "on a network as a relay, along a walk",
+}
+
 
 class Proposal(Document):
     """Everything public about a run: frozen, checked, and the same bytes everywhere.
@@ -70,7 +76,7 @@ class Proposal(Document):
     centre
         Whether the first round learns a private centre of the rows (`tacit.algorithms.Centred`).
     network
-        None for a star with an aggregator.
+        None for a star with an aggregator; its methods run on a network along a tree.
     evaluation
         The records that are held out; None for none.
 
@@ -123,7 +129,8 @@ class Proposal(Document):
         if self.network is not None:
             self.network.network(len(self.counts))
         if self.centre:
-            check_centre(self.network is None, self.structure is None, self.rounds)
+            one_public = self.network is None or self.network.kind == "tree"
+            check_centre(one_public, self.structure is None, self.rounds)
         self._check_evaluation()
         if ":" not in self.method.name:  # no table here knows a method of the user
             self.composition().algorithm.questions(self.rounds)
@@ -178,12 +185,12 @@ class Proposal(Document):
             raise InputError(f"{name} knows no structure; change the structure or the method")
         if not structured and method.structure == "required":
             raise InputError(f"{name} solves problems with a structure; give one")
-        if (method.network is None) != (self.network is None):
-            needs = f"runs on a network ({method.network})" if method.network else "runs on a star"
-            raise InputError(f"{name} {needs}; change the network or the method")
-        relay = self.network is not None and self.network.holders is not None
-        if relay != (method.network == "relay"):
-            raise InputError(f"{name} and the network disagree on whether there is a walk")
+        kind = None if self.network is None else self.network.kind
+        suited = (None, "tree") if method.network is None else (method.network,)
+        if kind not in suited:
+            raise InputError(
+                f"{name} runs {_RUNS[method.network]}; change the network or the method"
+            )
 
     @property
     def problem(self) -> Problem:

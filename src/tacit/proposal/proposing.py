@@ -170,6 +170,8 @@ def connection_for(
 ) -> Connection | None:
     """Return the connection of this many agents in so many rounds; None with an aggregator.
 
+    A method with an aggregator has one unless a network is named, and a tree on that.
+
     Parameters
     ----------
     seed
@@ -180,7 +182,7 @@ def connection_for(
     InputError
         If there is no such network (`tacit.network.network_named`), or it has other agents.
     """
-    if method.network is None:
+    if method.network is None and request.network is None:
         return None
     name = request.network or DEFAULT_NETWORK
     graph = _graph(name, agents)
@@ -191,7 +193,15 @@ def connection_for(
         route = cyclic_walk(graph, rounds) if cyclic else uniform_walk(graph, rounds, seed=seed)
         holders = tuple(route.holders.tolist())
     edges = tuple(map(tuple, graph.edges.tolist()))
-    return Connection(name=name, edges=edges, walk=walk, holders=holders, cap=request.cap)
+    return Connection(
+        name=name,
+        edges=edges,
+        walk=walk,
+        holders=holders,
+        cap=request.cap,
+        tree=method.network is None,
+        exchanges=request.exchanges or 1,
+    )
 
 
 def _graph(text: str, agents: int) -> Graph:

@@ -42,28 +42,37 @@ WALKS = ("cyclic", "random")
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkRequest:
-    """The network of a method without aggregator; None for the default.
+    """The network on which there is no aggregator; None for the default.
 
     Attributes
     ----------
     network
-        A name (`tacit.network.network_named`) or a file of edges.
+        A name (`tacit.network.network_named`) or a file of edges. By default an aggregator, and a
+        ring for a method that has none.
     walk
         On a relay: "cyclic", a short closed route, or "random", to a neighbour drawn uniformly.
     cap
         On a relay: the most answers of an agent, who from then on only passes the token on.
+    exchanges
+        In gossip: how often the messages of one question are exchanged; 1 by default.
     """
 
     network: str | None = None
     walk: str | None = None
     cap: int | None = None
+    exchanges: int | None = None
 
     def check(self, name: str, method: Method) -> None:
         """Raise `InputError` unless the method called `name` has a use for these options."""
         if method.network is None:
-            self._refuse(name, ("network", "walk", "cap"), "has an aggregator", "relay", "gossip")
+            self._refuse(name, ("walk", "cap"), "has no token", "relay")
+            self._refuse(name, ("exchanges",), "has the mean in one round already", "gossip")
         if method.network == "gossip":
             self._refuse(name, ("walk", "cap"), "asks all agents in every round", "relay")
+        if method.network == "relay":
+            self._refuse(name, ("exchanges",), "only moves its one token", "gossip")
+        if self.exchanges is not None:
+            checks.at_least("exchanges", self.exchanges, 1)
         if self.walk is not None and self.walk not in WALKS:
             raise InputError(f"walk is {self.walk!r}; choose from {', '.join(WALKS)}")
         if self.cap is not None:
@@ -108,7 +117,7 @@ class Request:
     options
         Values of options of the method; defaults stand for the rest.
     network
-        For methods without aggregator.
+        Without aggregator: along a spanning tree, by gossip, or on a relay, as the method says.
     methods
         The table of methods by name.
 

@@ -15,7 +15,7 @@ import numpy as np
 import tacit
 from tacit.engine.planning import Plan, describe
 from tacit.privacy import Certificate
-from tacit.proposal import Named, Proposal, centre_text
+from tacit.proposal import Named, Proposal, centre_text, network_rows
 from tacit.report.accounts import charged_section
 from tacit.report.figures import curves_svg
 from tacit.report.layout import document, list_of, percent, section, spread, table_of
@@ -261,12 +261,9 @@ def _weights(proposal: Proposal) -> str:
 
 def _network(proposal: Proposal, plan: Plan, certificate: Certificate) -> list[tuple[str, str]]:
     """Return the network, and how often each agent answers."""
-    network, answers = proposal.network, np.sum(plan.ledger.asked, axis=(1, 2))
-    assert network is not None
-    given = [("walk", network.walk), ("cap", network.cap)]
+    answers = np.sum(plan.ledger.asked, axis=(1, 2))
     return [
-        ("network", network.name),
-        *((name, str(value)) for name, value in given if value),
+        *network_rows(proposal, plan),
         ("answers of an agent", spread(answers)),
         ("epsilon of an agent", spread(certificate.per_agent_epsilon)),
     ]

@@ -13,7 +13,7 @@ import tacit
 from tacit.audit import pairwise_mu
 from tacit.engine import Plan
 from tacit.privacy import Certificate
-from tacit.proposal import Proposal
+from tacit.proposal import Proposal, network_values
 from tacit.report.accounts import charged_values
 from tacit.tables import Table
 from tacit.training import Training
@@ -69,6 +69,7 @@ def results(training: Training, out: Path | None) -> dict[str, Any]:
             **{name: getattr(certificate, name) for name in CERTIFIED},
             "conditions": certificate.conditions,
             "account": charged_values(training.charged),
+            **network_values(training.proposal, training.plan),
             **({} if between is None else {"between_agents": between}),
             "conditional": training.proposal.conditional,
             "error": error_name(training),
@@ -145,14 +146,15 @@ def _metrics(training: Training) -> dict[str, Any]:
 def between_agents(training: Training) -> dict[str, Any] | None:
     """Return the least and the largest mu and epsilon between two agents (`pairwise_mu`).
 
-    None without a network, without privacy, where answers have no mu, or for one of several
-    trainings: neighbours heard those that lost, too.
+    None where all agents hear one public value, which is what the certificate is for, without
+    privacy, where answers have no mu, or for one of several trainings: neighbours heard those that
+    lost, too.
     """
     if training.choice is not None:
         return None
     plan, certificate = training.plan, training.certificate
     private = math.isfinite(certificate.epsilon) and not certificate.reproduction
-    if plan.network is None or not plan.ledger.has_mu or not private:
+    if plan.program.network.one_public or not plan.ledger.has_mu or not private:
         return None
     pairs = pairwise_mu(plan, released=False)
     apart = np.isfinite(pairs.mu)

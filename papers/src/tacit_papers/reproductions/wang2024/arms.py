@@ -23,7 +23,7 @@ from tacit.algorithms import (
 )
 from tacit.datasets import Dataset, load, split
 from tacit.engine import Network, Plan, plan, run
-from tacit.network import metropolis, ring, uniform_walk
+from tacit.network import metropolis, ring, spanning_tree, uniform_walk
 from tacit.oracles import Gradient
 from tacit.problems import (
     ElasticNet,
@@ -154,6 +154,7 @@ def distances(found: Task, models: Float[HostArray, "B D"]) -> Float[HostArray, 
 
 RECAL_HOP = 3  # vectors: x, u and the average of the models
 STAR, CENTRAL = "noisy gradient, star", "noisy gradient, one trusted holder"
+TREE = "noisy gradient, tree"
 
 
 @dataclass(frozen=True)
@@ -210,6 +211,12 @@ def _star(rounds: int, seed: int) -> Network:
     return None
 
 
+def _tree(rounds: int, seed: int) -> Network:
+    del rounds, seed
+    return spanning_tree(ring(AGENTS))
+
+
+_UP_AND_DOWN = 2 * (AGENTS - 1)  # the edges of a spanning tree, in either direction
 _BOTH_WAYS = 2 * AGENTS  # the edges of a ring, or the spokes of a star, in either direction
 METHODS: Mapping[str, RingArm] = MappingProxyType(
     {
@@ -219,6 +226,7 @@ METHODS: Mapping[str, RingArm] = MappingProxyType(
         "NIDS": RingArm(NIDS, _BOTH_WAYS, 2 * _BOTH_WAYS, _gossip),
         "PG-EXTRA": RingArm(EXTRA, _BOTH_WAYS, 2 * _BOTH_WAYS, _gossip),
         "gossip ADMM (IC-ADMM)": RingArm(LinearisedGossipADMM, _BOTH_WAYS, _BOTH_WAYS, _gossip),
+        TREE: RingArm(NoisyGradient, _UP_AND_DOWN, _UP_AND_DOWN, _tree),
         STAR: RingArm(NoisyGradient, _BOTH_WAYS, _BOTH_WAYS, _star),
         CENTRAL: RingArm(NoisyGradient, 0, _BOTH_WAYS, _star, central=True),
     }

@@ -156,9 +156,9 @@ def _fair(own: list[Cell], what: str) -> Table:
         f"{part}: {what} at equal totals and equal communication (logistic)",
         ("total epsilon, delta", "method", "PLF", *(NAMES[cell.facts.name] for cell in own)),
         tuple(rows),
-        "All rows but the central one send equally many numbers over the links of a ring (or a "
-        "star of as many), and every link is read. The central row is one trusted holder of all "
-        "records, whose noise is that of the whole set.",
+        "All rows but the central one send equally many numbers over the links of a ring, its "
+        "spanning tree, or a star of as many agents, and every link is read. The central row is "
+        "one trusted holder of all records, whose noise is that of the whole set.",
     )
 
 

@@ -1,0 +1,96 @@
+"""A tree: agents add up their messages along it, and each takes the aggregator's step itself."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Int
+from typing_extensions import override
+
+from tacit.algorithms import StarAlgorithm, Turn
+from tacit.engine.network import Star, Traffic, check_agents
+from tacit.network import Tree
+from tacit.typing import Array, PyTree
+
+
+class OnTree(Star):
+    """A star's methods without an aggregator: sums go up a spanning tree, the total comes down.
+
+    **Guarantee.** An agent's message is a function of its noised answers and of totals. What
+    travels up an edge is the sum of such messages, and what comes down is the sum of all: both are
+    functions of what an aggregator would hear, and so is the aggregator's step, which is public and
+    which every agent takes by itself. So the ledger and the certificate of `messages` are those of
+    the star, whoever reads the edges.
+
+    Nothing hides a partial sum: that of an agent at the end of a branch is its own message. So
+    nothing is credited to summation, and `sum` is certified as `messages`.
+
+    Attributes
+    ----------
+    root
+        The agent where the total is formed.
+    senders, receivers
+        `(L, K)`: agents with their parents, the deepest first; A where a level has fewer agents.
+    """
+
+    data: ClassVar[str] = "a Tree"
+    aggregates: ClassVar[bool] = False
+    written: ClassVar[bool] = True
+    trust: ClassVar[str] = (
+        "none: every link may be read; along each edge of the tree travel the sum of the noised "
+        "messages below it and the total, so an agent reads those of its own edges"
+    )
+    why_not_summed: ClassVar[str] = "nothing hides the partial sums on the edges of its tree"
+
+    root: Int[Array, ""]
+    senders: Int[Array, "L K"]
+    receivers: Int[Array, "L K"]
+
+    @classmethod
+    @override
+    def connect(cls, data: Tree, agents: int, rounds: int) -> OnTree:
+        check_agents(data.graph.agents, agents)
+        levels = data.levels()
+        senders = np.full((len(levels), max(map(len, levels))), agents)
+        for row, level in zip(senders, levels, strict=True):
+            row[: len(level)] = level
+        receivers = np.append(data.parents, agents)[senders]
+        return cls(agents, *(jnp.asarray(x, jnp.int32) for x in (data.root, senders, receivers)))
+
+    @override
+    def sent(self, messages: PyTree) -> PyTree:
+        """Return what each agent sends up: its message and those of all below it; at the root all.
+
+        Whole numbers are added exactly, up to multiples of 2^64.
+        """
+        return jax.tree.map(self._added_up, messages)
+
+    def _added_up(self, leaf: Array) -> Array:
+        def level(sums: Array, ends: tuple[Array, Array]) -> tuple[Array, None]:
+            senders, receivers = ends
+            moved = sums.at[senders].get(mode="fill", fill_value=0)
+            return sums.at[receivers].add(moved, mode="drop"), None
+
+        sums: Array = jax.lax.scan(level, leaf, (self.senders, self.receivers))[0]
+        return sums
+
+    @override
+    def deliver(
+        self, algorithm: StarAlgorithm, inboxes: PyTree, messages: PyTree, server: Turn
+    ) -> PyTree:
+        def mean(sums: Array) -> Array:
+            total = sums[self.root]
+            if jnp.issubdtype(total.dtype, jnp.integer):
+                total = total.astype(jnp.float64)
+            return total / self.agents
+
+        return algorithm.combine(inboxes, jax.tree.map(mean, messages), server)
+
+    @override
+    def traffic(self, message: int, inbox: int, rounds: int) -> Traffic:
+        """Return 2 (A - 1) messages a round: sums go up each edge, and the total down."""
+        messages = 2 * (self.agents - 1) * rounds
+        return Traffic(messages, messages * message)

@@ -1,0 +1,62 @@
+"""A site's own records, as its doors take them."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from tacit.engine import Plan, Private
+from tacit.engine.protocol import at
+from tacit.engine.running import check_shards, opened
+from tacit.problems import Shard, Shards, hold_out
+from tacit.proposal import Proposal
+from tacit.tables import Files, table_of
+from tacit.training import DividedData, divide
+
+
+def own_records(files: Files, proposal: Proposal, agent: int) -> DividedData:
+    """Return the records of the file as those of one agent, in the order of the file.
+
+    Those that the public rule of `tacit.problems.hold_out` keeps for an evaluation are apart.
+    """
+    data = divide(
+        table_of(files),
+        1,
+        split_seed=proposal.split_seed,
+        features=proposal.data.features,
+        rows_per_person=proposal.budget.rows_per_person,
+        agents_per_person=proposal.budget.agents_per_person,
+    )
+    rows = (np.arange(files.rows),)
+    if proposal.evaluation is None or not proposal.evaluation.counts[agent]:
+        return dataclasses.replace(data, owners=rows)
+    kept, held = hold_out(
+        rows,
+        proposal.evaluation.share,
+        seed=proposal.split_seed,
+        persons=data.persons,
+        first=agent,
+    )
+    return dataclasses.replace(data, owners=kept, held_out=held)
+
+
+def private_of(shards: Shards, plan: Plan) -> Private:
+    """Return one agent's records as its door takes them, in as many places as the largest has.
+
+    Padded like the largest agent's, its sums are those of a run on one machine.
+    """
+    check_shards(shards)
+    rows = max(plan.spec.counts)
+    stacked: Shard = jax.tree.map(lambda leaf: _padded(leaf, rows), shards.stacked)
+    shards = Shards(stacked, shards.counts, shards.record_norm)
+    both = opened(plan.program.oracles, plan.program.mechanism, shards)
+    one: Private = at(both, 0)
+    return one
+
+
+def _padded(leaf: jax.Array, rows: int) -> jax.Array:
+    missing = rows - leaf.shape[1]
+    return jnp.pad(leaf, [(0, 0), (0, missing), *[(0, 0)] * (leaf.ndim - 2)])

@@ -1,0 +1,96 @@
+"""Spanning trees against brute force: depth, edges, order of the sums, and what is refused."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from tacit.errors import InputError
+from tacit.network import (
+    Graph,
+    Tree,
+    complete,
+    erdos_renyi,
+    grid,
+    path,
+    random_regular,
+    ring,
+    spanning_tree,
+    star,
+)
+
+GRAPHS = [
+    ring(7), ring(8), path(5), path(2), star(6), complete(5), grid(3, 4),
+    *(erdos_renyi(agents, 0.3, seed=seed) for agents in (9, 14) for seed in range(4)),
+    random_regular(10, 3, seed=2),
+]  # fmt: skip
+
+
+def distances(graph):
+    """Floyd and Warshall: the number of edges between any two agents."""
+    far = np.full((graph.agents, graph.agents), np.inf)
+    np.fill_diagonal(far, 0)
+    for a, b in graph.edges.tolist():
+        far[a, b] = far[b, a] = 1
+    for k in range(graph.agents):
+        far = np.minimum(far, far[:, k : k + 1] + far[k])
+    return far
+
+
+def all_depths(graph):
+    """The depth of every spanning tree from every root, one choice of A - 1 edges at a time."""
+    for some in itertools.combinations(graph.edges.tolist(), graph.agents - 1):
+        try:
+            yield from np.max(distances(Graph(graph.agents, np.array(some))), axis=1)
+        except InputError:  # no tree
+            continue
+
+
+@pytest.mark.parametrize("graph", GRAPHS, ids=lambda graph: f"{graph.agents}-{len(graph.edges)}")
+def test_paths_to_the_root_are_shortest_and_the_root_is_the_first_centre(graph):
+    tree, far = spanning_tree(graph), distances(graph)
+    farthest = far.max(axis=1)
+    assert tree.root == np.flatnonzero(farthest == farthest.min())[0]
+    assert tree.depth == farthest.min()
+    assert tree.depths.tolist() == far[tree.root].tolist()
+    edges = {frozenset((a, p)) for a, p in enumerate(tree.parents.tolist()) if a != p}
+    assert len(edges) == graph.agents - 1
+    assert edges <= {frozenset(edge) for edge in graph.edges.tolist()}
+    for agent, parent in enumerate(tree.parents.tolist()):
+        nearer = [b for b in range(graph.agents) if far[agent, b] == 1]
+        nearer = [b for b in nearer if far[tree.root, b] == far[tree.root, agent] - 1]
+        assert parent == (agent if agent == tree.root else min(nearer))
+
+
+@pytest.mark.parametrize("graph", [ring(6), grid(2, 3), complete(4), erdos_renyi(6, 0.4, seed=3)])
+def test_no_spanning_tree_is_less_deep(graph):
+    assert spanning_tree(graph).depth == min(all_depths(graph))
+
+
+def test_levels_name_every_agent_but_the_root_once_and_children_before_parents():
+    tree = spanning_tree(erdos_renyi(14, 0.25, seed=1))
+    order = np.concatenate(tree.levels()).tolist()
+    assert sorted([*order, tree.root]) == list(range(14))
+    for place, agent in enumerate(order):
+        assert tree.parents[agent] not in order[: place + 1]
+
+
+@pytest.mark.parametrize(
+    ("graph", "parents", "words"),
+    [
+        (path(4), [0, 0, 1], "3 parents for 4 agents"),
+        (path(4), [1, 0, 1, 2], "one root"),
+        (path(4), [0, 1, 1, 2], "one root"),
+        (path(4), [0, 0, 0, 2], "parent of agent 2 is 0, who is no neighbour"),
+        (ring(5), [0, 2, 3, 2, 0], "lead round in a circle"),
+    ],
+)
+def test_what_is_no_tree_is_refused(graph, parents, words):
+    with pytest.raises(InputError, match=words):
+        Tree(graph, np.array(parents))
+
+
+def test_a_network_in_two_parts_has_no_tree_and_is_refused_in_one_line():
+    with pytest.raises(InputError, match="falls into 2 parts") as refused:
+        spanning_tree(Graph(4, np.array([[0, 1], [2, 3]])))
+    assert "\n" not in str(refused.value)
