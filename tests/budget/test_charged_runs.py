@@ -11,13 +11,15 @@ import pytest
 from sklearn.exceptions import FitFailedWarning
 from sklearn.model_selection import GridSearchCV
 from tests.conftest import make_plan, make_shards, make_terms
+from tests.privacy.test_persons import ledger, person
 
 from tacit.budget import Account, AccountTerms, Guarantee, open_account, total_of
 from tacit.cli import main
 from tacit.engine import charge_of, reserve, run, running
+from tacit.engine.charging import charge_of_ledger
 from tacit.errors import AccountError, InputError, PrivacyError
 from tacit.estimators import PrivateLinearRegression, PrivateLogisticRegression
-from tacit.privacy import Sum, ZeroOut
+from tacit.privacy import Laplace, Messages, Sum, Terms, ZeroOut
 from tacit.problems import Shards
 
 
@@ -39,8 +41,8 @@ def test_a_run_is_charged_for_what_its_certificate_says(tmp_path):
     account, shards = opened(tmp_path), make_shards()
     plan = make_plan("noisy-gradient", shards)
     finished = answer(plan, shards, account)
-    state = finished.charged.after
-    assert state == account.state()
+    state = account.state()
+    assert finished.charged.after == state.balance
     assert finished.charged.before.total.squares == 0
     mu = finished.certificate.mu
     assert mu**2 <= state.total.squares <= mu**2 * (1 + 1e-7)
@@ -349,3 +351,29 @@ def test_power_flow_is_charged_under_its_own_relation(tmp_path, capsys):
     assert main(["grid", "case14", *charged]) == 2
     assert "do not add up" in capsys.readouterr().err
     assert len(account.state().runs) == 1
+
+
+@pytest.mark.parametrize("observer", [Messages(), Sum(0)])
+def test_a_person_at_several_agents_is_charged_across_them(observer):
+    """Planted fault: the dearest agent alone, as for a person who is at one."""
+    book = ledger()
+
+    def charged(agents):
+        terms = Terms(9.0, 1e-5, person(5, agents), observer)
+        charge = charge_of_ledger(book, terms, summed=observer != Messages())
+        account = AccountTerms(
+            unit="person", observer="sum" if observer != Messages() else "messages", colluders=0
+        )
+        runs = [dataclasses.replace(charge, partition=name) for name in ("a", "a", None)]
+        assert charge.values == book.most_values() * agents
+        return [total_of(account, 2, runs[:k]).squares for k in (1, 3)]
+
+    for agents in (1, 2, 3):
+        whole = book.mu_across(observer, agents) ** 2
+        one, three = charged(agents)
+        assert whole <= one <= whole * (1 + 1e-7)
+        assert 3 * whole <= three <= 3 * whole * (1 + 1e-7)
+    assert charged(1)[0] < book.mu_across(observer, 2) ** 2 * 0.9
+    terms = Terms(9.0, 1e-5, person(5, 2), observer)
+    with pytest.raises(InputError, match="person at several agents"):
+        charge_of_ledger(ledger(mechanism=Laplace()), terms, summed=False)

@@ -1,6 +1,7 @@
 """The filter of an account: caps under which (E, D) holds, whatever is asked in whichever order."""
 
 import math
+from fractions import Fraction
 
 import mpmath
 import numpy as np
@@ -353,6 +354,14 @@ def test_a_thousand_mixed_entries_equal_an_independent_implementation():
             charges.append(charge((Sampled(GaussianAnswer(multiplier), rate), count), values=7))
             accountant.compose(dp_event.PoissonSampledDpEvent(rate, inner), count)
     total = total_of(terms, order, charges)
+    # every double is a fraction: an upper bound of the exact sum, and no drift
+    answers = [answer for one in charges for answer in one.messages[0]]
+    exact = sum(
+        count / Fraction(event.multiplier) ** 2
+        for event, count in answers
+        if isinstance(event, GaussianAnswer)
+    )
+    assert exact <= Fraction(total.squares) <= exact * (1 + Fraction(1, 10**11))
     assert total.squares == pytest.approx(2 / order * float(squares._rdp[0]), rel=1e-9)
     assert total.divergence == pytest.approx(float(accountant._rdp[0]), rel=1e-6)
     assert total.divergence >= float(accountant._rdp[0])

@@ -174,3 +174,46 @@ def test_plans_for_persons_that_make_no_sense_are_refused(options, expected, cal
     assert code == 2
     assert expected in err
     assert err.count("\n") == 1
+
+
+@pytest.mark.slow
+def test_a_proposal_for_persons_at_several_sites_is_charged_across_them(table, call, monkeypatch):
+    """Planted fault: the cost of the dearest site, as if each person were at one."""
+    folder, about = table
+    monkeypatch.setenv("TACIT_STATE_DIR", str(folder / "state"))
+    rows = [(f"zq{k % 20}", "ab"[k // 20 % 2], 10 + k, "no" if k % 3 else "yes") for k in range(40)]
+    write(folder / "t.csv", rows)
+    where = ("--account", "p", "--accounts", folder / "accounts")
+    budget = ("--epsilon", 2, "--delta", "1e-3", "--accounts", folder / "accounts")
+    assert call("budget", "open", "p", *budget, "--unit", "person")[0] == 0
+    assert call("budget", "open", "r", *budget)[0] == 0
+    persons = ("--person-column", "who", "--rows-per-person", 2, "--agent-column", "site")
+    out = folder / "out"
+    code, _, err = call(
+        *("train", folder / "t.csv", *about, *persons, "--agents-per-person", 2, *where),
+        *("--out", out, "--quiet"),
+    )
+    assert code == 0, err
+    once = json.loads((out / "results.json").read_text())
+    assert once["account"]["after"]["charged"]["mu"] == pytest.approx(once["mu"], rel=1e-6)
+    # the same again by its proposal, in two ways that are refused and one that is not
+    again = ("train", folder / "t.csv", "--proposal", out / "proposal.json", *where, "--quiet")
+    who = ("--person-column", "who", "--agent-column", "site")
+    refused = [
+        ((*again, "--agent-column", "site"), "--person-column"),
+        ((*again[:5], "r", *again[6:], *who), "one person and the account one of one record"),
+        ((*again, "--person-column", "site", "--agent-column", "who"), "agents"),
+    ]
+    for command, expected in refused:
+        code, _, err = call(*command)
+        assert (code, err.count("\n")) == (2, 1), err
+        assert expected in err
+        assert "zq" not in err
+    code, said, _ = call("budget", "show", "p", "--json", "--accounts", folder / "accounts")
+    assert len(json.loads(said)["runs"]) == 1
+    code, _, err = call(*again, *who, "--out", folder / "second")
+    assert code == 0, err
+    twice = json.loads((folder / "second" / "results.json").read_text())
+    assert (once["plan"], once["proposal"]) == (twice["plan"], twice["proposal"])
+    both = twice["account"]["after"]["charged"]["mu"]
+    assert both == pytest.approx(np.sqrt(2) * once["mu"], rel=1e-6)

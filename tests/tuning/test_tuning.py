@@ -18,8 +18,9 @@ from tacit.noise import Stream
 from tacit.oracles import ClippedErrors, Tally
 from tacit.privacy import mu_of_choice
 from tacit.problems import Shard, Shards
-from tacit.proposal import Named, Request, StructureRequest
-from tacit.training import data_facts, divide
+from tacit.proposal import Named, Proposal, Request, StructureRequest
+from tacit.report.results import between_agents
+from tacit.training import data_facts, divide, train
 from tacit.tuning import (
     TuneProposal,
     choose,
@@ -89,7 +90,15 @@ def test_a_proposal_is_data_and_refuses_what_does_not_fit_together(proposal):
     refused("other terms", lambda v: v["candidates"][0]["proposal"]["budget"].update(delta=1e-3))
     refused("different records", lambda v: v["candidates"][1]["proposal"].update(split_seed=4))
     refused("different records", lambda v: v["candidates"][1]["proposal"].update(counts=[74, 76]))
-    refused("propose again", lambda v: v["evaluation"].update(counts=[24, 26]))
+    refused("other records", lambda v: v["evaluation"].update(counts=[24, 26]))
+    refused("other records", lambda v: v["evaluation"].update(asked=True))
+
+    def everywhere(values, **changed):
+        for one in (values, *(candidate["proposal"] for candidate in values["candidates"])):
+            one["evaluation"].update(changed)
+
+    refused("propose again", lambda v: everywhere(v, counts=[24, 26]))
+    refused("asked nothing else", lambda v: everywhere(v, asked=True))
     refused("finite epsilon", lambda v: v["budget"].update(epsilon="infinity"))
 
 
@@ -199,8 +208,9 @@ def test_an_account_is_charged_once_for_everything_or_refuses_it(tmp_path, monke
     found = tune(made(), proposal, account=account)
     charged = found.training.charged
     assert charged.after.total.squares == pytest.approx(found.certificate.mu**2, rel=1e-6)
-    assert [run.status for run in charged.after.runs] == ["released"]
-    assert "3 candidates" in charged.after.runs[0].purpose.what
+    (run,) = account.state().runs
+    assert run.status == "released"
+    assert "3 candidates" in run.purpose.what
     with pytest.raises(AccountError):
         tune(made(), proposal, account=account)
     assert len(account.state().charged) == 1
@@ -341,3 +351,59 @@ def test_a_table_is_charged_before_its_cells_are_read(tmp_path, capsys, monkeypa
     error = capsys.readouterr().err
     assert "zq" not in error
     assert len(account.state().charged) == 2
+
+
+@pytest.mark.parametrize(
+    ("agents", "features", "more"),
+    [
+        (1, None, {"centre": False}),
+        pytest.param(2, None, {"centre": True}, marks=pytest.mark.slow),
+        pytest.param(2, "fourier:4", {}, marks=pytest.mark.slow),
+        pytest.param(4, None, {"algorithm": "nids"}, marks=pytest.mark.slow),
+    ],
+)
+def test_the_picked_proposal_is_planned_again_as_it_was_trained(agents, features, more):
+    """Planted fault: the certificate of everything in place of that of the plan."""
+    data = divide(made(), agents, split_seed=0)
+    several = [(f"r{k}", request(rounds=k, **more), StructureRequest()) for k in (2, 3)]
+    facts = [data_facts(made(), features)] * 2
+    proposal = propose_choice(facts, data.counts, several, share=0.25)
+    training = tune(made(), proposal, seed=5).training
+    planned = Proposal.from_json(training.proposal.to_json()).plan()
+    assert training.plan.digest == planned.digest
+    mixed = dataclasses.replace(training.plan, certificate=training.certificate)
+    assert mixed.digest != planned.digest
+    # and the same records are trained on again
+    records = divide(
+        made(), agents, split_seed=0, features=features, evaluate=proposal.evaluation.share
+    )
+    again = train(records, training.proposal, reference=False, seed=5)
+    assert again.plan.digest == planned.digest
+    assert again.private_score is None
+    assert training.certificate.mu > again.certificate.mu
+    if more.get("algorithm") == "nids":  # neighbours heard those that lost, too
+        alone = train(records, training.proposal, reference=False)
+        assert between_agents(alone) is not None
+        assert between_agents(dataclasses.replace(alone, choice=alone.certificate)) is None
+
+
+@pytest.mark.slow
+def test_the_report_of_a_choice_is_trained_again_by_its_proposal(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("TACIT_STATE_DIR", str(tmp_path / "state"))
+    open_account("t", Guarantee(9.0, 1e-3), AccountTerms(), folder=tmp_path)
+    (tmp_path / "b.toml").write_text(BOUNDS)
+    (tmp_path / "c.toml").write_text('features = ["bins:4", "bins:8"]\n')
+    rows = [f"{k / 100},{'ab'[k > 50]}" for k in range(100)]
+    (tmp_path / "t.csv").write_text("\n".join(["x,y", *rows]))
+    given = ("--account", "t", "--accounts", str(tmp_path), "--quiet")
+    tuned, trained = tmp_path / "tuned", tmp_path / "trained"
+    table = (str(tmp_path / "t.csv"), "--target", "y", "--bounds", str(tmp_path / "b.toml"))
+    choice = ("--candidates", str(tmp_path / "c.toml"), "--out", str(tuned), *RUN)
+    assert main(["tune", *table, *choice, *given]) == 0
+    again = ("--proposal", str(tuned / "proposal.json"), "--out", str(trained))
+    assert main(["train", table[0], *again, *given]) == 0
+    assert "held out, and asked nothing" in capsys.readouterr().out
+    one, other = (json.loads((out / "results.json").read_text()) for out in (tuned, trained))
+    assert (one["plan"], one["proposal"]) == (other["plan"], other["proposal"])
+    plan = json.loads((tuned / "plan.json").read_text())
+    assert plan["certificate"]["mu"] < plan["choice"]["certificate"]["mu"] == one["mu"]

@@ -1,17 +1,21 @@
 """Accounts: budgets of bodies of records that last for many runs, whatever becomes of them."""
 
 from tacit.budget.account import Account, accounts_in, open_account, salted
+from tacit.budget.balance import Balance
 from tacit.budget.caps import Caps, Guarantee, caps_of
 from tacit.budget.charge import Charge, Cost, cost_of, relation_of, relation_text
 from tacit.budget.filter import check_fits
 from tacit.budget.places import accounts_folder, data_folder, heads_folder
 from tacit.budget.renyi import renyi_divergence
 from tacit.budget.reservation import Reservation
-from tacit.budget.state import AccountTerms, Change, ChargedRun, Purpose, State, Total, total_of
+from tacit.budget.state import Change, ChargedRun, State
+from tacit.budget.sums import Total, total_of
+from tacit.budget.terms import AccountTerms, Purpose
 
 __all__ = [
     "Account",
     "AccountTerms",
+    "Balance",
     "Caps",
     "Change",
     "Charge",

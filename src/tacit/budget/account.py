@@ -13,24 +13,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tacit.budget.balance import FORMAT, VERSION, Balance, dated, opening, record
 from tacit.budget.caps import Guarantee, caps_of
 from tacit.budget.chain import Entry
 from tacit.budget.charge import Charge
 from tacit.budget.filter import check_fits
-from tacit.budget.head import Head, head_locked, read_head, replace_head, write_head
+from tacit.budget.head import Head, head_locked, replace_head, write_head
 from tacit.budget.places import SUFFIX, account_file, accounts_folder, head_file
 from tacit.budget.process import is_gone, this_process
-from tacit.budget.reservation import Reservation, advance_head, dated
-from tacit.budget.state import (
-    FORMAT,
-    VERSION,
-    AccountTerms,
-    Purpose,
-    State,
-    extended,
-    state_of,
-)
-from tacit.budget.store import PATIENCE, add, connected, create, entries_of, locked, told
+from tacit.budget.reservation import Reservation, advance_head
+from tacit.budget.seal import data_version, seen_alone
+from tacit.budget.state import State
+from tacit.budget.store import PATIENCE, connected, create, entries_of, locked, told
+from tacit.budget.sums import share_of
+from tacit.budget.terms import AccountTerms, Purpose
+from tacit.budget.verifying import checked_balance, checked_state, contains, head_of, whole
 from tacit.errors import AccountError, InputError
 
 
@@ -93,21 +90,33 @@ class Account:
         with ExitStack() as stack:
             connection = stack.enter_context(self._connected())
             with told(self.file), locked(connection):
-                state = self._checked(connection)
-                self._check_head_writable(state)
-                state = _without_the_gone(connection, state)
-                check_fits(state, charge, purpose)
+                before = checked_balance(connection, self.name, self.file)
+                self._check_head_writable(before)
+                before = _without_the_gone(connection, before)
+                check_fits(before, charge, purpose)
+                share = share_of(before.terms, before.caps.order, charge)
                 content = {
                     "kind": "reserved",
                     "run": run,
                     "charge": charge.to_dict(),
+                    "share": share.to_dict(),
                     "purpose": _written(purpose),
                     "process": this_process(),
                 }
-                entry = add(connection, state.last, dated(content))
-            after = extended(state, [entry])
+                version = data_version(connection)
+                after = record(connection, before, content)
+            files = seen_alone(connection, self.file, version)
             return Reservation(
-                self.name, self.file, run, charge, state, after, connection, stack.pop_all()
+                self.name,
+                self.file,
+                run,
+                charge,
+                share,
+                before,
+                after,
+                connection,
+                stack.pop_all(),
+                files,
             )
 
     def reopened(self, run: str) -> Reservation:
@@ -129,8 +138,17 @@ class Account:
                     f"account {self.name!r} has no run {run!r} under way; name the account that "
                     "the run was accepted with"
                 )
+            now = state.balance
             reservation = Reservation(
-                self.name, self.file, run, found.charge, state, state, connection, stack.pop_all()
+                self.name,
+                self.file,
+                run,
+                found.charge,
+                found.share,
+                now,
+                now,
+                connection,
+                stack.pop_all(),
             )
         reservation.spend()
         return reservation
@@ -173,12 +191,12 @@ class Account:
         with self._connected() as connection:
             with told(self.file), locked(connection):
                 entries = entries_of(connection, self.name)
-                state = self._state(entries)
-                why = self._accepted(entries, self._head(state))
+                state = whole(entries, self.name, self.file)
+                why = self._accepted(entries, head_of(state, self.file))
                 if why is not None:
-                    add(connection, entries[-1], dated({"kind": "accepted", "why": why}))
+                    record(connection, state.balance, {"kind": "accepted", "why": why})
             with told(self.file), locked(connection):
-                state = self._state(entries_of(connection, self.name))
+                state = whole(entries_of(connection, self.name), self.name, self.file)
                 file = head_file(state.identity)
                 file.parent.mkdir(parents=True, exist_ok=True)
                 with head_locked(file, PATIENCE):
@@ -189,7 +207,7 @@ class Account:
         """Return what is accepted, in words; None if nothing is amiss."""
         if head is None:
             return f"accepted by its owner with {len(entries)} entries; no head was kept here"
-        if _contains(entries, head):
+        if contains(entries, head):
             return None
         return (
             f"accepted by its owner with {len(entries)} entries, which are not those that end in "
@@ -200,7 +218,7 @@ class Account:
         with self._connected() as connection:
             with told(self.file), locked(connection):
                 state = self._checked(connection)
-                add(connection, state.last, dated(change(state)))
+                record(connection, state.balance, change(state))
             state = self._checked(connection)
             advance_head(connection, self.name, self.file, head_file(state.identity))
             return state
@@ -216,45 +234,9 @@ class Account:
             yield connection
 
     def _checked(self, connection: sqlite3.Connection) -> State:
-        # the head first: another process may add entries meanwhile, and the head follows them
-        first = entries_of(connection, self.name, most=1)
-        head = self._head(self._state(first))
-        entries = entries_of(connection, self.name)
-        state = self._state(entries)
-        if head is None or not _contains(entries, head):
-            known = "no head of it is kept on this machine"
-            if head is not None:
-                known = (
-                    f"the head kept elsewhere is number {head.number}, which its {len(entries)} "
-                    "entries do not lead to"
-                )
-            raise InputError(
-                f"account {self.name!r} may have been cut or replaced by an older copy: {known}. "
-                f"Put the right file back, or say tacit budget accept {self.name}"
-            )
-        return state
+        return checked_state(connection, self.name, self.file)
 
-    def _state(self, entries: Sequence[Entry]) -> State:
-        try:
-            state = state_of(entries)
-        except (KeyError, TypeError, ValueError) as error:
-            if isinstance(error, InputError):
-                raise
-            raise InputError(
-                f"account {self.name!r} does not hold what an account holds; put the right file "
-                "back"
-            ) from error
-        if state.name != self.name:
-            raise InputError(
-                f"the file {self.file} is the account {state.name!r}; give it its name back"
-            )
-        return state
-
-    def _head(self, state: State) -> Head | None:
-        with told(self.file):
-            return read_head(head_file(state.identity))
-
-    def _check_head_writable(self, state: State) -> None:
+    def _check_head_writable(self, state: Balance) -> None:
         with told(head_file(state.identity)), head_file(state.identity).open("r+b"):
             pass
 
@@ -290,7 +272,7 @@ def open_account(
         head.parent.mkdir(parents=True, exist_ok=True)
         write_head(head, entry)
 
-    create(file, dated(content), head_first)
+    create(file, opening(dated(content)), head_first)
     return account
 
 
@@ -308,13 +290,12 @@ def salted(salt: str, content: bytes) -> str:
     return hashlib.sha256(bytes.fromhex(salt) + content).hexdigest()
 
 
-def _without_the_gone(connection: sqlite3.Connection, state: State) -> State:
-    """Return reservations without a mark whose process is gone; the state is that afterwards."""
-    for run in state.runs:
-        if run.status == "reserved" and is_gone(run.process):
-            entry = add(connection, state.last, dated({"kind": "returned", "run": run.run}))
-            state = extended(state, [entry])
-    return state
+def _without_the_gone(connection: sqlite3.Connection, balance: Balance) -> Balance:
+    """Return reservations without a mark whose process is gone; the balance is that afterwards."""
+    for run, waiting in balance.waiting.items():
+        if is_gone(waiting["process"]):
+            balance = record(connection, balance, {"kind": "returned", "run": run})
+    return balance
 
 
 def _check_larger(state: State, guarantee: Guarantee) -> None:
@@ -335,10 +316,6 @@ def _check_larger(state: State, guarantee: Guarantee) -> None:
             "a cap would become smaller, and runs were chosen while it was larger; give a larger "
             "epsilon, or change the share of the curves by less"
         )
-
-
-def _contains(entries: Sequence[Entry], head: Head) -> bool:
-    return head.number <= len(entries) and entries[head.number - 1].digest == head.digest
 
 
 def _written(purpose: Purpose) -> dict[str, Any]:

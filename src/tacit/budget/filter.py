@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 
+from tacit.budget.balance import Balance
 from tacit.budget.charge import Charge, Cost
-from tacit.budget.state import Purpose, State, largest_cost, total_of
+from tacit.budget.sums import largest_cost, share_of
+from tacit.budget.terms import Purpose
 from tacit.errors import AccountError
 from tacit.privacy import epsilon_of
 
 _NOTHING_FITS = "no run like it fits; tacit budget raise gives the account a larger guarantee"
 
 
-def check_fits(state: State, charge: Charge, purpose: Purpose) -> None:
+def check_fits(state: Balance, charge: Charge, purpose: Purpose) -> None:
     """Raise `AccountError` unless every cap holds with a charge added.
 
     The message says what is left and what would fit: the largest epsilon of a run whose answers are
@@ -36,15 +38,16 @@ def check_fits(state: State, charge: Charge, purpose: Purpose) -> None:
             "added to the answer"
         )
     caps = state.caps
-    charges = [run.charge for run in state.charged]
-    total = total_of(state.terms, caps.order, [*charges, charge])
-    within = total.squares <= caps.squares and total.divergence <= caps.divergence
-    if within and total.values <= caps.values:
-        return
+    cost = largest_cost(state.terms, caps.order, charge)
+    if math.isfinite(cost.squares + cost.divergence):
+        total = state.sums.plus(share_of(state.terms, caps.order, charge)).total
+        within = total.squares <= caps.squares and total.divergence <= caps.divergence
+        if within and total.values <= caps.values:
+            return
     raise AccountError(_refusal(state, charge, purpose))
 
 
-def _refusal(state: State, charge: Charge, purpose: Purpose) -> str:
+def _refusal(state: Balance, charge: Charge, purpose: Purpose) -> str:
     cost = largest_cost(state.terms, state.caps.order, charge)
     left = state.left
     parts = [
@@ -73,7 +76,7 @@ def _refusal(state: State, charge: Charge, purpose: Purpose) -> str:
     return "; ".join([*parts, f"besides, {_would_fit(state, cost, purpose)}"])
 
 
-def _would_fit(state: State, cost: Cost, purpose: Purpose) -> str:
+def _would_fit(state: Balance, cost: Cost, purpose: Purpose) -> str:
     left = state.left
     shares = [math.inf]
     shares += [left.squares / cost.squares] if cost.squares > 0 else []

@@ -8,16 +8,17 @@ import sqlite3
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from threading import Lock
 from typing import Any
 
+from tacit.budget.balance import Balance, moved, record
 from tacit.budget.charge import Charge
 from tacit.budget.head import head_locked, read_head, write_head
 from tacit.budget.places import head_file
-from tacit.budget.state import State, extended
-from tacit.budget.store import PATIENCE, add, digest_of, entries_of, last_of, locked, told
+from tacit.budget.seal import Seen, data_version, seen, seen_alone, write_seal
+from tacit.budget.store import PATIENCE, digest_of, entries_of, last_of, locked, told
+from tacit.budget.sums import Share, share_of
 from tacit.errors import AccountError, InputError
 
 
@@ -34,6 +35,8 @@ class Reservation:
         The name of the account, and its file.
     run
         What the account calls it.
+    share
+        What its charge adds to the sums of the account.
     before
         The account before it.
     state
@@ -44,13 +47,17 @@ class Reservation:
     file: Path
     run: str
     charge: Charge
-    before: State
-    state: State
+    share: Share
+    before: Balance
+    state: Balance
     _connection: sqlite3.Connection
     _held: ExitStack
+    # as they were after the last write here, if nobody else has written since they were verified
+    _files: Seen | None = None
     _begun: bool = False
     _ready: bool = False
     _closed: bool = False
+    _status: str = "reserved"
     # taken by the one run and never given back, also not to a copy, which has the same lock
     _unused: Lock = field(default_factory=Lock)
     _process: int = field(default_factory=os.getpid)
@@ -103,6 +110,7 @@ class Reservation:
     def spend(self) -> None:
         """Mark it as used, so that it can only be closed."""
         self._begun = self._ready = True
+        self._status = "opened"
         self._unused.acquire(blocking=False)
 
     def note_files(self, digests: Sequence[str]) -> None:
@@ -115,7 +123,7 @@ class Reservation:
             self._add({"kind": "returned"}, allowed=("reserved",))
         self._held.close()
 
-    def close(self, *, released: bool, answered: Charge | None = None) -> State:
+    def close(self, *, released: bool, answered: Charge | None = None) -> Balance:
         """Write how the run ended, and return what the account then holds; the charge stays.
 
         Nothing happens if it was closed before. Where the entry cannot be written the account shows
@@ -139,23 +147,51 @@ class Reservation:
                 content: dict[str, Any] = {"result": "released" if released else "failed"}
                 if answered is not None:
                     named = dataclasses.replace(answered, partition=self.charge.partition)
+                    share = share_of(self.state.terms, self.state.caps.order, named)
                     content["charge"] = named.to_dict()
+                    content["share"], content["instead_of"] = share.to_dict(), self.share.to_dict()
                 self._add({"kind": "closed", **content}, allowed=("opened",))
+                if self._files is not None:
+                    write_seal(self.state.identity, self.state.last, self._files)
         return self.state
 
     def _add(self, content: Mapping[str, Any], *, allowed: tuple[str, ...]) -> None:
         with told(self.file):
             with locked(self._connection):
-                later = entries_of(self._connection, self.account, after=self.state.last)
-                state = extended(self.state, later)
-                status = state.run(self.run).status
+                version = data_version(self._connection)
+                untouched = self._files == seen(self.file)
+                balance, status = self._followed()
                 if status not in allowed:
                     raise AccountError(
                         f"the reservation of this run in account {self.account!r} is {status!r}, "
                         "so no record may be read for it; run again"
                     )
-                entry = add(self._connection, state.last, dated({**content, "run": self.run}))
-            self.state = extended(state, [entry])
+                written = {**content, "run": self.run}
+                balance = record(self._connection, balance, written)
+            self.state, self._status = balance, status_after(status, written)
+            after = seen_alone(self._connection, self.file, version)
+            self._files = after if untouched else None
+
+    def _followed(self) -> tuple[Balance, str]:
+        """Return the balance after what others wrote meanwhile, and what became of this run."""
+        later = entries_of(self._connection, self.account, after=self.state.last)
+        status = self._status
+        for entry in later:
+            others = entry.content
+            if others.get("run") == self.run:
+                status = status_after(status, others)
+        return (moved(self.state, later[-1]) if later else self.state), status
+
+
+def status_after(status: str, content: Mapping[str, Any]) -> str:
+    """Return the status of a run after an entry about it."""
+    match content["kind"]:
+        case "opened" | "returned" as kind:
+            return str(kind)
+        case "closed":
+            return str(content["result"])
+        case _:
+            return status
 
 
 def advance_head(connection: sqlite3.Connection, name: str, file: Path, head: Path) -> None:
@@ -174,8 +210,3 @@ def advance_head(connection: sqlite3.Connection, name: str, file: Path, head: Pa
                 "record is read; put the right file back"
             )
         write_head(head, last_of(connection))
-
-
-def dated(content: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the content of an entry with the time, which is for the reader only."""
-    return {**content, "when": datetime.now(UTC).isoformat(timespec="seconds")}

@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from tacit.algorithms import Method
-from tacit.budget import Account, Reservation, accounts_in, salted
+from tacit.budget import Account, Reservation, State, accounts_in, salted
+from tacit.budget.process import is_gone
 from tacit.cli.console import error_line
 from tacit.engine import returned_on_error
 from tacit.errors import InputError
 from tacit.proposal import DataFacts, Proposal
+from tacit.report.accounts import cost_text
 from tacit.tables import Files, table_of
 from tacit.training import DividedData, check_data, check_known, counts_ahead, divide, reserved
 
@@ -36,8 +38,20 @@ def account_given(given: dict[str, Any]) -> Account | None:
             raise InputError("--accounts names a folder and no account; add --account NAME")
         return None
     account = Account(name, folder)
-    account.state()
+    _tell_of_the_last(account.state())
     return account
+
+
+def _tell_of_the_last(state: State) -> None:
+    """Say what the last run was charged if it never ended; later ones say no more of it."""
+    for run in state.charged[-1:]:
+        if run.status == "opened" and is_gone(run.process):
+            error_line(
+                f"the last run of account {state.name!r} ({run.purpose.what}, {run.when}) was "
+                f"killed after it was opened; it may have answered, and stays charged: "
+                f"{cost_text(state, run)}",
+                kind="warning: ",
+            )
 
 
 def charged_records(

@@ -114,7 +114,7 @@ def take_part(  # noqa: PLR0913 - what a site is run with
         charged = None
         if account is not None and before is not None:
             after = account.state()
-            charged = Charged(account.name, after.runs[-1].run, before, after)
+            charged = Charged(account.name, after.runs[-1].run, before.balance, after.balance)
         _report(
             Ended(
                 signed=signed,

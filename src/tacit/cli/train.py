@@ -380,7 +380,8 @@ def _heading(prepared: Prepared) -> str:
         rows = proposal.budget.rows_per_person
         unit = "records" if rows is None else "persons"
         number = sum(proposal.evaluation.counts) // (rows or 1)
-        held = f"; {number:,} {unit} held out for the evaluation"
+        why = " for the evaluation" if proposal.asks else ", and asked nothing"
+        held = f"; {number:,} {unit} held out{why}"
     return (
         f"Training on {dataset.title}: {proposal.units_text}, {agents}{held}\n"
         f"{proposal.method.name}, {rounds}; observer {proposal.budget.observer}, relation "

@@ -8,11 +8,13 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from tacit.budget import Account, Charge, Purpose, Reservation, State, relation_text
+import numpy as np
+
+from tacit.budget import Account, Balance, Charge, Purpose, Reservation, relation_text
 from tacit.budget.charge import Events
 from tacit.engine.planning import Plan
 from tacit.errors import InputError
-from tacit.privacy import GaussianAnswer, Ledger, Messages, NoNoise, Sum, Terms
+from tacit.privacy import GaussianAnswer, Ledger, Messages, NoNoise, Observer, Sum, Terms
 from tacit.typing import HostArray
 
 # mu is rounded up to this many digits, so that agents alike are written once
@@ -36,8 +38,8 @@ class Charged:
 
     account: str
     run: str
-    before: State
-    after: State
+    before: Balance
+    after: Balance
 
 
 def charge_of(plan: Plan) -> Charge:
@@ -54,6 +56,11 @@ def charge_of(plan: Plan) -> Charge:
     are one answer of the multiplier 1 / mu, the exact total (`tacit.privacy.compose`), with mu
     rounded up; others are `Ledger.events`. Sensitivities are those on the lattice. An observer of
     sums is credited only where agents send whole steps (`Program.summed`).
+
+    A person at up to M agents is in the answers of all of them, which together are one answer of
+    the mu that they have across agents (`Ledger.mu_across`), the certificate's. Every agent is
+    charged that mu, and M times the numbers it releases: whichever M agents a person is at, and
+    however other runs divide the records, the account adds up at least what the person is in.
     """
     return charge_of_ledger(plan.ledger, plan.terms, summed=plan.program.summed)
 
@@ -77,20 +84,22 @@ def charge_of_ledger(ledger: Ledger, terms: Terms, *, summed: bool) -> Charge:
             "noise inside an objective has no place in an account; use a method that adds its "
             "noise to the answer"
         )
-    if terms.adjacency.agents_per_person > 1:
-        raise InputError(
-            "an account charges each agent by itself, and a person at several agents is in the "
-            "answers of all; let each person be at one agent, or leave the account out"
-        )
     agents = range(ledger.kind.shape[0])
+    across = min(terms.adjacency.agents_per_person, len(agents))
     of_sums = None
     if ledger.has_mu:
-        messages = _gaussian(ledger.mu_per_agent(Messages()))
+        messages = _gaussian(_sizes(ledger, Messages(), across))
         if summed:
-            of_sums = _gaussian(ledger.mu_per_agent(observer))
-    else:
+            of_sums = _gaussian(_sizes(ledger, observer, across))
+    elif across == 1:
         messages = tuple(tuple(ledger.events(agent)) for agent in agents)
-    values = ledger.most_values()
+    else:
+        raise InputError(
+            "answers that are not Gaussian on all records are charged agent by agent, and a person "
+            "at several agents is in those of all; use Gaussian noise, or let each person be at "
+            "one agent"
+        )
+    values = ledger.most_values() * across
     return Charge(
         relation=relation_text(terms.adjacency.relation),
         unit=terms.adjacency.unit,
@@ -176,7 +185,7 @@ def charging(
         reservation.close(released=False)  # nothing, if it was closed as released
 
 
-def _opened(account: ChargedTo, plan: Plan, seed: int | None) -> tuple[Reservation, State]:
+def _opened(account: ChargedTo, plan: Plan, seed: int | None) -> tuple[Reservation, Balance]:
     """Return a reservation that is open for this plan, and the account before it."""
     check_chargeable(seed=seed, conditional=plan.certificate.conditional)
     if isinstance(account, Reservation):
@@ -197,6 +206,13 @@ def returned_on_error(reservation: Reservation) -> Iterator[None]:
         with suppress(InputError):  # then it counts until the next run returns it
             reservation.give_back()
         raise
+
+
+def _sizes(ledger: Ledger, observer: Observer, across: int) -> HostArray:
+    """Return what is charged to each agent, as a mu; all of a person's if it may be at several."""
+    if across == 1:
+        return ledger.mu_per_agent(observer)
+    return np.full(ledger.kind.shape[0], ledger.mu_across(observer, across))
 
 
 def _gaussian(sizes: HostArray) -> tuple[Events, ...]:

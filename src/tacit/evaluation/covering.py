@@ -17,7 +17,7 @@ from tacit.proposal import Proposal
 def check_covered(proposal: Proposal, training: Plan) -> None:
     """Raise `InputError` unless the charge of a training covers that of its evaluation, too.
 
-    Nothing is asked of a proposal without an evaluation.
+    Nothing is asked of a proposal whose held-out records are asked nothing.
 
     Notes
     -----
@@ -26,7 +26,7 @@ def check_covered(proposal: Proposal, training: Plan) -> None:
     is at most the larger of their costs, agent by agent: the charge of the training, if no answer
     of the evaluation has less noise than all of the agent's answers in training together.
     """
-    if proposal.evaluation is None:
+    if proposal.evaluation is None or not proposal.evaluation.asked:
         return
     first = charge_of(training)
     last = charge_of(evaluation_plan(proposal, training))

@@ -106,6 +106,11 @@ def charge_for(plan: Plan, agent: int, rounds: range | list[int]) -> Charge:
     that did not happen cost nothing: the sums of a filter are over the events that did. An observer
     of sums learns of a round only if all answered it, so the noise of the others is in it.
     """
+    if plan.terms.adjacency.agents_per_person > 1:
+        raise InputError(
+            "a site's account holds the answers of that site, and a person at several is in those "
+            "of others too; let each person be at one site, or leave the account out"
+        )
     ledger = plan.ledger
     answered = np.isin(np.arange(plan.rounds), list(rounds))[None, :, None]
     asked = np.where(answered, ledger.kind, -1)

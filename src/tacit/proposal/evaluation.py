@@ -1,4 +1,4 @@
-"""The part of a proposal about records that are held out for an evaluation."""
+"""The part of a proposal about records that are held out of a training."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MOST_CELLS = 100_000
 
 
 class Evaluation(Part):
-    """Records that are held out, and asked one last question about the released model.
+    """Records that are held out of a training, and mostly asked about the released model.
 
     Attributes
     ----------
@@ -24,10 +24,14 @@ class Evaluation(Part):
     counts
         How many records each agent holds out (`tacit.problems.held_out_counts`), or places of
         persons; they are not among those of the proposal, which are trained on.
+    asked
+        Whether they are asked one last question; if not, a choice among trainings asks them
+        (`tacit.tuning`), or nobody.
     """
 
     share: float
     counts: tuple[Count, ...]
+    asked: bool = True
 
     @model_validator(mode="after")
     def _some_records(self) -> Evaluation:

@@ -78,7 +78,7 @@ class Proposal(Document):
     network
         None for a star with an aggregator; its methods run on a network along a tree.
     evaluation
-        The records that are held out and asked about the released model; None for none.
+        The records that are held out; None for none.
 
     Raises
     ------
@@ -153,6 +153,11 @@ class Proposal(Document):
                 f"a share of {evaluation.share:g} of each agent's records is held out, and the "
                 "counts of the evaluation are others; propose again"
             )
+
+    @property
+    def asks(self) -> bool:
+        """Whether records are held out and asked about the released model."""
+        return self.evaluation is not None and self.evaluation.asked
 
     @property
     def all_counts(self) -> tuple[int, ...]:

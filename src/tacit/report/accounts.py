@@ -6,8 +6,8 @@ import math
 from html import escape
 from typing import Any
 
-from tacit.budget import Charge, ChargedRun, Guarantee, State, Total
-from tacit.budget.state import totals
+from tacit.budget import Balance, Charge, ChargedRun, Guarantee, State, Total
+from tacit.budget.sums import totals
 from tacit.engine import Charged
 from tacit.report.layout import section, table_of
 
@@ -21,7 +21,7 @@ def promise(guarantee: Guarantee) -> str:
     return f"epsilon {guarantee.epsilon:g} at delta {guarantee.delta:g}"
 
 
-def left_text(state: State, left: Total | None = None) -> str:
+def left_text(state: Balance, left: Total | None = None) -> str:
     """Return what is left as text, rounded down."""
     left = state.left if left is None else left
     epsilon = math.floor(state.epsilon_left(left) * 1e4) / 1e4
@@ -64,7 +64,7 @@ def _rows(state: State) -> list[str]:
                 run.when,
                 run.purpose.what,
                 (run.purpose.proposal or run.purpose.plan)[:12],
-                _cost(state, run),
+                cost_text(state, run),
                 _END[run.status],
                 "" if left is None else left_text(state, left),
             )
@@ -86,7 +86,8 @@ _END = {
 }
 
 
-def _cost(state: State, run: ChargedRun) -> str:
+def cost_text(state: State, run: ChargedRun) -> str:
+    """Return what a run costs as text."""
     cost = state.cost(run)
     parts = [f"mu {math.sqrt(cost.squares):.4g}"] if cost.squares > 0 else []
     parts += [f"divergence {cost.divergence:.4g}"] if cost.divergence > 0 else []
@@ -107,7 +108,7 @@ def _lefts(state: State) -> list[Total]:
     ]
 
 
-def _shares(state: State) -> list[tuple[str, float]]:
+def _shares(state: Balance) -> list[tuple[str, float]]:
     """Return the share of each cap that is charged."""
     total, caps = state.total, state.caps
     shares = [("Gaussian", total.squares / caps.squares)]
@@ -134,13 +135,11 @@ def export(state: State, *, entries: bool) -> dict[str, Any]:
     entries
         Whether the events of every run are among them.
     """
-    caps, left, total = state.caps, state.left, state.total
+    caps = state.caps
     return {
         "account": state.name,
         "id": state.identity,
         "opened": state.opened,
-        "epsilon": state.guarantee.epsilon,
-        "delta": state.guarantee.delta,
         "curves": state.guarantee.curves,
         "relation": state.terms.relation,
         "unit": state.terms.unit,
@@ -152,11 +151,19 @@ def export(state: State, *, entries: bool) -> dict[str, Any]:
             "divergence": caps.divergence,
             "values": caps.values,
         },
-        "charged": _sums(total),
-        "left": {**_sums(left), "epsilon": state.epsilon_left()},
+        **_balance(state),
         "changes": [vars(change) for change in state.changes],
         "runs": [_run(state, run, entries=entries) for run in state.runs],
-        "head": {"number": state.last.number, "digest": state.last.digest},
+    }
+
+
+def _balance(balance: Balance) -> dict[str, Any]:
+    return {
+        "epsilon": balance.guarantee.epsilon,
+        "delta": balance.guarantee.delta,
+        "charged": _sums(balance.total),
+        "left": {**_sums(balance.left), "epsilon": balance.epsilon_left()},
+        "head": {"number": balance.last.number, "digest": balance.last.digest},
     }
 
 
@@ -205,15 +212,9 @@ def charged_values(charged: Charged | None) -> dict[str, Any] | None:
     return {
         "account": charged.account,
         "run": charged.run,
-        "before": _without_runs(charged.before),
-        "after": _without_runs(charged.after),
+        "before": {**_balance(charged.before), "runs": charged.before.sums.runs},
+        "after": {**_balance(charged.after), "runs": charged.after.sums.runs},
     }
-
-
-def _without_runs(state: State) -> dict[str, Any]:
-    named = ("epsilon", "delta", "charged", "left", "head")
-    values = export(state, entries=False)
-    return {name: values[name] for name in named} | {"runs": len(state.charged)}
 
 
 def charged_section(charged: Charged | None) -> str:
@@ -223,7 +224,7 @@ def charged_section(charged: Charged | None) -> str:
     before, after = charged.before, charged.after
     rows = [
         ("account", f"{charged.account}: {promise(after.guarantee)}, for all of its runs together"),
-        ("runs charged", f"{len(before.charged)} before, {len(after.charged)} now"),
+        ("runs charged", f"{before.sums.runs} before, {after.sums.runs} now"),
         ("left before", left_text(before)),
         ("left now", left_text(after)),
     ]
@@ -231,7 +232,7 @@ def charged_section(charged: Charged | None) -> str:
     return section("Account", table_of(rows) + _picture(before, after) + note)
 
 
-def _picture(before: State, after: State) -> str:
+def _picture(before: Balance, after: Balance) -> str:
     """Return a bar for each cap: charged before, by this run, and left."""
     bars, height = [], 18
     for row, ((name, first), (_, second)) in enumerate(

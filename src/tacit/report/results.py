@@ -147,8 +147,11 @@ def between_agents(training: Training) -> dict[str, Any] | None:
     """Return the least and the largest mu and epsilon between two agents (`pairwise_mu`).
 
     None where all agents hear one public value, which is what the certificate is for, without
-    privacy, and where answers have no mu.
+    privacy, where answers have no mu, or for one of several trainings: neighbours heard those that
+    lost, too.
     """
+    if training.choice is not None:
+        return None
     plan, certificate = training.plan, training.certificate
     private = math.isfinite(certificate.epsilon) and not certificate.reproduction
     if plan.program.network.one_public or not plan.ledger.has_mu or not private:
@@ -222,7 +225,8 @@ def certificate_text(plan: Plan, certificate: Certificate | None = None, **about
     plan
         With the certificate of the run.
     certificate
-        What the run promises together with its evaluation; None for that of the plan.
+        What the run promises together with its evaluation, or with those that it was picked from;
+        None for that of the plan.
     about
         What the run is known by: its data, its proposal.
     """

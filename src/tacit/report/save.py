@@ -60,6 +60,8 @@ def save(
     if training.evaluation is not None:
         last = training.evaluation.plan
         plan["evaluation"] = {**last.to_dict(), "digest": last.digest}
+    if training.choice is not None:
+        plan["choice"] = {"certificate": training.choice.to_dict()}
     texts = {
         "results.json": json_text({**results(training, out), **(further or {}), "curves": shown}),
         "proposal.json": training.proposal.to_json() + "\n",

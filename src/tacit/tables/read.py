@@ -15,6 +15,7 @@ import pandas as pd
 from tacit.errors import InputError, told_anew
 from tacit.tables.facts import repeated
 from tacit.tables.form import Form, other_delimiter, spelled, unquoted
+from tacit.tables.identity import remember_kinds
 
 SUFFIXES = (".csv", ".parquet")
 _EXCEL = (".xlsx", ".xls", ".xlsm", ".xlsb", ".ods")
@@ -188,4 +189,5 @@ def _parquet(path: Path, form: Form) -> pd.DataFrame:
             return str(cell).replace(".", form.decimal)
         return str(cell).strip()
 
-    return frame.astype(object).map(text).mask(missing, "").rename(columns=str)
+    read = frame.astype(object).map(text).mask(missing, "").rename(columns=str)
+    return remember_kinds(frame, read)

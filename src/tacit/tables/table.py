@@ -19,6 +19,7 @@ from tacit.tables.coding import coding_to_dict
 from tacit.tables.encode import Encoded, check_columns, encode, encoded_names, encoded_norm
 from tacit.tables.facts import Numeric
 from tacit.tables.form import FORM, Form
+from tacit.tables.identity import identities
 from tacit.tables.read import read_table, read_tables
 from tacit.typing import HostArray, Task
 
@@ -200,7 +201,7 @@ def read_files(source: Source, known: Bounds | None = None) -> Files:
         _check_columns(file, frame, source, bounds)
     if source.test is not None and tests is not None:
         _check_columns(source.test, tests, source, bounds)
-    persons = _persons(source, frames)
+    persons = _persons(source, frames, bounds.form)
     return Files(
         source=source, bounds=bounds, frames=frames, tests=tests, owners=owners, persons=persons
     )
@@ -311,12 +312,14 @@ def _names(column: str, file: Path, frame: pd.DataFrame) -> HostArray:
     return names
 
 
-def _persons(source: Source, frames: dict[Path, pd.DataFrame]) -> Int[HostArray, "_n"] | None:
+def _persons(
+    source: Source, frames: dict[Path, pd.DataFrame], form: Form
+) -> Int[HostArray, "_n"] | None:
     column = source.person_column
     if column is None:
         return None
-    names = [_names(column, file, frame) for file, frame in frames.items()]
-    return numbered(name for part in names for name in part.tolist())
+    names = [_names(column, file, frame).tolist() for file, frame in frames.items()]
+    return numbered(identities(column, frames, names, form))
 
 
 def table_conditions(bounds: Bounds, *, persons: bool, tests: str | None = None) -> tuple[str, ...]:

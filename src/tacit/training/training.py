@@ -59,7 +59,7 @@ class Training:
     features
         The feature map that the model is linear in, if any.
     plan
-        With the certificate of the run.
+        With the certificate of the run by itself.
     seconds
         Wall time of planning, running and measuring; the non-private optimum is not counted.
     warnings
@@ -68,6 +68,9 @@ class Training:
         Where the run was charged; None if nowhere.
     evaluation
         What held-out records were asked; None if nothing was held out.
+    choice
+        The certificate of all trainings that this one was picked from, and of the choice; None if
+        it was the only one.
     """
 
     proposal: Proposal
@@ -82,10 +85,13 @@ class Training:
     warnings: tuple[str, ...]
     charged: Charged | None = None
     evaluation: Evaluated | None = None
+    choice: Certificate | None = None
 
     @property
     def certificate(self) -> Certificate:
-        """The certificate of the run, with its evaluation, conditions and the stamp of a seed."""
+        """The certificate of everything: conditions, evaluation or choice, the stamp of a seed."""
+        if self.choice is not None:
+            return self.choice
         return self.plan.certificate if self.evaluation is None else self.evaluation.certificate
 
     @property
@@ -227,7 +233,7 @@ def _evaluated(
     seed: int | None,
 ) -> Evaluated | None:
     """Return what held-out records say of a model that was released; None without any."""
-    if proposal.evaluation is None:
+    if not proposal.asks:
         return None
     scale = scale_of(proposal, labels_of(proposal.data), target_scale(data.dataset)[0])
     return evaluate(proposal, plan, model, data.evaluated(), scale, seed=seed)

@@ -90,8 +90,8 @@ class TuneProposal(Document):
         return self
 
     def _check(self, proposal: Proposal) -> None:
-        if proposal.evaluation is not None:
-            raise InputError("a candidate holds records out on its own; those of all choose here")
+        if proposal.evaluation != self.evaluation:
+            raise InputError("a candidate holds out other records than those that choose here")
         own, first = proposal.budget, self.candidates[0].proposal
         if own.model_copy(update={"epsilon": self.budget.epsilon}) != self.budget:
             raise InputError("a candidate has other terms than the choice; make them the same")
@@ -114,6 +114,8 @@ class TuneProposal(Document):
 
     def _check_held_out(self) -> None:
         evaluation, rows = self.evaluation, self.budget.rows_per_person
+        if evaluation.asked:
+            raise InputError("the records that choose are asked nothing else; say so")
         evaluation_question(self.data, rows)
         counts = self.candidates[0].proposal.counts
         if len(evaluation.counts) != len(counts) or evaluation.counts != held_out_counts(
@@ -182,14 +184,17 @@ def propose_choice(
     each = epsilon_of(first.delta, mu / math.sqrt(len(requests)) * (1 - _MARGIN))
     held = held_out_counts(counts, share, rows_per_person=first.rows_per_person)
     kept = [count - out for count, out in zip(counts, held, strict=True)]
+    evaluation = Evaluation(share=float(share), counts=held, asked=False)
     candidates = []
     for (name, request, structure), about in zip(requests, facts, strict=True):
         names = about.inputs.names if about.feature_map is None else about.feature_map.names
         alone = replace(request, epsilon=each, evaluate=None)
         content = structure.structure(names, None)
-        candidates.append(Candidate(name=name, proposal=propose(about, kept, alone, content)))
+        own = propose(about, kept, alone, content)
+        own = own.model_copy(update={"evaluation": evaluation})
+        candidates.append(Candidate(name=name, proposal=own))
     return TuneProposal(
         candidates=tuple(candidates),
-        evaluation=Evaluation(share=float(share), counts=held),
+        evaluation=evaluation,
         budget=first.budget,
     )

@@ -193,8 +193,8 @@ def divided(
 def _trained(
     candidate: Candidate, data: Mapping[str | None, DividedData], seed: int | None
 ) -> Training:
-    kept = dataclasses.replace(data[candidate.proposal.data.features], held_out=())
-    return train(kept, candidate.proposal, reference=False, seed=seed)
+    records = data[candidate.proposal.data.features]
+    return train(records, candidate.proposal, reference=False, seed=seed)
 
 
 def _seed(seed: int | None, number: int) -> int | None:
@@ -224,7 +224,8 @@ def _certified(
 ) -> Training:
     """Return the training that was picked with the certificate of everything.
 
-    It holds under the conditions of all trainings: those that lost asked the same records.
+    It holds under the conditions of all trainings: those that lost asked the same records. The plan
+    stays that of the winner's proposal, by which anyone derives it again.
     """
     training = trainings[best]
     own = training.plan.certificate
@@ -236,5 +237,4 @@ def _certified(
         attacker_tpr=1.0 if own.reproduction else plan.certificate.attacker_tpr,
         conditional=any(one.plan.certificate.conditional for one in trainings),
     )
-    changed = dataclasses.replace(training.plan, certificate=certificate)
-    return dataclasses.replace(training, plan=changed, charged=charged)
+    return dataclasses.replace(training, choice=certificate, charged=charged)

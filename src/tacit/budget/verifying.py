@@ -1,0 +1,124 @@
+"""What is verified of an account before it is believed: the whole of it, or what decides a charge.
+
+The head of the chain stands outside the file, and so it is the head that says which file is right.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from tacit.budget.balance import Balance, balance_of, standing_of
+from tacit.budget.chain import Entry
+from tacit.budget.head import Head, read_head
+from tacit.budget.places import head_file
+from tacit.budget.seal import is_sealed, seen
+from tacit.budget.state import State, followed, state_of
+from tacit.budget.store import entries_of, last_of, tail_of, told
+from tacit.errors import InputError
+
+Found = TypeVar("Found", bound=Balance)
+
+
+def checked_state(connection: sqlite3.Connection, name: str, file: Path) -> State:
+    """Return an account after reading every entry: digests, balances and the head.
+
+    Raises
+    ------
+    InputError
+        If it was edited, cut or replaced by an older copy.
+    """
+    # the head first: another process may add entries meanwhile, and the head follows them
+    first = entries_of(connection, name, most=1)
+    head = head_of(understood(name, file, lambda: balance_of(first[0], first[0])), file)
+    entries = entries_of(connection, name)
+    state = whole(entries, name, file)
+    check_head(head, entries, name)
+    return state
+
+
+def checked_balance(connection: sqlite3.Connection, name: str, file: Path) -> Balance:
+    """Return the balance of an account, for a charge that is decided under the write lock.
+
+    Raises
+    ------
+    InputError
+        If the account was edited, cut or replaced by an older copy.
+
+    Notes
+    -----
+    **Guarantee.** Everything is verified, as by `checked_state`, unless the account is sealed: that
+    was done before, and nobody has touched its files since (`tacit.budget.seal`). Then the first
+    entry, the one that is the head, and all after it are digested again, and what these say of the
+    balance is added to that of the head. As the head stands outside the file, what the seal is
+    worth does not matter to a charge: no edit up to the head changes what it is decided on.
+    """
+    first = entries_of(connection, name, most=1)[0]
+    head = head_of(understood(name, file, lambda: balance_of(first, first)), file)
+    tail = [] if head is None else tail_of(connection, name, head.number)
+    if head is None or not tail or tail[0].digest != head.digest:
+        raise _another(head, last_of(connection).number, name)
+    balance = understood(name, file, lambda: balance_of(first, tail[-1]))
+    if not is_sealed(balance.identity, balance.last, seen(file)):
+        return checked_state(connection, name, file).balance
+    understood(name, file, lambda: _added(balance, tail))
+    return balance
+
+
+def _added(balance: Balance, tail: Sequence[Entry]) -> Balance:
+    """Return the balance after entries that follow one by one from the first of them."""
+    for _ in followed(balance, standing_of(tail[0])[0], tail[1:]):
+        pass
+    return balance
+
+
+def whole(entries: Sequence[Entry], name: str, file: Path) -> State:
+    """Return what entries say whose digests were checked."""
+    return understood(name, file, lambda: state_of(entries))
+
+
+def understood(name: str, file: Path, read: Callable[[], Found]) -> Found:
+    """Return what is read of an account, which must be that of its name."""
+    try:
+        found = read()
+    except (KeyError, TypeError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(
+            f"account {name!r} does not hold what an account holds; put the right file back"
+        ) from error
+    if found.name != name:
+        raise InputError(f"the file {file} is the account {found.name!r}; give it its name back")
+    return found
+
+
+def head_of(balance: Balance, file: Path) -> Head | None:
+    """Return the head that is kept elsewhere."""
+    with told(file):
+        return read_head(head_file(balance.identity))
+
+
+def check_head(head: Head | None, entries: Sequence[Entry], name: str) -> None:
+    """Raise `InputError` unless the head is one of the entries."""
+    if head is None or not contains(entries, head):
+        raise _another(head, len(entries), name)
+
+
+def _another(head: Head | None, entries: int, name: str) -> InputError:
+    known = "no head of it is kept on this machine"
+    if head is not None:
+        known = (
+            f"the head kept elsewhere is number {head.number}, which its {entries} entries do not "
+            "lead to"
+        )
+    return InputError(
+        f"account {name!r} may have been cut or replaced by an older copy: {known}. "
+        f"Put the right file back, or say tacit budget accept {name}"
+    )
+
+
+def contains(entries: Sequence[Entry], head: Head) -> bool:
+    """Whether a head is one of the entries."""
+    return head.number <= len(entries) and entries[head.number - 1].digest == head.digest

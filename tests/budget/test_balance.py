@@ -1,0 +1,349 @@
+"""The balance that every entry holds: exact, in the chain, and all that a charge is decided on."""
+
+import dataclasses
+import json
+import os
+import random
+import shutil
+import sqlite3
+import subprocess
+import sys
+from fractions import Fraction
+
+import pytest
+from tests.budget.test_account import PURPOSE, charge, edit, state_folder
+from tests.budget.test_crashes import environment
+
+from tacit.budget import (
+    AccountTerms,
+    Charge,
+    Guarantee,
+    chain,
+    open_account,
+    verifying,
+)
+from tacit.budget.chain import START, Entry
+from tacit.budget.head import write_head
+from tacit.budget.places import head_file
+from tacit.budget.store import connected, digest_of
+from tacit.budget.sums import Sums, share_of
+from tacit.errors import AccountError, InputError
+from tacit.privacy import GaussianAnswer, LaplaceAnswer, Sampled
+
+__all__ = ["state_folder"]  # used by every test here
+
+
+@pytest.fixture
+def account(tmp_path):
+    return open_account("one", Guarantee(8.0, 1e-5, 0.3), AccountTerms(), folder=tmp_path / "a")
+
+
+def charged(account, *, runs, mu=0.01):
+    for _ in range(runs):
+        reservation = account.reserve(charge(mu), PURPOSE)
+        reservation.begin()
+        reservation.close(released=True)
+
+
+def replayed(account):
+    """Add up what stands from the file alone: by SQL, JSON and fractions, with nothing of tacit."""
+    with sqlite3.connect(account.file) as connection:
+        rows = connection.execute("SELECT body FROM entries ORDER BY number").fetchall()
+    connection.close()
+    costs, values = {}, {}
+    for (body,) in rows:
+        content = json.loads(body)
+        run = content.get("run")
+        if "charge" in content:
+            held = content["charge"]
+            costs[run] = [
+                sum(
+                    count["count"] / Fraction(count["multiplier"]) ** 2
+                    for count in held["messages"]["lists"][kind]
+                    if count["event"] == "gaussian"
+                )
+                for kind, length in held["messages"]["agents"]
+                for _ in range(length)
+            ]
+            costs[run], values[run] = (held["partition"], costs[run]), held["values"]
+        if content["kind"] == "returned":
+            del costs[run], values[run]
+    once = sum((max(c) for name, c in costs.values() if name is None), Fraction(0))
+    for division in {name for name, _ in costs.values() if name is not None}:
+        agents = zip(*(c for name, c in costs.values() if name == division), strict=True)
+        once += max(map(sum, agents))
+    return once, sum(values.values()), len(costs)
+
+
+def some_charge(draw):
+    """Return a charge of a random kind: on one, two or no divisions, of two agents or one."""
+    mus = [draw.uniform(1e-4, 3e-2) for _ in range(2)]
+    events = [((GaussianAnswer(1 / mu), draw.randint(1, 5)),) for mu in mus]
+    kind = draw.randrange(4)
+    if kind == 3:
+        events[1] = ((LaplaceAnswer(draw.uniform(500, 5000)), 1),)
+    return charge(
+        messages=tuple(events), values=draw.randint(0, 99), partition=(None, "a", "b", None)[kind]
+    )
+
+
+def lived(account, entries, *, seed):
+    """Let an account live: charges, returns, early ends and failures, interleaved, by seed."""
+    draw, waiting = random.Random(seed), []
+    for _ in range(entries):
+        waiting.append(account.reserve(some_charge(draw), PURPOSE))
+        while waiting and draw.random() < 0.6:
+            one = waiting.pop(draw.randrange(len(waiting)))
+            if draw.random() < 0.3:
+                one.give_back()
+                continue
+            one.begin()
+            fewer = tuple(events[:1] for events in one.charge.messages)
+            ended = dataclasses.replace(one.charge, messages=fewer, values=0)
+            one.close(released=True, answered=ended if draw.random() < 0.3 else None)
+
+
+@pytest.mark.parametrize("entries", [15, pytest.param(1000, marks=pytest.mark.slow)])
+def test_running_sums_are_those_of_an_independent_replay(account, entries, monkeypatch):
+    with monkeypatch.context() as patched:  # everything is verified once, at the end
+        patched.setattr(verifying, "is_sealed", lambda *given: True)
+        lived(account, entries, seed=entries)
+    state = account.state()
+    exact, values, runs = replayed(account)
+    assert exact <= Fraction(state.total.squares) <= exact * (1 + Fraction(1, 10**11))
+    assert (state.total.values, state.sums.runs) == (values, runs)
+    assert len(state.charged) == runs
+    assert any(run.status == "returned" for run in state.runs)
+
+
+def test_what_was_added_comes_out_again_whole():
+    """Planted fault: sums of doubles, which keep a residue of what was returned."""
+    terms, draw = AccountTerms(), random.Random(3)
+    shares = [share_of(terms, 9, some_charge(draw)) for _ in range(40)]
+    sums = Sums()
+    for share in shares:
+        sums = sums.plus(share)
+    assert Sums.from_dict(json.loads(json.dumps(sums.to_dict()))) == sums
+    for share in draw.sample(shares, len(shares)):
+        sums = sums.minus(share)
+    assert sums.total.squares == sums.total.divergence == sums.total.values == sums.runs == 0
+    floats = [cost.squares for share in shares for cost in share.costs]
+    drifting = sum(floats)
+    for one in draw.sample(floats, len(floats)):
+        drifting -= one
+    assert drifting != 0
+
+
+def test_what_a_charge_verifies_does_not_grow_with_the_account(account, monkeypatch):
+    digests, digest = [], chain._digest
+
+    def counted(*given):
+        digests.append(given[1])
+        return digest(*given)
+
+    def once():
+        digests.clear()
+        charged(account, runs=1)
+        return len(digests)
+
+    monkeypatch.setattr(chain, "_digest", counted)
+    charged(account, runs=2)
+    few = once()
+    charged(account, runs=8)
+    assert once() == few
+    # planted fault: no seal, and every entry is digested again
+    monkeypatch.setattr(verifying, "is_sealed", lambda *given: False)
+    assert once() > few + 20
+
+
+OLD = "UPDATE entries SET body = replace(body, 'a test', 'b test') WHERE number = 2"
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        OLD,
+        "DELETE FROM entries WHERE number = 3",
+        "UPDATE entries SET digest = 'x' WHERE number = 4",
+        "UPDATE entries SET body = replace(body, '1e-05', '1e-02') WHERE number = 1",
+        # the balance of the last one, and that of the one that a head stands at
+        """UPDATE entries SET body = replace(body, '"runs":3', '"runs":0') WHERE number = 10""",
+        """UPDATE entries SET body = replace(body, '"runs":3', '"runs":0') WHERE number = 9""",
+        "DELETE FROM entries WHERE number >= 9",
+        "DELETE FROM entries WHERE number BETWEEN 5 AND 7",
+    ],
+)
+def test_a_sealed_account_that_was_edited_is_refused_by_the_next_charge(account, statement):
+    charged(account, runs=3)
+    edit(account, statement)
+    with pytest.raises(InputError, match=r"edited|cut|damaged|does not hold"):
+        account.reserve(charge(), PURPOSE)
+    with pytest.raises(InputError, match=r"edited|cut|damaged|does not hold"):
+        account.state()
+
+
+def test_an_edit_before_the_head_changes_no_decision_though_it_were_not_seen(account, monkeypatch):
+    """Planted fault: a seal that is believed blindly. The balance rests on the head alone."""
+    charged(account, runs=3)
+    before = account.state().balance
+    edit(account, OLD)
+    monkeypatch.setattr(verifying, "is_sealed", lambda *given: True)
+    reservation = account.reserve(charge(), PURPOSE)
+    assert reservation.before.sums == before.sums
+    with pytest.raises(InputError, match="edited"):
+        account.state()
+    for wrong in (
+        """UPDATE entries SET body = replace(body, '"runs":3', '"runs":0') WHERE number = 10""",
+        """UPDATE entries SET body = replace(body, '1e-05', '1e-02') WHERE number = 1""",
+    ):
+        copied = open_account("n" + str(len(wrong)), Guarantee(8.0, 1e-5), AccountTerms(),
+                              folder=account.folder)  # fmt: skip
+        charged(copied, runs=3)
+        edit(copied, wrong)
+        with pytest.raises(InputError, match=r"edited|damaged|does not hold"):
+            copied.reserve(charge(), PURPOSE)
+
+
+def forged(account, change, *, head=False):
+    """Write the chain anew with changed contents, as one who knows the format would."""
+    with sqlite3.connect(account.file) as connection:
+        rows = connection.execute("SELECT body FROM entries ORDER BY number").fetchall()
+        previous, entries, first = START, [], None
+        for number, (body,) in enumerate(rows, start=1):
+            content = change(number, json.loads(body))
+            if number > 1:
+                content["balance"]["first"] = first
+            written = json.dumps(content, sort_keys=True, separators=(",", ":"))
+            previous = chain._digest(previous, number, written)
+            first = first or previous
+            entries.append(Entry(number, written, previous))
+            connection.execute(
+                "UPDATE entries SET body = ?, digest = ? WHERE number = ?",
+                (written, previous, number),
+            )
+    connection.close()
+    if head:
+        write_head(head_file(json.loads(entries[0].body)["id"]), entries[-1])
+
+
+def cheaper(number, content):
+    if "balance" in content:
+        content["balance"]["once"] = ["0", "0"]
+    return content
+
+
+def test_balances_that_were_edited_together_with_their_digests_are_refused(account):
+    charged(account, runs=3)
+    state = account.state()
+    forged(account, cheaper)
+    for use in (account.state, lambda: account.reserve(charge(), PURPOSE)):
+        with pytest.raises(InputError, match=r"cut or replaced|is not that of its entries"):
+            use()
+    # and where the head was forged too, which an account cannot help, a reader still sees it
+    forged(account, cheaper, head=True)
+    with pytest.raises(InputError, match="is not that of its entries"):
+        account.state()
+    assert state.total.squares > 0
+
+
+@pytest.mark.parametrize("blind", [False, True])
+def test_nothing_after_the_head_makes_room_though_its_digest_is_right(account, monkeypatch, blind):
+    """Entries behind the head rest on the chain alone: an edit may write their digests anew."""
+    charged(account, runs=3)
+    last = account.state().last
+    content = json.loads(last.body)
+    content["balance"]["once"] = ["0", "0"]
+    for number, body in ((last.number, content), (last.number + 1, content | {"why": "so"})):
+        kind = {"kind": "accepted"} if number > last.number else {}
+        text = json.dumps(body | kind, sort_keys=True, separators=(",", ":"))
+        with connected(account.file) as connection:
+            before = digest_of(connection, number - 1)
+            connection.execute(
+                "INSERT OR REPLACE INTO entries VALUES (?, ?, ?)",
+                (number, text, chain._digest(before, number, text)),
+            )
+        monkeypatch.setattr(verifying, "is_sealed", lambda *given: blind)
+        with pytest.raises(InputError, match="is not that of its entries"):
+            account.reserve(charge(), PURPOSE)
+
+
+def test_a_share_that_is_not_that_of_its_events_is_refused(account):
+    charged(account, runs=1)
+
+    def halved(number, content):
+        for part in (content, content["balance"]["waiting"].get(content.get("run"), {})):
+            if "share" in part:
+                part["share"]["costs"][0][1] /= 2
+        once = content["balance"]["once"]
+        once[0] = str(Fraction(once[0]) / 2)
+        return content
+
+    forged(account, halved, head=True)
+    with pytest.raises(InputError, match="cost is not that of its events"):
+        account.state()
+
+
+def test_an_older_copy_with_its_log_is_refused_also_where_it_was_sealed(account, tmp_path):
+    charged(account, runs=2)
+    older = tmp_path / "older"
+    shutil.copytree(account.file.parent, older, copy_function=shutil.copy2)
+    charged(account, runs=1)
+    for file in older.iterdir():
+        shutil.copy2(file, account.file.parent / file.name)
+    for use in (lambda: account.reserve(charge(), PURPOSE), account.state):
+        with pytest.raises(InputError, match="cut or replaced"):
+            use()
+
+
+def test_a_seal_is_broken_by_others_who_write_while_a_run_is_under_way(account):
+    charged(account, runs=2)
+    reservation = account.reserve(charge(), PURPOSE)
+    reservation.begin()
+    edit(account, OLD)
+    reservation.close(released=True)  # the charge stays, and nothing is sealed
+    with pytest.raises(InputError, match="edited"):
+        account.reserve(charge(), PURPOSE)
+
+
+def test_a_lost_or_damaged_seal_costs_time_alone(account, state_folder):
+    charged(account, runs=2)
+    (seal,) = state_folder.rglob("*.seal")
+    for content in (None, b"\xff\xfe"):
+        if content is None:
+            seal.unlink()
+        else:
+            seal.write_bytes(content)
+        charged(account, runs=1)
+    assert account.state().sums.runs == 4
+
+
+def test_a_run_of_infinite_cost_is_refused_and_nothing_is_charged(tmp_path):
+    account = open_account("z", Guarantee(8.0, 1e-5, 0.5), AccountTerms("zero_out"),
+                           folder=tmp_path)  # fmt: skip
+    endless = Charge("zero_out", "record", (((Sampled(GaussianAnswer(0.05), 0.1), 1),),),
+                     least_scale=2.0**24)  # fmt: skip
+    with pytest.raises(AccountError, match="no room"):
+        account.reserve(endless, PURPOSE)
+    assert account.state().sums == Sums()
+
+
+_TWO = """
+import sys
+from pathlib import Path
+from tests.budget.test_account import *
+from tests.budget.test_balance import charged
+charged(Account("one", Path(sys.argv[1])), runs=int(sys.argv[2]))
+"""
+
+
+@pytest.mark.slow
+def test_two_processes_at_once_keep_one_balance(account):
+    command = [sys.executable, "-c", _TWO, str(account.file.parent), "40"]
+    state = os.environ["TACIT_STATE_DIR"]
+    pair = [subprocess.Popen(command, env=environment(state)) for _ in range(2)]
+    assert [one.wait(120) for one in pair] == [0, 0]
+    exact, _, runs = replayed(account)
+    found = account.state()
+    assert runs == found.sums.runs == 80
+    assert exact <= Fraction(found.total.squares) <= exact * (1 + Fraction(1, 10**11))
+    charged(account, runs=1)
