@@ -118,8 +118,8 @@ class LastQuestion:
 
 
 def last_question(proposal: Proposal, training: Plan) -> LastQuestion | None:
-    """Return the last question of a proposal; None if nothing is held out."""
-    if proposal.evaluation is None:
+    """Return the last question of a proposal; None if nothing is held out, or not asked about."""
+    if proposal.evaluation is None or not proposal.asks:
         return None
     agents = tuple(np.flatnonzero(proposal.evaluation.counts).tolist())
     return LastQuestion(proposal, training, agents)
