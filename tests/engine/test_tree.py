@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy.stats
 
 from conftest import make_algorithm, make_shards, make_terms
 from tacit.algorithms import METHODS
@@ -19,6 +20,7 @@ from tacit.engine.planning import plan
 from tacit.engine.summed import Summed
 from tacit.engine.tree import OnTree
 from tacit.errors import InputError
+from tacit.masks import MaskKey, Masks, Participants
 from tacit.network import (
     complete,
     erdos_renyi,
@@ -123,16 +125,37 @@ def test_a_sum_in_whole_steps_is_that_of_the_star_to_the_bit():
     np.testing.assert_array_equal(*models)
 
 
-def test_without_masks_nothing_is_credited_to_summation_on_a_tree():
+def test_under_masks_sums_on_a_tree_are_credited_as_on_the_star():
     on_star, on_tree = plans(ring(6), terms=make_terms(observer=Sum(1)))
     _, as_messages = plans(ring(6))
     assert on_star.program.summed
-    assert not on_tree.program.summed
-    np.testing.assert_array_equal(on_tree.ledger.scale, as_messages.ledger.scale)
-    assert on_tree.certificate.observer == "sum"
-    assert on_tree.certificate.epsilon == as_messages.certificate.epsilon
-    assert "nothing hides the partial sums" in on_tree.certificate.trust
+    assert on_tree.program.summed
+    np.testing.assert_array_equal(on_tree.ledger.scale, on_star.ledger.scale)
+    assert on_tree.ledger.scale.max() < 0.5 * as_messages.ledger.scale.max()
+    assert on_tree.certificate.epsilon == on_star.certificate.epsilon
+    assert "masks of all pairs" in on_tree.certificate.trust
+    assert "at most 1 of them" in on_tree.certificate.trust
     assert "the sum of the noised messages below it" in as_messages.certificate.trust
+
+
+@pytest.mark.parametrize("graph", [ring(6), path(5)], ids=["ring", "path"])
+def test_masked_words_go_up_a_tree_and_only_the_total_opens(graph):
+    tree, agents = connected(spanning_tree(graph)), graph.agents
+    keys = [MaskKey.fresh() for _ in range(agents)]
+    public = tuple(key.public for key in keys)
+    everybody = Participants(bytes(32), tuple(bytes([k]) * 32 for k in range(agents)), public)
+    words = np.random.default_rng(0).integers(-(2**40), 2**40, (agents, 4096))
+    masked = np.stack([
+        Masks(key, everybody, k, part="test").masked(0, bytes(32), words[k].view(np.uint64))
+        for k, key in enumerate(keys)
+    ])  # fmt: skip
+    up = np.asarray(tree.sent(jnp.asarray(masked.view(np.int64))))
+    np.testing.assert_array_equal(up[int(tree.root)], words.sum(axis=0))
+    plain = np.asarray(tree.sent(jnp.asarray(words)))
+    for agent in set(range(agents)) - {int(tree.root)}:
+        counts = np.bincount(up[agent].view(np.uint8), minlength=256)
+        assert scipy.stats.chisquare(counts).pvalue > 1e-6
+        assert scipy.stats.chisquare(np.bincount(plain[agent].view(np.uint8))).pvalue < 1e-6
 
 
 @pytest.mark.unchecked

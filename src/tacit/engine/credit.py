@@ -221,23 +221,20 @@ def certificate_of(
         That of `terms`, or the observer of all messages where nothing is credited to summation.
     """
     certificate = certify(ledger, delta=terms.delta, adjacency=terms.adjacency, observer=observer)
-    if network.trust is not None:
-        certificate = dataclasses.replace(certificate, trust=network.trust)
+    trust = network.trust(observer)
+    if trust is not None:
+        certificate = dataclasses.replace(certificate, trust=trust)
     if not all(oracle.exact_on_machine for oracle in oracles):
         certificate = dataclasses.replace(certificate, arithmetic=REAL_NUMBERS)
     if observer != terms.observer:
-        certificate = _under_name_of(terms.observer, certificate, ledger, network)
+        certificate = _under_name_of(terms.observer, certificate, ledger)
     return certificate
 
 
-def _under_name_of(
-    observer: Observer, certificate: Certificate, ledger: Ledger, network: NetworkKind
-) -> Certificate:
+def _under_name_of(observer: Observer, certificate: Certificate, ledger: Ledger) -> Certificate:
     """Return a certificate for all messages under the name of the observer that was planned for."""
     why = "this algorithm asks at private iterates"
-    if network.why_not_summed is not None:
-        why = network.why_not_summed
-    elif ledger.sampled:
+    if ledger.sampled:
         why = "its batches are sampled"
     elif ledger.inside is not None:
         why = "its noise stands inside an objective"

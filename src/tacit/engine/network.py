@@ -22,7 +22,7 @@ from tacit.engine.door import AheadOf, Door, Live, Prepared, Record
 from tacit.engine.protocol import agent_round
 from tacit.engine.summed import mean_of
 from tacit.errors import InputError
-from tacit.privacy import NO_QUESTION
+from tacit.privacy import NO_QUESTION, Observer
 from tacit.typing import Array, HostArray, PyTree
 
 _AGENTS_LAST: Any = Turn(-1, -1, -1, None, -1, -1, -1, -1)  # type: ignore[arg-type]
@@ -52,11 +52,6 @@ class NetworkKind(eqx.Module):
         Whether noise and batches of many rounds may be drawn at once.
     written
         Whether a plan that is written down has an entry for it; a star is what no entry means.
-    trust
-        What a certificate for the observer of all messages says of trust; None for the observer's
-        own words.
-    why_not_summed
-        Why nothing can be credited to summation; None where that is up to the method.
     agents
         A.
     """
@@ -67,8 +62,6 @@ class NetworkKind(eqx.Module):
     one_public: ClassVar[bool] = False
     draws_ahead: ClassVar[bool] = True
     written: ClassVar[bool] = True
-    trust: ClassVar[str | None] = None
-    why_not_summed: ClassVar[str | None] = None
 
     agents: int = eqx.field(static=True, repr=False)
 
@@ -146,6 +139,11 @@ class NetworkKind(eqx.Module):
         turns, server
             This round's turns, leaves `(E, S)`, and the aggregator's.
         """
+
+    def trust(self, observer: Observer) -> str | None:
+        """Return what a certificate takes on trust; None for the observer's own words."""
+        del observer
+        return None
 
     def sent(self, messages: PyTree) -> PyTree:
         """Return what travels, from the messages of this round's S agents: here just these."""

@@ -13,6 +13,7 @@ from typing_extensions import override
 from tacit.algorithms import StarAlgorithm, Turn
 from tacit.engine.network import Star, Traffic, check_agents
 from tacit.network import Tree
+from tacit.privacy import Observer, Sum
 from tacit.typing import Array, PyTree
 
 
@@ -25,8 +26,11 @@ class OnTree(Star):
     which every agent takes by itself. So the ledger and the certificate of `messages` are those of
     the star, whoever reads the edges.
 
-    Nothing hides a partial sum: that of an agent at the end of a branch is its own message. So
-    nothing is credited to summation, and `sum` is certified as `messages`.
+    Under `sum` messages are whole numbers, which travel under masks of all pairs of agents
+    (`tacit.masks`), and at the root the masks cancel. Sums of words that go up the edges tell each
+    agent's masked word and no more; these are what the hub of a star hears. So ledger and
+    certificate of `sum` are the star's, too. One process that plays all agents adds the same
+    numbers without masks, which change no total.
 
     Attributes
     ----------
@@ -37,13 +41,7 @@ class OnTree(Star):
     """
 
     data: ClassVar[str] = "a Tree"
-    aggregates: ClassVar[bool] = False
     written: ClassVar[bool] = True
-    trust: ClassVar[str] = (
-        "none: every link may be read; along each edge of the tree travel the sum of the noised "
-        "messages below it and the total, so an agent reads those of its own edges"
-    )
-    why_not_summed: ClassVar[str] = "nothing hides the partial sums on the edges of its tree"
 
     root: Int[Array, ""]
     senders: Int[Array, "L K"]
@@ -59,6 +57,21 @@ class OnTree(Star):
             row[: len(level)] = level
         receivers = np.append(data.parents, agents)[senders]
         return cls(agents, *(jnp.asarray(x, jnp.int32) for x in (data.root, senders, receivers)))
+
+    @override
+    def trust(self, observer: Observer) -> str:
+        if isinstance(observer, Sum):
+            return (
+                "masks of all pairs of agents, under which sums travel along the tree, so that "
+                "only the total over all agents can be read; every agent adds its own noise "
+                f"honestly, and at most {observer.colluders} of them tell the observer theirs and "
+                "the keys of their masks (a participant knows its own, so colluders=1 covers a "
+                "curious participant)"
+            )
+        return (
+            "none: every link may be read; along each edge of the tree travel the sum of the "
+            "noised messages below it and the total, so an agent reads those of its own edges"
+        )
 
     @override
     def sent(self, messages: PyTree) -> PyTree:

@@ -17,7 +17,7 @@ from tacit.errors import InputError
 from tacit.federation.breach import BreachError
 from tacit.federation.closing import with_scores
 from tacit.federation.envelope import NOTHING, Envelope, Kind, Opener, Seal, chained
-from tacit.federation.exchange import Exchange, Need
+from tacit.federation.exchange import Exchange, Need, StarExchange
 from tacit.federation.journal import Journal
 from tacit.federation.masking import check_opens, first_link
 from tacit.federation.party import Packet, Released
@@ -288,5 +288,5 @@ def _delivered(
 
 def conducting_of(exchange: Exchange, journal: Journal, seal: Seal, opener: Opener) -> Conducting:
     """Return the coordinator's half for the network of a plan."""
-    conducting = StarConducting if exchange.network.aggregates else Watching
+    conducting = StarConducting if isinstance(exchange, StarExchange) else Watching
     return conducting(exchange, journal, seal, opener)

@@ -28,6 +28,17 @@ def network_rows(proposal: Proposal, plan: Plan) -> list[tuple[str, str]]:
     ]
 
 
+_MESSAGES = (
+    "an agent: the sum of the noised messages below each of its edges, its neighbour's own message "
+    "at the end of a branch, and the total; a reader of all edges: every noised message, which the "
+    "certificate is for"
+)
+_SUMS = (
+    "everybody: the total over all agents; what travels up an edge is under masks, and looks "
+    "random short of all agents"
+)
+
+
 def _tree_rows(network: Connection, plan: Plan) -> list[tuple[str, str]]:
     if network.kind != "tree":
         return []
@@ -38,12 +49,7 @@ def _tree_rows(network: Connection, plan: Plan) -> list[tuple[str, str]]:
             f"a spanning tree of depth {tree.depth} from agent {tree.root}: in every round "
             f"sums go up its {plan.spec.agents - 1} edges, and the total down",
         ),
-        (
-            "who reads what",
-            "an agent: the sum of the noised messages below each of its edges, its neighbour's own "
-            "message at the end of a branch, and the total; a reader of all edges: every noised "
-            "message, which the certificate is for",
-        ),
+        ("who reads what", _SUMS if plan.program.summed else _MESSAGES),
         ("a lost agent", "the round waits for it: no total is formed without every agent"),
     ]
 
