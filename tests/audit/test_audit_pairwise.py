@@ -127,7 +127,7 @@ def test_exactly_the_answers_that_can_reach_an_agent_move_what_it_hears(name):
     np.testing.assert_array_equal(moved[apart], claimed(made)[apart])
     each = np.sqrt(np.sum(claimed(made) * made.ledger.ratios()[:, None, :, 0] ** 2, axis=-1))
     np.testing.assert_allclose(pairwise_mu(made, released=False).mu[apart], each[apart])
-    shown = between_agents(SimpleNamespace(plan=made, certificate=made.certificate))
+    shown = between_agents(SimpleNamespace(plan=made, certificate=made.certificate, choice=None))
     assert shown["mu"] == [each[apart].min(), each[apart].max()]
     assert shown["epsilon"][1] <= made.terms.epsilon * (1 + 1e-9)
     # with the wrong neighbours an answer arrives that was not counted

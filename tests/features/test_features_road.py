@@ -209,7 +209,7 @@ def test_a_proposal_says_whether_there_is_a_centre(folder):
     ("options", "why"),
     [
         (("--algorithm", "dvp"), "use pvp"),
-        (("--algorithm", "nids"), "aggregator"),
+        (("--algorithm", "nids"), "leave the centre out"),
         (("--structure", "lasso", "--algorithm", "noisy-gradient"), "structure"),
         (("--rounds", "1"), "2 rounds"),
     ],

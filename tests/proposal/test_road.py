@@ -412,7 +412,10 @@ def test_what_is_no_method_of_ones_own_is_one_line(mine, name, words, command, t
 # public facts
 
 
-@pytest.mark.parametrize("name", FACTS)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[] if name == "adult" else pytest.mark.slow) for name in FACTS],
+)
 def test_the_facts_are_those_of_the_data_set(name):
     dataset = published(name)  # which refuses other facts
     assert FACTS[name].columns == len(dataset.feature_names)
