@@ -59,7 +59,7 @@ def test_every_command_prints_its_help(tacit_, name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["RWADMM", "mr_admm", "gossip_admm"])
+@pytest.mark.parametrize("method", ["RWADMM", "mr_admm", "gossip_admm", "fixed_point_admm"])
 def test_baselines_are_trained_by_their_module_and_name(tacit_, tmp_path, method):
     done = tacit_(
         *("train", "breast_cancer", "--epsilon", "3", "--delta", "1e-4", "--agents", "3"),

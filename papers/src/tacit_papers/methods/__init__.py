@@ -4,8 +4,18 @@ They are planned, certified and run as those of `tacit.algorithms`.
 """
 
 from tacit_papers.methods.diging import DIGing
+from tacit_papers.methods.fixed_point_admm import FixedPointADMM
 from tacit_papers.methods.gossip_admm import GossipADMM, RecycledADMM
-from tacit_papers.methods.on_the_command_line import gossip_admm, mr_admm
+from tacit_papers.methods.on_the_command_line import fixed_point_admm, gossip_admm, mr_admm
 from tacit_papers.methods.rwadmm import RWADMM
 
-__all__ = ["RWADMM", "DIGing", "GossipADMM", "RecycledADMM", "gossip_admm", "mr_admm"]
+__all__ = [
+    "RWADMM",
+    "DIGing",
+    "FixedPointADMM",
+    "GossipADMM",
+    "RecycledADMM",
+    "fixed_point_admm",
+    "gossip_admm",
+    "mr_admm",
+]

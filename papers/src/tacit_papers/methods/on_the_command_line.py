@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from tacit.algorithms import Composition
 from tacit.oracles import ProximalStep
-from tacit.problems import Problem, default_clip
+from tacit.problems import NoRegulariser, Problem, WholeSpace, default_clip
+from tacit_papers.methods.fixed_point_admm import FixedPointADMM
 from tacit_papers.methods.gossip_admm import GossipADMM, RecycledADMM
 
 RHO, EXACTNESS = 0.5, 1e-3
@@ -23,6 +24,12 @@ def mr_admm(problem: Problem) -> Composition:
 def gossip_admm(problem: Problem) -> Composition:
     """Return ADMM by gossip that asks for a proximal step in every round, with the same numbers."""
     return Composition(GossipADMM(problem, RHO), (_step(problem),))
+
+
+def fixed_point_admm(problem: Problem) -> Composition:
+    """Return ADMM as a noisy fixed-point iteration, with the same rho; it has an aggregator."""
+    alone = Problem(problem.loss, NoRegulariser(), WholeSpace())
+    return Composition(FixedPointADMM(problem, RHO), (_step(alone),))
 
 
 for _function in (mr_admm, gossip_admm):
