@@ -151,10 +151,12 @@ def set_up(run: Run, rounds: int, records: int | None, observer: str) -> None:
     run.say(f"{len(NAMES)} sites with {len(training):,} records in all have joined")
 
 
-def site_command(name: str, *more: str) -> tuple[str, ...]:
-    """Return the words of a site's run."""
+def site_command(run: Run, name: str) -> tuple[str, ...]:
+    """Return the words of a site's run; its owner has compared the code with the others."""
+    checked = run.command("site", "check", "adult.proposal", "--name", name, "--json")
     words = ("site", "run", "adult.proposal", "--name", name, "--account", name)
-    return (*words, "--out", f"report-{name}", "--log", f"{name}.log", *more)
+    agreed = ("--agreed", json.loads(checked)["code"])
+    return (*words, *agreed, "--out", f"report-{name}", "--log", f"{name}.log")
 
 
 def train(run: Run, rounds: int) -> None:
@@ -162,7 +164,8 @@ def train(run: Run, rounds: int) -> None:
     run.process("hub", "study", "hub", "adult", "--host", "127.0.0.1", "--log", "hub.log")
     coordinator = run.process("coordinator", "study", "run", "adult.proposal", "--out", "report",
                               "--log", "coordinator.log")  # fmt: skip
-    sites = {name: run.process(name, *site_command(name)) for name in NAMES}
+    commands = {name: site_command(run, name) for name in NAMES}
+    sites = {name: run.process(name, *words) for name, words in commands.items()}
     killed = False
     while coordinator.poll() is None:
         time.sleep(0.05)
@@ -173,7 +176,7 @@ def train(run: Run, rounds: int) -> None:
             run.say(f"{VICTIM} was killed in round {run.round_of('coordinator')} of {rounds}")
             time.sleep(2)
             run.say(f"{VICTIM} starts again with the same command")
-            sites[VICTIM] = run.process(VICTIM, *site_command(VICTIM))
+            sites[VICTIM] = run.process(VICTIM, *commands[VICTIM])
     for name, process in {"the coordinator": coordinator, **sites}.items():
         if process.wait(60):
             out = run.folder / f"{name.removeprefix('the ')}.out"

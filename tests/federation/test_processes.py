@@ -126,10 +126,12 @@ def processes(request, tmp_path):
         "coordinator", "study", "run", "diabetes.proposal", "--out", "report", "--force",
         "--log", "coordinator.log",
     )  # fmt: skip
+    signed = SignedProposal.from_json((all_of_them.folder / "diabetes.proposal").read_text())
+    agreed = ("--agreed", signed.code) if signed.proposal.budget.observer == "sum" else ()
     for name in NAMES:
         all_of_them.start(
             name, "site", "run", "diabetes.proposal", "--name", name, "--account", name,
-            "--out", f"report-{name}", "--force", "--log", f"{name}.log",
+            "--out", f"report-{name}", "--force", "--log", f"{name}.log", *agreed,
         )  # fmt: skip
     yield all_of_them
     all_of_them.stop()

@@ -15,7 +15,9 @@ from tests.federation.wire import answers_seen, envelopes, local_of, meet, site_
 
 from tacit.budget import AccountTerms, Guarantee, open_account
 from tacit.engine.running import check_certificate
-from tacit.errors import PrivacyError
+from tacit.errors import InputError, PrivacyError
+from tacit.federation import journal as journal_module
+from tacit.federation.checking import Check
 from tacit.federation.envelope import COORDINATOR, Kind, Seal
 from tacit.federation.journal import Journal
 from tacit.federation.local import charge_for, masked_trust
@@ -448,3 +450,46 @@ def _soak(study, tmp_path, monkeypatch, seeds):
         happened |= set(faults.happened)
         assert opened_once(faults.hub, study)
     return happened
+
+
+def test_a_site_runs_under_masks_only_if_its_owner_has_the_code_of_the_others(summed, tmp_path):
+    """A coordinator could name keys of its own for all other sites, and take off their masks."""
+    others = make_study(tmp_path / "others", observer="sum", rounds=5)
+    code = summed.signed.code
+    summed.signed.check_agreed(code)
+    summed.signed.check_agreed(code.replace("-", " ").upper())
+    for wrong in (None, "", others.signed.code, code[:-1], code + "0"):
+        with pytest.raises(InputError, match="stands in for the other sites"):
+            summed.signed.check_agreed(wrong)
+    assert (
+        len(code.replace("-", "")) == 40
+    )  # whoever makes two proposals of one code has 2^80 to try
+    changed = dict(vars(summed.signed.participants[1]), key="00" * 32)
+    member = type(summed.signed.participants[1])(**changed)
+    sites = (summed.signed.participants[0], member, *summed.signed.participants[2:])
+    played = summed.signed.model_copy(update={"participants": sites})
+    assert played.code != code
+    local = local_of(summed, 0, 7)
+    said = Check(local, 1, 1, None)._of_keys()
+    assert any(code in line for line in said)
+    assert "compared the code of the proposal among themselves" in local.certificate.trust
+
+
+@pytest.mark.slow
+def test_a_head_that_could_not_be_written_once_ends_no_run(tmp_path, monkeypatch):
+    study = make_study(tmp_path / "study", observer="sum", rounds=4)
+    write, tries = journal_module.write_head, []
+
+    def full(file, link, **how):
+        body = link.body.replace(" ", "")
+        if '"kind":"sent"' in body and '"round":1' in body and not tries:
+            tries.append(link)
+            raise OSError(28, "No space left on device")
+        return write(file, link, **how)
+
+    monkeypatch.setattr(journal_module, "write_head", full)
+    hub = meet(study, tmp_path)
+    hub.run(seconds=150)
+    assert tries
+    assert said_once(hub, study)
+    all_finished(hub, study)

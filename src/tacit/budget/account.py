@@ -138,6 +138,8 @@ class Account:
                     f"account {self.name!r} has no run {run!r} under way; name the account that "
                     "the run was accepted with"
                 )
+            # its process may have ended between the mark and the head
+            advance_head(connection, self.name, self.file, head_file(state.identity))
             now = state.balance
             reservation = Reservation(
                 self.name,

@@ -12,11 +12,12 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from tacit.budget.balance import Balance, moved, record
+from tacit.budget.balance import Balance, Standing, moved, record
 from tacit.budget.charge import Charge
 from tacit.budget.head import head_locked, read_head, write_head
 from tacit.budget.places import head_file
 from tacit.budget.seal import Seen, data_version, seen, seen_alone, write_seal
+from tacit.budget.state import followed
 from tacit.budget.store import PATIENCE, digest_of, entries_of, last_of, locked, told
 from tacit.budget.sums import Share, share_of
 from tacit.errors import AccountError, InputError
@@ -66,6 +67,11 @@ class Reservation:
     def begun(self) -> bool:
         """Whether the mark was written after which records may be read."""
         return self._begun
+
+    @property
+    def ready(self) -> bool:
+        """Whether head and mark are written, so that records may be read."""
+        return self._ready
 
     def begin(self) -> None:
         """Write the mark after which records may be read.
@@ -180,7 +186,12 @@ class Reservation:
             others = entry.content
             if others.get("run") == self.run:
                 status = status_after(status, others)
-        return (moved(self.state, later[-1]) if later else self.state), status
+        if not later:
+            return self.state, status
+        before = Standing(self.state.guarantee, self.state.sums, self.state.waiting)
+        for _ in followed(self.state, before, later):  # raises where one does not follow
+            pass
+        return moved(self.state, later[-1]), status
 
 
 def status_after(status: str, content: Mapping[str, Any]) -> str:

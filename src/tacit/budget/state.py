@@ -6,6 +6,7 @@ import dataclasses
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
 from tacit.budget.balance import Balance, Standing, balance_of, standing_of
@@ -107,11 +108,26 @@ def state_of(entries: Sequence[Entry]) -> State:
     return State(**vars(balance), runs=tuple(runs.values()), changes=tuple(changes))
 
 
-_OF_RUNS = frozenset({"reserved", "opened", "returned", "closed", "files"})
+# what a run must be for an entry about it
+_BEFORE: Mapping[str, tuple[str | None, ...]] = MappingProxyType({
+    "reserved": (None,),
+    "opened": ("reserved",),
+    "returned": ("reserved",),
+    "closed": ("opened",),
+    "files": ("reserved", "opened"),
+})  # fmt: skip
+_OF_RUNS = frozenset(_BEFORE)
 
 
 def _told(runs: Mapping[str, ChargedRun], number: int, content: Mapping[str, Any]) -> ChargedRun:
-    """Return the run that an entry is about, after it."""
+    """Return the run that an entry is about, after it.
+
+    An entry that no run of this library writes at that point, as a second end of a run, was put
+    there by somebody else.
+    """
+    before = runs[content["run"]].status if content["run"] in runs else None
+    if before not in _BEFORE[content["kind"]]:
+        raise ValueError(f"a run that is {before} was {content['kind']}")
     match content["kind"]:
         case "reserved":
             return _reserved(number, content)

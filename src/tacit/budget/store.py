@@ -177,6 +177,12 @@ def entries_of(
     most
         How many at most; -1 for all.
     """
+    schema = connection.execute("SELECT type, name, sql FROM sqlite_schema").fetchall()
+    if schema != [("table", "entries", _TABLE.lstrip())]:
+        raise InputError(
+            f"account {name!r} was edited: it holds more than its entries, or another table of "
+            "them; put the right file back"
+        )
     number = 0 if after is None else after.number
     rows = connection.execute(
         "SELECT number, body, digest FROM entries WHERE number >= ? ORDER BY number LIMIT ?",

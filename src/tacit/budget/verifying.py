@@ -83,7 +83,7 @@ def understood(name: str, file: Path, read: Callable[[], Found]) -> Found:
     """Return what is read of an account, which must be that of its name."""
     try:
         found = read()
-    except (KeyError, TypeError, ValueError) as error:
+    except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as error:
         if isinstance(error, InputError):
             raise
         raise InputError(

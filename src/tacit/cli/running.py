@@ -89,6 +89,7 @@ def take_part(  # noqa: PLR0913 - what a site is run with
     data: Path | None,
     account: Account | None,
     seed: int | None,
+    agreed: str | None,
     shows: Shows,
 ) -> None:
     """Run a site until the end, and report it."""
@@ -105,6 +106,8 @@ def take_part(  # noqa: PLR0913 - what a site is run with
             methods=methods,
         )
     )
+    if local.plan.program.summed:
+        signed.check_agreed(agreed)
     before = None if account is None else account.state()
     link = Link(site.invitation.hub, site.invitation.authority, site.certificate, site.key)
     with events_to(shows.log, quiet=shows.quiet) as events:

@@ -160,6 +160,10 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter per option
         int | None,
         typer.Option(help="A seed of the noise: then the run is a reproduction, not private."),
     ] = None,
+    agreed: Annotated[
+        str | None,
+        typer.Option(help="Under the observer sum: the code that the owners compared."),
+    ] = None,
     name: Name = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
     log: Annotated[
@@ -179,6 +183,7 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter per option
         data=data,
         account=charged,
         seed=reproduction,
+        agreed=agreed,
         shows=Shows(out, force, quiet, log, json),
     )
 

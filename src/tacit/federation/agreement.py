@@ -146,6 +146,30 @@ class SignedProposal(Document):
         return bytes.fromhex(self.digest)
 
     @property
+    def code(self) -> str:
+        """What owners compare by telephone where they rest on each other: 40 hexadecimal digits.
+
+        The coordinator signs the proposal and names the keys in it, so it could name its own for
+        all sites but one. Every owner finds its own key in the proposal that it holds; if all hold
+        the same one, the keys in it are the owners'. For two proposals with one code the
+        coordinator would have about 2^80 to try.
+        """
+        digits = self.digest[:40]
+        return "-".join(digits[at : at + 4] for at in range(0, 40, 4))
+
+    def check_agreed(self, code: str | None) -> None:
+        """Raise `InputError` unless an owner says that the others have this proposal, too."""
+        given = "".join(one for one in code or "" if one.isalnum()).lower()
+        if given != self.digest[:40]:
+            what = "is another proposal's" if given else "is not given"
+            raise InputError(
+                f"the code that the owners agreed on {what}: under the observer sum a coordinator "
+                "who stands in for the other sites could read this one's answers; compare the code "
+                "that tacit site check prints with the other owners by telephone, then add "
+                "--agreed CODE"
+            )
+
+    @property
     def subjects(self) -> Subjects:
         """The subjects of the run."""
         return Subjects(self.study, self.digest[:16])

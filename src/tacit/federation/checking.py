@@ -51,6 +51,7 @@ class Check:
                 "study": local.signed.study,
                 "run": local.signed.subjects.run,
                 "site": local.name,
+                "code": local.signed.code,
                 "agent": local.agent,
                 "answers": int(local.plan.ledger.asked[local.agent].sum()),
                 "rounds": self.rounds,
@@ -79,6 +80,7 @@ class Check:
             "Signed by the study's coordinator; the file has the columns and the count that it "
             "states",
             f"This site is {local.name}, number {local.agent}, certificate {own}",
+            *self._of_keys(),
             "",
             "Certificate, as this site derives it",
             *(f"  {line}" for line in local.certificate.lines()),
@@ -92,6 +94,17 @@ class Check:
             *self._of_account(),
             *(f"Warning: {warning}" for warning in warnings_of(proposal)),
             "Nothing was sent and nothing spent",
+        ]
+
+    def _of_keys(self) -> list[str]:
+        """Return what the owners compare where masks rest on it that the sites are theirs."""
+        if not self.local.plan.program.summed:
+            return []
+        return [
+            "Before you run it, compare this code with the other owners by telephone, and not with "
+            "the coordinator: if all have the same, nobody stands in for one of you to read the "
+            "answers of another",
+            f"  tacit site run --agreed {self.local.signed.code}",
         ]
 
     def _of_last(self) -> list[str]:

@@ -108,6 +108,9 @@ class Closing:
 
     def _answered(self) -> Sent:
         """Write the model and the answer to the last question, and return them."""
+        kept = self._journal.sent(self._run, self._turns)
+        if kept is not None:  # written, though the head of the journal could not be
+            return kept
         finals, last = self._exchange.finals, self._exchange.last
         digests = [self._hearing.digest(need) for need in finals]
         trained = self._exchange.model([self._hearing.body(need) for need in finals])

@@ -8,6 +8,7 @@ is noticed. Keys of noise are in no table.
 from __future__ import annotations
 
 import hashlib
+import os
 import secrets
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,7 +19,7 @@ from typing import Any, NamedTuple
 from tacit.budget import heads_folder, salted
 from tacit.budget.chain import Entry as Link
 from tacit.budget.chain import check_chain, following
-from tacit.budget.head import head_locked, read_head, write_head
+from tacit.budget.head import head_locked, read_head, sync_folder, write_head
 from tacit.errors import InputError
 from tacit.federation.answering import Entry
 
@@ -338,12 +339,22 @@ def _connection(file: Path) -> sqlite3.Connection:
 
 
 def _claimed(marker: Path, identity: str) -> bool:
-    """Whether a run is this journal's; the first one that asks has it."""
+    """Whether a run is this journal's; the first one that asks has it.
+
+    The marker is there with what it says, or not at all: an empty one would be everybody's.
+    """
+    part = marker.with_name(f"{marker.name}.{identity}")
     try:
-        with marker.open("x") as stream:
+        with part.open("w") as stream:
             stream.write(identity)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.link(part, marker)
+        sync_folder(marker.parent)
     except FileExistsError:
-        return marker.read_text() in ("", identity)
+        return marker.read_text() == identity
+    finally:
+        part.unlink(missing_ok=True)
     return True
 
 

@@ -219,9 +219,10 @@ def masked_trust(agents: int, colluders: int) -> str:
             "every message"
         )
     return (
-        "the cipher of the masks (X25519, HKDF-SHA256, ChaCha20); every site adds its own noise "
-        f"honestly, and at most {colluders} of them beside the aggregator tell what they know, "
-        "their noise and the keys of their masks (a participant knows its own noise, so "
+        "the cipher of the masks (X25519, HKDF-SHA256, ChaCha20); the sites are those of "
+        "owners who compared the code of the proposal among themselves; every site adds its own "
+        f"noise honestly, and at most {colluders} of them beside the aggregator tell what they "
+        "know, their noise and the keys of their masks (a participant knows its own noise, so "
         "colluders=1 covers a curious participant)"
     )
 

@@ -57,10 +57,15 @@ class Paying:
             self._reservation = self._account.reopened(row.reserved)
         elif row.phase == "accepted":  # that of a process that is gone is returned by itself
             self._journal.set_phase(self._digest, "accepted", reserved=self.reserve())
+        elif status not in ("released", "failed"):
+            raise InputError(
+                "the account does not hold this run, which is under way (a restored backup, or "
+                "another account); name the account that it was accepted with"
+            )
 
     def open(self) -> None:
         """Write the mark after which records may be asked."""
-        if self._reservation is not None and not self._reservation.begun:
+        if self._reservation is not None and not self._reservation.ready:
             self._reservation.begin()
 
     def close(self, *, released: bool, by_others: bool = False) -> None:

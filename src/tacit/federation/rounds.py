@@ -70,6 +70,9 @@ class Rounds:
 
     def _answered(self, turn: int) -> list[Packet]:
         needs = self._exchange.needs(turn)
+        kept = self._journal.sent(self._run, turn)
+        if kept is not None:  # written, though the head of the journal could not be
+            return self._go_on(kept, self._kept(kept.state))
         digests = [self._hearing.digest(need) for need in needs]
         bodies = [self._hearing.body(need) for need in needs]
         inbox = self._exchange.inbox(turn, bodies, self._own)
@@ -83,11 +86,14 @@ class Rounds:
             state = self._layouts.state.packed(answered.state)
         sent = Sent(turn, b"".join(digests), sealed, state, chain)
         self._journal.add(self._run, sent, answered.entries)
-        if self._masking.keeps_state:
-            self._state = answered.state
-        self.chain, self._next = chain, self._next + 1
-        self._hearing.forget(needs)
-        return self._exchange.packets(turn, sealed)
+        return self._go_on(sent, answered.state if self._masking.keeps_state else self._state)
+
+    def _go_on(self, sent: Sent, state: PyTree) -> list[Packet]:
+        """Return what was written for a round on its way; the next one is due."""
+        self._state = state
+        self.chain, self._next = sent.chain, self._next + 1
+        self._hearing.forget(self._exchange.needs(sent.round))
+        return self._exchange.packets(sent.round, sent.message)
 
     def _kept(self, state: bytes) -> PyTree:
         """Return the state after the last round; the first one where none is kept.

@@ -1,0 +1,79 @@
+"""What becomes of a run whose account was copied, restored, or left between mark and head."""
+
+import shutil
+from unittest import mock
+
+import pytest
+from tests.budget.test_account import PURPOSE, charge
+from tests.federation.test_parties import guarded_accounts
+from tests.federation.wire import KilledError, answers_seen, meet
+
+from tacit.budget import Account
+from tacit.budget import reservation as r
+from tacit.errors import InputError
+
+
+def test_a_site_whose_account_was_copied_and_charged_does_not_answer(star, tmp_path):
+    accounts = guarded_accounts(star)
+    hub = meet(star, tmp_path, seed=None, accounts=accounts)
+    # a copy of agent 1's account, taken before, is charged by another process meanwhile
+    other = tmp_path / "other"
+    other.mkdir()
+    for file in accounts[1].file.parent.glob("body1.account*"):
+        if not file.name.endswith("-shm"):
+            shutil.copy2(file, other / file.name)
+    copy = Account("body1", other)
+    two = copy.reserve(charge(), PURPOSE)
+    two.begin()  # writes the head: only this copy may answer from here on
+    two.close(released=True)
+    hub.run(seconds=60)
+    said = {t for who, t in answers_seen(hub, star) if who == 1}
+    assert not said
+
+
+def test_a_resumed_run_that_its_account_does_not_have_is_not_answered(star, tmp_path):
+    """The account is restored from before the run and accepted; the run then goes on uncharged."""
+    accounts = guarded_accounts(star)
+    backup = tmp_path / "backup"
+    shutil.copytree(accounts[1].file.parent, backup)
+    hub = meet(star, tmp_path, seed=None, accounts=accounts)
+    hub.run(until=lambda: hub.parties[1].progress().round >= 2)
+    before = {t for who, t in answers_seen(hub, star) if who == 1}
+    hub.parties[1]._paying._reservation._held.close()
+    hub.die(1)
+    for file in accounts[1].file.parent.glob("body1.account*"):
+        file.unlink()
+    for file in backup.glob("body1.account*"):
+        shutil.copy2(file, accounts[1].file.parent / file.name)
+    accounts[1].accept()
+    with pytest.raises(InputError, match="does not hold this run"):
+        hub.join(1, hub.makers[1])
+    assert {t for who, t in answers_seen(hub, star) if who == 1} == before
+
+
+def test_a_site_killed_between_mark_and_head_brings_the_head_up(star, tmp_path):
+    accounts = guarded_accounts(star)
+    backup = tmp_path / "backup"
+    hub = meet(star, tmp_path, seed=None, accounts=accounts)
+    shutil.copytree(accounts[1].file.parent, backup)
+    real, dead = r.advance_head, []
+
+    def killed(connection, name, file, head):
+        if name == "body1" and not dead:
+            dead.append(1)
+            raise KilledError
+        return real(connection, name, file, head)
+
+    with mock.patch.object(r, "advance_head", killed):
+        hub.run(until=lambda: 1 not in hub.parties)
+    hub.run()
+    said = {t for who, t in answers_seen(hub, star) if who == 1}
+    assert len(said) == 6, said
+    assert accounts[1].state().total.squares > 0
+    for file in accounts[1].file.parent.glob("body1.account*"):
+        file.unlink()
+    for file in backup.glob("body1.account*"):
+        if not file.name.endswith("-shm"):
+            shutil.copy2(file, accounts[1].file.parent / file.name)
+    with pytest.raises(InputError):  # the older copy is noticed
+        accounts[1].state()
