@@ -62,11 +62,11 @@ class OnTree(Star):
     def trust(self, observer: Observer) -> str:
         if isinstance(observer, Sum):
             return (
-                "masks of all pairs of agents, with keys of their own, and their cipher: sums travel "
-                "under them along the tree, so that only the total can be read; every agent adds its own noise "
-                f"honestly, and at most {observer.colluders} of them tell the observer theirs and "
-                "the keys of their masks (a participant knows its own, so colluders=1 covers a "
-                "curious participant)"
+                "masks of all pairs of agents, with keys of their own, and their cipher: sums "
+                "travel under them along the tree, so that only the total can be read; every agent "
+                f"adds its own noise honestly, and at most {observer.colluders} of them tell the "
+                "observer theirs and the keys of their masks (a participant knows its own, so "
+                "colluders=1 covers a curious participant)"
             )
         return (
             "none: every link may be read; along each edge of the tree travel the sum of the "
