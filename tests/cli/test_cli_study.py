@@ -79,7 +79,8 @@ def test_a_proposal_is_checked_by_the_site_for_itself_and_nothing_is_spent(joine
         json.loads((tmp_path / "sums.proposal").read_text())["proposal"]["budget"]["colluders"] == 3
     )
     said = call("site", "check", "sums.proposal")[1]
-    assert "compare this code with the other owners by telephone" not in said  # nothing is summed
+    assert "compare this code with the other owners by telephone" in said
+    refused(call("site", "run", "sums.proposal"), "--agreed CODE")
     text = (tmp_path / "diabetes.proposal").read_text()
     (tmp_path / "diabetes.proposal").write_text(text.replace('"rounds":5', '"rounds":6'))
     code, _, complained = call("site", "check", "diabetes.proposal")
