@@ -7,8 +7,8 @@ from typing import NamedTuple
 import equinox as eqx
 from typing_extensions import override
 
-from tacit import checks
 from tacit.algorithms import Noise, StarAlgorithm, Turn
+from tacit.checks import fraction, positive
 from tacit.oracles import Centre
 from tacit.problems import Problem
 from tacit.spec import Spec
@@ -63,8 +63,8 @@ class FixedPointADMM(StarAlgorithm):
     relaxation: float = eqx.field(static=True, default=0.5)
 
     def __check_init__(self) -> None:
-        checks.positive("rho", self.rho)
-        checks.fraction("relaxation", self.relaxation)
+        positive("rho", self.rho)
+        fraction("relaxation", self.relaxation)
 
     @property
     @override
