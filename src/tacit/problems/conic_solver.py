@@ -317,6 +317,26 @@ def _upper(hessian: sp.csc_array | None, size: int) -> sp.csc_array:
 
 
 def _set_up(upper: sp.csc_array, within: Constraint, cones: Sequence[Cone]) -> Any:
+    linear = np.zeros(upper.shape[1])
+    # presolve may drop rows, after which the solver's data can no longer be changed
+    return _clarabel(upper, linear, (within.A, within.b, cones), presolve=False)
+
+
+def interior_point(
+    hessian: Any, linear: HostArray, A: Any, b: HostArray, cones: Sequence[Cone]
+) -> Any:
+    """Return Clarabel's solution of min x'H x / 2 + linear'x with b - A x in K, whatever it is."""
+    upper = sp.csc_array(sp.triu(hessian))
+    return _clarabel(upper, linear, (A, b, cones), presolve=True).solve()
+
+
+def _clarabel(
+    upper: sp.csc_array,
+    linear: HostArray,
+    within: tuple[Any, HostArray, Sequence[Cone]],
+    *,
+    presolve: bool,
+) -> Any:
     if clarabel is None:
         raise MissingPackageError(
             "a conic set needs the package clarabel, which is not installed: "
@@ -329,13 +349,12 @@ def _set_up(upper: sp.csc_array, within: Constraint, cones: Sequence[Cone]) -> A
     }
     settings = clarabel.DefaultSettings()
     settings.verbose = False
-    # presolve may drop rows, after which the solver's data can no longer be changed
-    settings.presolve_enable = False
+    settings.presolve_enable = presolve
     settings.max_threads = 1
+    A, b, cones = within
     rules = [kinds[kind](size) for kind, size in cones]
-    linear = np.zeros(upper.shape[1])
     return clarabel.DefaultSolver(
-        sp.csc_matrix(upper), linear, sp.csc_matrix(within.A), within.b, rules, settings
+        sp.csc_matrix(upper), linear, sp.csc_matrix(A), b, rules, settings
     )
 
 

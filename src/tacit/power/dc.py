@@ -1,0 +1,353 @@
+r"""Optimal power flow in the DC model: lossless, linear, voltages of 1 per unit.
+
+With angles theta, generation p (per unit), susceptances b_l = 1 / (x_l tau_l) and demand d,
+
+    min  sum_g c_g(p_g)
+    s.t. sum_{l out of i} f_l - sum_{l into i} f_l = sum_{g at i} p_g - d_i - g_i^s   for every bus,
+         f_l = b_l (theta_from - theta_to - shift_l),
+         low_l <= f_l <= high_l,        p_g^min <= p_g <= p_g^max,
+
+as MATPOWER has it (rundcopf): resistances and charging are left out, shunt conductances are
+fixed demand at 1 per unit, and [low_l, high_l] holds both the rating of the line and the limits of
+its angle difference, which in this model is a limit of the flow.
+
+**Chance constraints** (after Dvorkin, Fioretto, Van Hentenryck, Pinson and Kazempour,
+arXiv 2004.03921). Demand is known with noise: y = d + n. When the dispatch meets the true demand,
+the network is out of balance by xi = 1'n, and generator g moves from p_g to p_g - alpha_g xi, an
+affine policy with sum_g alpha_g = 1, alpha >= 0. With X the matrix of flows per power injected
+(any slack: its rows centred, X 1 = 0), C the generators' places and h = X C alpha, line l then
+carries
+
+    f_l - h_l xi + (X n)_l.
+
+For a multiplier z, every dispatch is tightened by what happens on the event
+
+    E = { |xi| <= z sigma sqrt(N)   and   |(X n)_l| <= z sigma |X_l|  for every limited line l }.
+
+With the reserve R = z sigma sqrt(N), beta_g = alpha_g R and phi_l = h_l R the constraints are linear:
+
+    p_g + beta_g <= p_g^max,    p_g - beta_g >= p_g^min,    sum_g beta_g = R,
+    f_l + |phi_l| + z sigma |X_l| <= high_l,    f_l - |phi_l| - z sigma |X_l| >= low_l.
+
+**Guarantee of service.** n is Gaussian with standard deviation sigma per bus, so E has probability
+at least (2 Phi(z) - 1)^(1 + L) with L limited lines: xi and every (X n)_l are jointly Gaussian, and
+symmetric slabs of a Gaussian vector are positively associated (Sidak 1967). z is chosen so that
+this is 1 - eta. E speaks of the noise alone. On E every limit holds for whatever dispatch and
+policy were computed from y, however they depend on it: so for every true demand d, fixed before
+the noise is drawn, the dispatch that is returned serves d within all limits *at once* with
+probability at least 1 - eta **over the noise**, in this model. No law of the demand is assumed. Given the answers,
+the same number holds for a reader to whom all demands were equally likely before. (Dvorkin et al.
+choose z per constraint and may take the root of squares of the two parts of a line's deviation,
+since their policy does not depend on the draw; the sum here is what that dependence costs.)
+
+The tightening itself reads public numbers only: it is post-processing of the answers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+from scipy.sparse import coo_array, csc_array, csr_array, diags_array
+from scipy.sparse.linalg import splu
+from scipy.special import ndtri
+
+from tacit import checks
+from tacit.errors import DataError
+from tacit.power.cost import Costs
+from tacit.power.dispatch import CostTerms, Dispatch, cost_terms, prices
+from tacit.power.network import Network
+from tacit.power.rows import Rows
+from tacit.problems import Minimum, minimise_conic
+from tacit.typing import HostArray
+
+
+@dataclass(frozen=True, eq=False)
+class DcModel:
+    """The public part of the problem, per unit.
+
+    Attributes
+    ----------
+    flows
+        `(L, N)`: flows = flows theta - susceptance shift.
+    incidence
+        `(L, N)`: 1 at the from bus, -1 at the to bus.
+    offset
+        `(L,)`: susceptance times phase shift.
+    low, high
+        `(L,)`: limits of the flow; infinite if there is none.
+    places
+        `(N, G)`: C, 1 where the generator stands.
+    """
+
+    network: Network
+    costs: Costs
+    flows: csr_array
+    incidence: csr_array
+    offset: Float[HostArray, " L"]
+    low: Float[HostArray, " L"]
+    high: Float[HostArray, " L"]
+    places: csr_array
+
+    @property
+    def limited(self) -> HostArray:
+        """Which lines have a limit."""
+        return np.flatnonzero(np.isfinite(self.low) | np.isfinite(self.high))
+
+
+def dc_model(network: Network, costs: Costs) -> DcModel:
+    """Return the DC model of a network; the demand is not read.
+
+    Raises
+    ------
+    DataError
+        If a line has no reactance.
+    """
+    reactance = network.impedance.imag * network.tap
+    if np.any(reactance == 0):
+        line = int(np.flatnonzero(reactance == 0)[0])
+        raise DataError(
+            f"{network.name}: row {line + 1} of the lines in service has x = 0, and the DC model "
+            "divides by it; give it a small reactance, or take --model soc"
+        )
+    susceptance = 1 / reactance
+    line, count = np.arange(network.lines), len(network.generator_bus)
+    incidence = csr_array(
+        (
+            np.repeat([1.0, -1.0], network.lines),
+            (np.tile(line, 2), network.ends.T.ravel()),
+        ),
+        shape=(network.lines, network.buses),
+    )
+    # a susceptance below 0, of a series capacitor, turns the two limits of the angle around
+    across = susceptance[:, None] * (network.angle - network.shift[:, None])
+    places = coo_array(
+        (np.ones(count), (network.generator_bus, np.arange(count))), shape=(network.buses, count)
+    )
+    return DcModel(
+        network,
+        costs,
+        csr_array(diags_array(susceptance) @ incidence),
+        incidence,
+        susceptance * network.shift,
+        np.maximum(-network.limit, across.min(axis=1)),
+        np.minimum(network.limit, across.max(axis=1)),
+        csr_array(places),
+    )
+
+
+def line_spread(model: DcModel) -> Float[HostArray, " L"]:
+    """Return |X_l|, the Euclidean norm of every line's row of X, centred.
+
+    X_l = b_l (e_from - e_to)'B^+ with the Laplacian B. Where B is joined by lines of positive and
+    negative susceptance it need not be definite, but its rank is N - 1 wherever flows are defined.
+    """
+    laplacian = csc_array(model.incidence.T @ model.flows)
+    inner = splu(csc_array(laplacian[1:, 1:])).solve(model.incidence.T.toarray()[1:])
+    angles = np.vstack([np.zeros(model.network.lines), inner])
+    centred = angles - angles.mean(axis=0)
+    susceptance = 1 / (model.network.impedance.imag * model.network.tap)
+    return np.asarray(np.abs(susceptance) * np.linalg.norm(centred, axis=0))
+
+
+class Tightening(NamedTuple):
+    """What the limits are tightened by, per unit; all of it public.
+
+    `reserve` is R = z sigma sqrt(N), and `margin` z sigma |X_l| of every line.
+    """
+
+    multiplier: float
+    reserve: float
+    margin: Float[HostArray, " L"]
+
+
+def multiplier_of(eta: float, limited_lines: int) -> float:
+    """Return z with (2 Phi(z) - 1)^(1 + L) = 1 - eta.
+
+    Examples
+    --------
+    >>> round(multiplier_of(0.05, 0), 4), round(multiplier_of(0.05, 186), 4)
+    (1.96, 3.6426)
+    """
+    each = -np.expm1(np.log1p(-checks.below_one("eta", eta)) / (1 + limited_lines))
+    return float(-ndtri(each / 2)) if eta > 0 else float("inf")
+
+
+def tightening(model: DcModel, sigma: float, eta: float) -> Tightening:
+    """Return the tightening for noise of standard deviation `sigma` per unit at every bus."""
+    multiplier = multiplier_of(eta, len(model.limited))
+    return of_multiplier(model, sigma, multiplier)
+
+
+def of_multiplier(model: DcModel, sigma: float, multiplier: float) -> Tightening:
+    """Return the tightening by this multiplier of the noise."""
+    reserve = multiplier * sigma * np.sqrt(model.network.buses)
+    return Tightening(multiplier, float(reserve), multiplier * sigma * line_spread(model))
+
+
+def solve_dc(
+    model: DcModel, demand: Float[HostArray, " N"], tight: Tightening | None = None
+) -> Dispatch | None:
+    """Return the cheapest dispatch for these demands (per unit); None if there is none.
+
+    With chance constraints the expected cost is minimised, as the anchor does: generator g moves by
+    alpha_g xi, whose variance adds c2_g (beta_g / z)^2 to a quadratic cost.
+
+    Raises
+    ------
+    SolverError
+        If the solver stops short of its accuracy.
+    """
+    program = _Program(model, demand, tight is not None)
+    found = program.minimised(tight)
+    return None if found is None else program.dispatch(found, tight)
+
+
+def widest(model: DcModel, demand: Float[HostArray, " N"], sigma: float) -> float | None:
+    """Return the largest multiplier z of the noise that leaves a dispatch; None if not even 0 does.
+
+    It is found by one linear problem, since the constraints are linear in z.
+    """
+    found = _Program(model, demand, reserving=True).widest(of_multiplier(model, sigma, 1.0))
+    return None if found is None else max(found, 0.0)
+
+
+class _Program:
+    """The constraints as rows in (theta, p, t) and, with reserves, (psi, beta, R) after these.
+
+    psi are the angles of the flows phi that a whole reserve R causes.
+    """
+
+    def __init__(self, model: DcModel, demand: HostArray, reserving: bool) -> None:
+        self.model, self.demand, self.reserving = model, demand, reserving
+        network, self.terms = model.network, cost_terms(model.costs, model.network.base_mva)
+        self.n, self.g = network.buses, len(network.generator_bus)
+        self.width = self.n + 2 * self.g
+        self.size = self.width + (self.n + self.g + 1 if reserving else 0)
+        self.balance = slice(1, 1 + self.n)
+
+    def _rows(self, per_reserve: HostArray) -> Rows:
+        """Return all constraints; a line's margin is `per_reserve` times R."""
+        rows = Rows(self.size)
+        model, network, p = self.model, self.model.network, self.n
+        laplacian = model.incidence.T @ model.flows
+        still = csr_array(([1.0], ([0], [0])), shape=(1, self.n))
+        rows.equal(np.zeros(1), (still, 0))
+        injected = model.incidence.T @ model.offset - network.shunt[:, 0] - self.demand
+        rows.equal(injected, (laplacian, 0), (-model.places, p))
+        self._reserve_rows(rows, laplacian)
+        self._generator_rows(rows)
+        self._line_rows(rows, per_reserve)
+        _cost_rows(rows, self.terms, p)
+        return rows
+
+    def _reserve_rows(self, rows: Rows, laplacian: csr_array) -> None:
+        if not self.reserving:
+            return
+        beta, total = self.width + self.n, self.size - 1
+        still = csr_array(([1.0], ([0], [0])), shape=(1, self.n))
+        spread = csr_array(np.full((self.n, 1), 1 / self.n))
+        rows.equal(np.zeros(1), (still, self.width))
+        # one row follows from the others; it is left out to keep the matrix of full rank
+        places = (laplacian[1:], self.width), (-self.model.places[1:], beta), (spread[1:], total)
+        rows.equal(np.zeros(self.n - 1), *places)
+        rows.equal(
+            np.zeros(1), (csr_array(np.ones((1, self.g))), beta), (csr_array([[-1.0]]), total)
+        )
+
+    def _generator_rows(self, rows: Rows) -> None:
+        low, high = self.model.network.generator_range[:, :2].T
+        fixed = low == high
+        unit = csr_array(diags_array(np.ones(self.g)))
+        beta = [(unit, self.width + self.n)] if self.reserving else []
+        rows.equal(low[fixed], (unit[fixed], self.n))
+        for sign, bound in ((1.0, high), (-1.0, -low)):
+            used = np.isfinite(bound) & ~fixed
+            rows.below(bound[used], (sign * unit[used], self.n), *((m[used], c) for m, c in beta))
+        if self.reserving:
+            rows.equal(np.zeros(int(fixed.sum())), (unit[fixed], beta[0][1]))
+            rows.below(np.zeros(int((~fixed).sum())), (-unit[~fixed], beta[0][1]))
+
+    def _line_rows(self, rows: Rows, per_reserve: HostArray) -> None:
+        model = self.model
+        for sign, bound in ((1.0, model.high + model.offset), (-1.0, -model.low - model.offset)):
+            used = np.isfinite(bound)
+            flows = sign * model.flows[used]
+            if not self.reserving:
+                rows.below(bound[used], (flows, 0))
+                continue
+            margin = csr_array(per_reserve[used][:, None])
+            for turn in (1.0, -1.0):
+                moved = (turn * model.flows[used], self.width)
+                rows.below(bound[used], (flows, 0), moved, (margin, self.size - 1))
+
+    def minimised(self, tight: Tightening | None) -> Minimum | None:
+        hessian, linear = np.zeros(self.size), np.zeros(self.size)
+        hessian[self.n : self.width], linear[self.n : self.width] = (
+            self.terms.hessian,
+            self.terms.linear,
+        )
+        per_reserve = np.zeros(self.model.network.lines)
+        if tight is not None:
+            per_reserve = tight.margin / tight.reserve
+            beta = slice(self.width + self.n, self.size - 1)
+            hessian[beta] = self.terms.hessian[: self.g] / tight.multiplier**2
+        rows = self._rows(per_reserve)
+        if tight is not None:
+            rows.equal(np.array([tight.reserve]), (csr_array([[1.0]]), self.size - 1))
+        return minimise_conic(hessian, linear, rows.assembled())
+
+    def widest(self, one: Tightening) -> float | None:
+        """Return the largest R over that of multiplier 1."""
+        linear = np.zeros(self.size)
+        linear[-1] = -1.0
+        rows = self._rows(one.margin / one.reserve)
+        rows.below(np.zeros(1), (csr_array([[-1.0]]), self.size - 1))
+        # a network without limits would have no largest reserve; 40 sigma is certainty
+        rows.below(np.array([40 * one.reserve]), (csr_array([[1.0]]), self.size - 1))
+        found = minimise_conic(np.zeros(self.size), linear, rows.assembled())
+        return None if found is None else float(found.x[-1] / one.reserve)
+
+    def dispatch(self, found: Minimum, tight: Tightening | None) -> Dispatch:
+        model, base = self.model, self.model.network.base_mva
+        angle, power = found.x[: self.n], found.x[self.n : self.n + self.g] * base
+        reserve = np.zeros(self.g)
+        if tight is not None:
+            reserve = np.maximum(found.x[self.width + self.n : self.size - 1], 0) * base
+        flow = (model.flows @ angle - model.offset) * base
+        margin = np.zeros(model.network.lines) if tight is None else tight.margin * base
+        return Dispatch(
+            model="dc",
+            generation=np.stack([power, np.zeros(self.g)], axis=1),
+            share=shares(model.network, reserve),
+            reserve=reserve,
+            voltage=np.ones(self.n),
+            angle=angle,
+            flow=np.stack([flow, -flow], axis=1),
+            margin=margin,
+            price=prices(found, self.balance, base),
+            cost=model.costs.of(power),
+        )
+
+
+def _cost_rows(rows: Rows, terms: CostTerms, first: int) -> None:
+    """Add the epigraph of piecewise linear costs; `first` is the column of generation."""
+    generators = len(terms.hessian) // 2
+    held = csr_array(
+        (np.ones(len(terms.fixed)), (np.arange(len(terms.fixed)), terms.fixed)),
+        shape=(len(terms.fixed), generators),
+    )
+    rows.equal(np.zeros(len(terms.fixed)), (held, first + generators))
+    rows.below(terms.bound, (terms.pieces, first))
+
+
+def shares(network: Network, reserve: Float[HostArray, " G"]) -> Float[HostArray, " G"]:
+    """Return alpha: by reserve, or by the width of their ranges where no reserve is held."""
+    weight = reserve
+    if not np.sum(reserve) > 0:
+        width = network.generator_range[:, 1] - network.generator_range[:, 0]
+        weight = np.where(np.isfinite(width), width, np.nanmax(width, initial=1.0, where=np.isfinite(width)))
+    total = float(np.sum(weight))
+    return weight / total if total > 0 else np.full(len(weight), 1 / len(weight))
