@@ -22,23 +22,25 @@ carries
 
 For a multiplier z, every dispatch is tightened by what happens on the event
 
-    E = { |xi| <= z sigma sqrt(N)   and   |(X n)_l| <= z sigma |X_l|  for every limited line l }.
+    E = { |xi| <= z |sigma|   and   |(X n)_l| <= z s_l  for every limited line l },
 
-With the reserve R = z sigma sqrt(N), beta_g = alpha_g R and phi_l = h_l R the constraints are linear:
+with s_l^2 = sum_i X_li^2 sigma_i^2. With the reserve R = z |sigma|, beta_g = alpha_g R and
+phi_l = h_l R the constraints are linear:
 
     p_g + beta_g <= p_g^max,    p_g - beta_g >= p_g^min,    sum_g beta_g = R,
-    f_l + |phi_l| + z sigma |X_l| <= high_l,    f_l - |phi_l| - z sigma |X_l| >= low_l.
+    f_l + |phi_l| + z s_l <= high_l,    f_l - |phi_l| - z s_l >= low_l.
 
-**Guarantee of service.** n is Gaussian with standard deviation sigma per bus, so E has probability
+**Guarantee of service.** n_i is Gaussian with standard deviation sigma_i, so E has probability
 at least (2 Phi(z) - 1)^(1 + L) with L limited lines: xi and every (X n)_l are jointly Gaussian, and
 symmetric slabs of a Gaussian vector are positively associated (Sidak 1967). z is chosen so that
 this is 1 - eta. E speaks of the noise alone. On E every limit holds for whatever dispatch and
-policy were computed from y, however they depend on it: so for every true demand d, fixed before
-the noise is drawn, the dispatch that is returned serves d within all limits *at once* with
-probability at least 1 - eta **over the noise**, in this model. No law of the demand is assumed. Given the answers,
-the same number holds for a reader to whom all demands were equally likely before. (Dvorkin et al.
-choose z per constraint and may take the root of squares of the two parts of a line's deviation,
-since their policy does not depend on the draw; the sum here is what that dependence costs.)
+policy were computed from y, however they depend on it. So for every true demand d, fixed before
+the noise is drawn, the probability **over the noise** that a dispatch is returned which does not
+serve d within all limits *at once* is at most eta, in this model; no law of the demand is assumed.
+That the answers leave no dispatch at all is told, and no breach. Given the answers, the same
+number holds for a reader to whom all demands were equally likely before. (A policy that is fixed
+before the draw could be tightened by the root of the squares of phi_l and z s_l; their sum is what
+it costs that this one may depend on the answers.)
 
 The tightening itself reads public numbers only: it is post-processing of the answers.
 """
@@ -138,8 +140,8 @@ def dc_model(network: Network, costs: Costs) -> DcModel:
     )
 
 
-def line_spread(model: DcModel) -> Float[HostArray, " L"]:
-    """Return |X_l|, the Euclidean norm of every line's row of X, centred.
+def line_spread(model: DcModel, sigma: Float[HostArray, " N"]) -> Float[HostArray, " L"]:
+    """Return s_l = (sum_i X_li^2 sigma_i^2)^(1/2) of every line, with the rows of X centred.
 
     X_l = b_l (e_from - e_to)'B^+ with the Laplacian B. Where B is joined by lines of positive and
     negative susceptance it need not be definite, but its rank is N - 1 wherever flows are defined.
@@ -149,13 +151,61 @@ def line_spread(model: DcModel) -> Float[HostArray, " L"]:
     angles = np.vstack([np.zeros(model.network.lines), inner])
     centred = angles - angles.mean(axis=0)
     susceptance = 1 / (model.network.impedance.imag * model.network.tap)
-    return np.asarray(np.abs(susceptance) * np.linalg.norm(centred, axis=0))
+    return np.asarray(np.abs(susceptance) * np.linalg.norm(sigma[:, None] * centred, axis=0))
+
+
+def realised(
+    model: DcModel,
+    dispatch: Dispatch,
+    answered: Float[HostArray, " N"],
+    demand: Float[HostArray, " N"],
+) -> Realised:
+    """Return what becomes of a dispatch when the true demand (per unit) shows; not private."""
+    network = model.network
+    imbalance = float(np.sum(answered - demand))
+    power = dispatch.generation[:, 0] / network.base_mva - dispatch.share * imbalance
+    injected = model.places @ power - demand - network.shunt[:, 0]
+    injected = injected + model.incidence.T @ model.offset
+    laplacian = csc_array(model.incidence.T @ model.flows)
+    angle = np.concatenate([[0.0], splu(csc_array(laplacian[1:, 1:])).solve(injected[1:])])
+    flow = model.flows @ angle - model.offset
+    low, high = network.generator_range[:, :2].T
+    beyond = [power - high, low - power, flow - model.high, model.low - flow]
+    worst = float(np.max(np.concatenate(beyond)))
+    base = network.base_mva
+    return Realised(power * base, imbalance * base, worst * base, model.costs.of(power * base))
+
+
+class Realised(NamedTuple):
+    """A dispatch after its affine policy has met the true demand.
+
+    Attributes
+    ----------
+    generation
+        `(G,)`: MW.
+    imbalance
+        xi, what the answers exceeded the demand by in total, MW.
+    beyond
+        The most by which a limit is exceeded, MW; below 0 if none is.
+    cost
+        $/h.
+    """
+
+    generation: Float[HostArray, " G"]
+    imbalance: float
+    beyond: float
+    cost: float
+
+    @property
+    def served(self) -> bool:
+        """Whether the demand is met within all limits, to 1 kW."""
+        return self.beyond <= 1e-3
 
 
 class Tightening(NamedTuple):
     """What the limits are tightened by, per unit; all of it public.
 
-    `reserve` is R = z sigma sqrt(N), and `margin` z sigma |X_l| of every line.
+    `reserve` is R = z |sigma|, and `margin` z s_l of every line.
     """
 
     multiplier: float
@@ -175,16 +225,18 @@ def multiplier_of(eta: float, limited_lines: int) -> float:
     return float(-ndtri(each / 2)) if eta > 0 else float("inf")
 
 
-def tightening(model: DcModel, sigma: float, eta: float) -> Tightening:
-    """Return the tightening for noise of standard deviation `sigma` per unit at every bus."""
+def tightening(model: DcModel, sigma: Float[HostArray, " N"], eta: float) -> Tightening:
+    """Return the tightening for noise of standard deviation `sigma` at the buses, per unit."""
     multiplier = multiplier_of(eta, len(model.limited))
     return of_multiplier(model, sigma, multiplier)
 
 
-def of_multiplier(model: DcModel, sigma: float, multiplier: float) -> Tightening:
+def of_multiplier(
+    model: DcModel, sigma: Float[HostArray, " N"], multiplier: float
+) -> Tightening:
     """Return the tightening by this multiplier of the noise."""
-    reserve = multiplier * sigma * np.sqrt(model.network.buses)
-    return Tightening(multiplier, float(reserve), multiplier * sigma * line_spread(model))
+    reserve = multiplier * float(np.linalg.norm(sigma))
+    return Tightening(multiplier, reserve, multiplier * line_spread(model, sigma))
 
 
 def solve_dc(
@@ -205,13 +257,16 @@ def solve_dc(
     return None if found is None else program.dispatch(found, tight)
 
 
-def widest(model: DcModel, demand: Float[HostArray, " N"], sigma: float) -> float | None:
-    """Return the largest multiplier z of the noise that leaves a dispatch; None if not even 0 does.
+def widest(
+    model: DcModel, demand: Float[HostArray, " N"], sigma: Float[HostArray, " N"]
+) -> float | None:
+    """Return a multiplier z of the noise that leaves a dispatch, within 1 % of the largest.
 
-    It is found by one linear problem, since the constraints are linear in z.
+    It is found by one linear problem, since the constraints are linear in z. None if not even 0
+    leaves one.
     """
     found = _Program(model, demand, reserving=True).widest(of_multiplier(model, sigma, 1.0))
-    return None if found is None else max(found, 0.0)
+    return None if found is None else 0.99 * max(found, 0.0)
 
 
 class _Program:
@@ -307,7 +362,7 @@ class _Program:
         rows.below(np.zeros(1), (csr_array([[-1.0]]), self.size - 1))
         # a network without limits would have no largest reserve; 40 sigma is certainty
         rows.below(np.array([40 * one.reserve]), (csr_array([[1.0]]), self.size - 1))
-        found = minimise_conic(np.zeros(self.size), linear, rows.assembled())
+        found = minimise_conic(np.zeros(self.size), linear, rows.assembled(), rough=True)
         return None if found is None else float(found.x[-1] / one.reserve)
 
     def dispatch(self, found: Minimum, tight: Tightening | None) -> Dispatch:

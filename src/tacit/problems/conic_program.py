@@ -11,7 +11,7 @@ from jaxtyping import Float
 
 from tacit.errors import SolverError
 from tacit.problems.cones import Cone
-from tacit.problems.conic_solver import interior_point
+from tacit.problems.conic_solver import interior_point, row_weights
 from tacit.typing import HostArray
 
 
@@ -30,11 +30,13 @@ def minimise_conic(
     hessian: Float[HostArray, " n"],
     linear: Float[HostArray, " n"],
     constraints: tuple[sp.csc_array, Float[HostArray, " N"], Sequence[Cone]],
+    *,
+    rough: bool = False,
 ) -> Minimum | None:
     """Return argmin of sum_k h_k x_k^2 / 2 + linear'x with b - A x in K; None if there is no x.
 
     The objective is divided by the largest of its coefficients before it is solved, so that
-    dollars and cents have the same accuracy: 1e-8 of the objective, the solver's own.
+    dollars and cents have the same accuracy: 1e-7 of the objective, relative.
 
     Parameters
     ----------
@@ -42,6 +44,8 @@ def minimise_conic(
         The diagonal h, at least 0.
     constraints
         A, b and K, as in `ConicSet`.
+    rough
+        Whether the solver's reduced accuracy, 5e-5, will do.
 
     Raises
     ------
@@ -50,15 +54,17 @@ def minimise_conic(
     """
     unit = max(np.abs(hessian).max(initial=0.0), np.abs(linear).max(initial=0.0)) or 1.0
     A, b, cones = constraints
-    solution = interior_point(sp.diags_array(hessian / unit), linear / unit, A, b, cones)
+    weights = row_weights(A, cones)
+    rows = (sp.csc_array(sp.diags_array(weights) @ A), weights * b, cones)
+    solution = interior_point(sp.diags_array(hessian / unit), linear / unit, rows)
     status = str(solution.status)
-    if status.endswith("PrimalInfeasible"):
+    if status in {"PrimalInfeasible", "AlmostPrimalInfeasible"}:
         return None
-    if status != "Solved":
+    if status not in {"Solved", *(["AlmostSolved"] if rough else [])}:
         raise SolverError(
             f"the cone solver stopped ({status}) before it found a minimum; check that limits and "
             "costs are of sensible size"
         )
     x, z = np.array(solution.x), np.array(solution.z)
     objective = float(hessian @ x**2 / 2 + linear @ x)
-    return Minimum(x, objective, unit * z)
+    return Minimum(x, objective, unit * weights * z)
