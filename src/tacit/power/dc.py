@@ -269,18 +269,40 @@ def widest(
     return None if found is None else 0.99 * max(found, 0.0)
 
 
+def restored(
+    model: DcModel, demand: Float[HostArray, " N"]
+) -> tuple[Dispatch, Float[HostArray, " N"]] | None:
+    """Return a dispatch where the demands leave none: for demands near them, returned beside it.
+
+    What Mak, Fioretto and Van Hentenryck (arXiv 1910.04250) do to an obfuscated network: the
+    released values are moved, as little as possible in the sum of squares, to where the problem
+    has a solution. Costs break ties: a unit of power squared weighs as much as a thousand units of
+    the dearest. None if no demand at all can be served.
+    """
+    program = _Program(model, demand, reserving=False, moving=True)
+    found = program.minimised(None)
+    if found is None:
+        return None
+    return program.dispatch(found, None), demand + found.x[program.width :]
+
+
 class _Program:
     """The constraints as rows in (theta, p, t) and, with reserves, (psi, beta, R) after these.
 
-    psi are the angles of the flows phi that a whole reserve R causes.
+    psi are the angles of the flows phi that a whole reserve R causes. If demand may be moved, the
+    last columns are by how much, instead.
     """
 
-    def __init__(self, model: DcModel, demand: HostArray, reserving: bool) -> None:
+    def __init__(
+        self, model: DcModel, demand: HostArray, reserving: bool, moving: bool = False
+    ) -> None:
         self.model, self.demand, self.reserving = model, demand, reserving
+        self.moving = moving
         network, self.terms = model.network, cost_terms(model.costs, model.network.base_mva)
         self.n, self.g = network.buses, len(network.generator_bus)
         self.width = self.n + 2 * self.g
-        self.size = self.width + (self.n + self.g + 1 if reserving else 0)
+        extra = self.n + self.g + 1 if reserving else self.n if moving else 0
+        self.size = self.width + extra
         self.balance = slice(1, 1 + self.n)
 
     def _rows(self, per_reserve: HostArray) -> Rows:
@@ -291,7 +313,9 @@ class _Program:
         still = csr_array(([1.0], ([0], [0])), shape=(1, self.n))
         rows.equal(np.zeros(1), (still, 0))
         injected = model.incidence.T @ model.offset - network.shunt[:, 0] - self.demand
-        rows.equal(injected, (laplacian, 0), (-model.places, p))
+        unit = csr_array(diags_array(np.ones(self.n)))
+        moved = [(unit, self.width)] if self.moving else []
+        rows.equal(injected, (laplacian, 0), (-model.places, p), *moved)
         self._reserve_rows(rows, laplacian)
         self._generator_rows(rows)
         self._line_rows(rows, per_reserve)
@@ -349,6 +373,9 @@ class _Program:
             per_reserve = tight.margin / tight.reserve
             beta = slice(self.width + self.n, self.size - 1)
             hessian[beta] = self.terms.hessian[: self.g] / tight.multiplier**2
+        if self.moving:
+            dearest = np.abs(self.terms.linear[: self.g]) + self.terms.hessian[: self.g]
+            hessian[self.width :] = 2e3 * max(1.0, float(dearest.max(initial=0.0)))
         rows = self._rows(per_reserve)
         if tight is not None:
             rows.equal(np.array([tight.reserve]), (csr_array([[1.0]]), self.size - 1))

@@ -25,6 +25,7 @@ from tacit.power.dc import (
     dc_model,
     of_multiplier,
     realised,
+    restored,
     solve_dc,
     tightening,
     widest,
@@ -181,8 +182,11 @@ class OpfStudy:
     needed, kept
         The multiplier of the noise that 1 - eta needs, and the one that limits were tightened by:
         less where the answers leave no dispatch with more, and then nothing is promised.
+    served
+        `(N,)`: the active demand that the dispatch is made for, per unit: the answers or, where
+        they leave no dispatch, the nearest demands that do (`tacit.power.dc.restored`).
     dispatch
-        None if no dispatch meets the answered demand within the limits.
+        None if there is none.
     plain
         The dispatch without chance constraints, to compare with.
     soc
@@ -195,6 +199,7 @@ class OpfStudy:
     noise: Float[HostArray, " N"]
     needed: float
     kept: float
+    served: Float[HostArray, " N"]
     dispatch: Dispatch | None
     plain: Dispatch | None
     soc: SocOptimum | None
@@ -206,6 +211,12 @@ class OpfStudy:
         return self.dispatch is not None and self.proposal.eta is not None and (
             self.kept >= self.needed
         )
+
+    @property
+    def moved(self) -> float:
+        """By how much the answers were moved to where there is a dispatch, MW in all."""
+        moved = np.abs(self.served - self.answers[:, 0])
+        return float(np.sum(moved)) * self.proposal.network.base_mva
 
     @property
     def tight(self) -> Tightening | None:
@@ -259,15 +270,18 @@ def solved_at(proposal: OpfProposal, finished: Run, answers: Float[HostArray, "N
     soc = solve_soc(relax(network), costs, answers)
     dispatch = plain = soc.dispatch if soc else None
     needed = kept = 0.0
-    model = None
+    model, served = None, answers[:, 0]
     if proposal.model == "dc":
         model = dc_model(network, costs)
         plain = dispatch = solve_dc(model, answers[:, 0])
         if proposal.eta is not None and np.any(noise > 0):
             needed = tightening(model, noise, proposal.eta).multiplier
-            kept, dispatch = _tightest(model, answers[:, 0], noise, needed)
+            kept, dispatch = _tightest(model, served, noise, needed)
+        near = restored(model, served) if dispatch is None else None
+        if near is not None:
+            dispatch, served = near
     return OpfStudy(
-        proposal, finished, answers, noise, needed, kept, dispatch, plain, soc, model
+        proposal, finished, answers, noise, needed, kept, served, dispatch, plain, soc, model
     )
 
 
@@ -280,7 +294,7 @@ def _tightest(
         return needed, found
     most = widest(model, demand, noise)
     if not most:
-        return 0.0, solve_dc(model, demand)
+        return 0.0, None
     return most, solve_dc(model, demand, of_multiplier(model, noise, most))
 
 
@@ -325,4 +339,4 @@ def met(study: OpfStudy, demand: Float[HostArray, "N 2"]) -> Realised | None:
     """Return what becomes of the dispatch at this demand, in DC; not private."""
     if study.model is None or study.dispatch is None:
         return None
-    return realised(study.model, study.dispatch, study.answers[:, 0], demand[:, 0])
+    return realised(study.model, study.dispatch, study.served, demand[:, 0])
