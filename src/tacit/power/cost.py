@@ -99,7 +99,8 @@ def costs(case: Case) -> Costs:
         else:
             raise _refused(case, row, f"has cost model {rows[row, 0]:g}; use 1 or 2")
     owner, slope, intercept = np.array(pieces, float).reshape(-1, 3).T
-    return Costs(*polynomial, owner.astype(int), slope, intercept)
+    quadratic, linear, constant = polynomial
+    return Costs(quadratic, linear, constant, owner.astype(int), slope, intercept)
 
 
 def _check_parts(case: Case) -> None:

@@ -7,9 +7,7 @@ With angles theta, generation p (per unit), susceptances b_l = 1 / (x_l tau_l) a
          f_l = b_l (theta_from - theta_to - shift_l),
          low_l <= f_l <= high_l,        p_g^min <= p_g <= p_g^max,
 
-as MATPOWER has it (rundcopf): resistances and charging are left out, shunt conductances are
-fixed demand at 1 per unit, and [low_l, high_l] holds both the rating of the line and the limits of
-its angle difference, which in this model is a limit of the flow.
+as MATPOWER has it (rundcopf; `tacit.power.dc_model`).
 
 **Chance constraints** (after Dvorkin, Fioretto, Van Hentenryck, Pinson and Kazempour,
 arXiv 2004.03921). Demand is known with noise: y = d + n. When the dispatch meets the true demand,
@@ -47,196 +45,16 @@ The tightening itself reads public numbers only: it is post-processing of the an
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NamedTuple
-
 import numpy as np
 from jaxtyping import Float
-from scipy.sparse import coo_array, csc_array, csr_array, diags_array
-from scipy.sparse.linalg import splu
-from scipy.special import ndtri
+from scipy.sparse import csr_array, diags_array
 
-from tacit import checks
-from tacit.errors import DataError
-from tacit.power.cost import Costs
-from tacit.power.dispatch import CostTerms, Dispatch, cost_terms, prices
-from tacit.power.network import Network
-from tacit.power.rows import Rows
+from tacit.power.dc_model import DcModel
+from tacit.power.dispatch import Dispatch, cost_rows, cost_terms, prices
+from tacit.power.recourse import Tightening, of_multiplier, shares
+from tacit.power.rows import Rows, column, row, some
 from tacit.problems import Minimum, minimise_conic
 from tacit.typing import HostArray
-
-
-@dataclass(frozen=True, eq=False)
-class DcModel:
-    """The public part of the problem, per unit.
-
-    Attributes
-    ----------
-    flows
-        `(L, N)`: flows = flows theta - susceptance shift.
-    incidence
-        `(L, N)`: 1 at the from bus, -1 at the to bus.
-    offset
-        `(L,)`: susceptance times phase shift.
-    low, high
-        `(L,)`: limits of the flow; infinite if there is none.
-    places
-        `(N, G)`: C, 1 where the generator stands.
-    """
-
-    network: Network
-    costs: Costs
-    flows: csr_array
-    incidence: csr_array
-    offset: Float[HostArray, " L"]
-    low: Float[HostArray, " L"]
-    high: Float[HostArray, " L"]
-    places: csr_array
-
-    @property
-    def limited(self) -> HostArray:
-        """Which lines have a limit."""
-        return np.flatnonzero(np.isfinite(self.low) | np.isfinite(self.high))
-
-
-def dc_model(network: Network, costs: Costs) -> DcModel:
-    """Return the DC model of a network; the demand is not read.
-
-    Raises
-    ------
-    DataError
-        If a line has no reactance.
-    """
-    reactance = network.impedance.imag * network.tap
-    if np.any(reactance == 0):
-        line = int(np.flatnonzero(reactance == 0)[0])
-        raise DataError(
-            f"{network.name}: row {line + 1} of the lines in service has x = 0, and the DC model "
-            "divides by it; give it a small reactance, or take --model soc"
-        )
-    susceptance = 1 / reactance
-    line, count = np.arange(network.lines), len(network.generator_bus)
-    incidence = csr_array(
-        (
-            np.repeat([1.0, -1.0], network.lines),
-            (np.tile(line, 2), network.ends.T.ravel()),
-        ),
-        shape=(network.lines, network.buses),
-    )
-    # a susceptance below 0, of a series capacitor, turns the two limits of the angle around
-    across = susceptance[:, None] * (network.angle - network.shift[:, None])
-    places = coo_array(
-        (np.ones(count), (network.generator_bus, np.arange(count))), shape=(network.buses, count)
-    )
-    return DcModel(
-        network,
-        costs,
-        csr_array(diags_array(susceptance) @ incidence),
-        incidence,
-        susceptance * network.shift,
-        np.maximum(-network.limit, across.min(axis=1)),
-        np.minimum(network.limit, across.max(axis=1)),
-        csr_array(places),
-    )
-
-
-def line_spread(model: DcModel, sigma: Float[HostArray, " N"]) -> Float[HostArray, " L"]:
-    """Return s_l = (sum_i X_li^2 sigma_i^2)^(1/2) of every line, with the rows of X centred.
-
-    X_l = b_l (e_from - e_to)'B^+ with the Laplacian B. Where B is joined by lines of positive and
-    negative susceptance it need not be definite, but its rank is N - 1 wherever flows are defined.
-    """
-    laplacian = csc_array(model.incidence.T @ model.flows)
-    inner = splu(csc_array(laplacian[1:, 1:])).solve(model.incidence.T.toarray()[1:])
-    angles = np.vstack([np.zeros(model.network.lines), inner])
-    centred = angles - angles.mean(axis=0)
-    susceptance = 1 / (model.network.impedance.imag * model.network.tap)
-    return np.asarray(np.abs(susceptance) * np.linalg.norm(sigma[:, None] * centred, axis=0))
-
-
-def realised(
-    model: DcModel,
-    dispatch: Dispatch,
-    answered: Float[HostArray, " N"],
-    demand: Float[HostArray, " N"],
-) -> Realised:
-    """Return what becomes of a dispatch when the true demand (per unit) shows; not private."""
-    network = model.network
-    imbalance = float(np.sum(answered - demand))
-    power = dispatch.generation[:, 0] / network.base_mva - dispatch.share * imbalance
-    injected = model.places @ power - demand - network.shunt[:, 0]
-    injected = injected + model.incidence.T @ model.offset
-    laplacian = csc_array(model.incidence.T @ model.flows)
-    angle = np.concatenate([[0.0], splu(csc_array(laplacian[1:, 1:])).solve(injected[1:])])
-    flow = model.flows @ angle - model.offset
-    low, high = network.generator_range[:, :2].T
-    beyond = [power - high, low - power, flow - model.high, model.low - flow]
-    worst = float(np.max(np.concatenate(beyond)))
-    base = network.base_mva
-    return Realised(power * base, imbalance * base, worst * base, model.costs.of(power * base))
-
-
-class Realised(NamedTuple):
-    """A dispatch after its affine policy has met the true demand.
-
-    Attributes
-    ----------
-    generation
-        `(G,)`: MW.
-    imbalance
-        xi, what the answers exceeded the demand by in total, MW.
-    beyond
-        The most by which a limit is exceeded, MW; below 0 if none is.
-    cost
-        $/h.
-    """
-
-    generation: Float[HostArray, " G"]
-    imbalance: float
-    beyond: float
-    cost: float
-
-    @property
-    def served(self) -> bool:
-        """Whether the demand is met within all limits, to 1 kW."""
-        return self.beyond <= 1e-3
-
-
-class Tightening(NamedTuple):
-    """What the limits are tightened by, per unit; all of it public.
-
-    `reserve` is R = z |sigma|, and `margin` z s_l of every line.
-    """
-
-    multiplier: float
-    reserve: float
-    margin: Float[HostArray, " L"]
-
-
-def multiplier_of(eta: float, limited_lines: int) -> float:
-    """Return z with (2 Phi(z) - 1)^(1 + L) = 1 - eta.
-
-    Examples
-    --------
-    >>> round(multiplier_of(0.05, 0), 4), round(multiplier_of(0.05, 186), 4)
-    (1.96, 3.6426)
-    """
-    each = -np.expm1(np.log1p(-checks.below_one("eta", eta)) / (1 + limited_lines))
-    return float(-ndtri(each / 2)) if eta > 0 else float("inf")
-
-
-def tightening(model: DcModel, sigma: Float[HostArray, " N"], eta: float) -> Tightening:
-    """Return the tightening for noise of standard deviation `sigma` at the buses, per unit."""
-    multiplier = multiplier_of(eta, len(model.limited))
-    return of_multiplier(model, sigma, multiplier)
-
-
-def of_multiplier(
-    model: DcModel, sigma: Float[HostArray, " N"], multiplier: float
-) -> Tightening:
-    """Return the tightening by this multiplier of the noise."""
-    reserve = multiplier * float(np.linalg.norm(sigma))
-    return Tightening(multiplier, reserve, multiplier * line_spread(model, sigma))
 
 
 def solve_dc(
@@ -319,7 +137,7 @@ class _Program:
         self._reserve_rows(rows, laplacian)
         self._generator_rows(rows)
         self._line_rows(rows, per_reserve)
-        _cost_rows(rows, self.terms, p)
+        cost_rows(rows, self.terms, p, p + self.g)
         return rows
 
     def _reserve_rows(self, rows: Rows, laplacian: csr_array) -> None:
@@ -327,39 +145,46 @@ class _Program:
             return
         beta, total = self.width + self.n, self.size - 1
         still = csr_array(([1.0], ([0], [0])), shape=(1, self.n))
-        spread = csr_array(np.full((self.n, 1), 1 / self.n))
+        rest = np.arange(1, self.n)
+        spread = column(np.full(self.n - 1, 1 / self.n))
         rows.equal(np.zeros(1), (still, self.width))
         # one row follows from the others; it is left out to keep the matrix of full rank
-        places = (laplacian[1:], self.width), (-self.model.places[1:], beta), (spread[1:], total)
-        rows.equal(np.zeros(self.n - 1), *places)
-        rows.equal(
-            np.zeros(1), (csr_array(np.ones((1, self.g))), beta), (csr_array([[-1.0]]), total)
+        places = (
+            (some(laplacian, rest), self.width),
+            (-some(self.model.places, rest), beta),
+            (spread, total),
         )
+        rows.equal(np.zeros(self.n - 1), *places)
+        rows.equal(np.zeros(1), (row(np.ones(self.g)), beta), (row(-np.ones(1)), total))
 
     def _generator_rows(self, rows: Rows) -> None:
         low, high = self.model.network.generator_range[:, :2].T
         fixed = low == high
         unit = csr_array(diags_array(np.ones(self.g)))
         beta = [(unit, self.width + self.n)] if self.reserving else []
-        rows.equal(low[fixed], (unit[fixed], self.n))
+        rows.equal(low[fixed], (some(unit, fixed), self.n))
         for sign, bound in ((1.0, high), (-1.0, -low)):
             used = np.isfinite(bound) & ~fixed
-            rows.below(bound[used], (sign * unit[used], self.n), *((m[used], c) for m, c in beta))
+            rows.below(
+                bound[used],
+                (sign * some(unit, used), self.n),
+                *((some(m, used), c) for m, c in beta),
+            )
         if self.reserving:
-            rows.equal(np.zeros(int(fixed.sum())), (unit[fixed], beta[0][1]))
-            rows.below(np.zeros(int((~fixed).sum())), (-unit[~fixed], beta[0][1]))
+            rows.equal(np.zeros(int(fixed.sum())), (some(unit, fixed), beta[0][1]))
+            rows.below(np.zeros(int((~fixed).sum())), (-some(unit, ~fixed), beta[0][1]))
 
     def _line_rows(self, rows: Rows, per_reserve: HostArray) -> None:
         model = self.model
         for sign, bound in ((1.0, model.high + model.offset), (-1.0, -model.low - model.offset)):
             used = np.isfinite(bound)
-            flows = sign * model.flows[used]
+            flows = sign * some(model.flows, used)
             if not self.reserving:
                 rows.below(bound[used], (flows, 0))
                 continue
-            margin = csr_array(per_reserve[used][:, None])
+            margin = column(per_reserve[used])
             for turn in (1.0, -1.0):
-                moved = (turn * model.flows[used], self.width)
+                moved = (turn * some(model.flows, used), self.width)
                 rows.below(bound[used], (flows, 0), moved, (margin, self.size - 1))
 
     def minimised(self, tight: Tightening | None) -> Minimum | None:
@@ -378,7 +203,7 @@ class _Program:
             hessian[self.width :] = 2e3 * max(1.0, float(dearest.max(initial=0.0)))
         rows = self._rows(per_reserve)
         if tight is not None:
-            rows.equal(np.array([tight.reserve]), (csr_array([[1.0]]), self.size - 1))
+            rows.equal(np.array([tight.reserve]), (row(np.ones(1)), self.size - 1))
         return minimise_conic(hessian, linear, rows.assembled())
 
     def widest(self, one: Tightening) -> float | None:
@@ -386,9 +211,9 @@ class _Program:
         linear = np.zeros(self.size)
         linear[-1] = -1.0
         rows = self._rows(one.margin / one.reserve)
-        rows.below(np.zeros(1), (csr_array([[-1.0]]), self.size - 1))
+        rows.below(np.zeros(1), (row(-np.ones(1)), self.size - 1))
         # a network without limits would have no largest reserve; 40 sigma is certainty
-        rows.below(np.array([40 * one.reserve]), (csr_array([[1.0]]), self.size - 1))
+        rows.below(np.array([40 * one.reserve]), (row(np.ones(1)), self.size - 1))
         found = minimise_conic(np.zeros(self.size), linear, rows.assembled(), rough=True)
         return None if found is None else float(found.x[-1] / one.reserve)
 
@@ -399,7 +224,10 @@ class _Program:
         if tight is not None:
             reserve = np.maximum(found.x[self.width + self.n : self.size - 1], 0) * base
         flow = (model.flows @ angle - model.offset) * base
-        margin = np.zeros(model.network.lines) if tight is None else tight.margin * base
+        margin = np.zeros(model.network.lines)
+        if tight is not None:
+            moved = model.flows @ found.x[self.width : self.width + self.n]
+            margin = (tight.margin + np.abs(moved)) * base
         return Dispatch(
             model="dc",
             generation=np.stack([power, np.zeros(self.g)], axis=1),
@@ -412,24 +240,3 @@ class _Program:
             price=prices(found, self.balance, base),
             cost=model.costs.of(power),
         )
-
-
-def _cost_rows(rows: Rows, terms: CostTerms, first: int) -> None:
-    """Add the epigraph of piecewise linear costs; `first` is the column of generation."""
-    generators = len(terms.hessian) // 2
-    held = csr_array(
-        (np.ones(len(terms.fixed)), (np.arange(len(terms.fixed)), terms.fixed)),
-        shape=(len(terms.fixed), generators),
-    )
-    rows.equal(np.zeros(len(terms.fixed)), (held, first + generators))
-    rows.below(terms.bound, (terms.pieces, first))
-
-
-def shares(network: Network, reserve: Float[HostArray, " G"]) -> Float[HostArray, " G"]:
-    """Return alpha: by reserve, or by the width of their ranges where no reserve is held."""
-    weight = reserve
-    if not np.sum(reserve) > 0:
-        width = network.generator_range[:, 1] - network.generator_range[:, 0]
-        weight = np.where(np.isfinite(width), width, np.nanmax(width, initial=1.0, where=np.isfinite(width)))
-    total = float(np.sum(weight))
-    return weight / total if total > 0 else np.full(len(weight), 1 / len(weight))

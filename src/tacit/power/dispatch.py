@@ -10,6 +10,7 @@ from jaxtyping import Float, Int
 from scipy.sparse import csr_array
 
 from tacit.power.cost import Costs
+from tacit.power.rows import Rows
 from tacit.problems import Minimum
 from tacit.typing import HostArray
 
@@ -36,7 +37,7 @@ class Dispatch:
     flow
         `(L, 2)`: power into the line at its from and its to end, MVA of size; in DC signed, MW.
     margin
-        `(L,)`: by how much the limit of the line was tightened, MW.
+        `(L,)`: how much of the limit is kept for the noise and for moving the reserves, MW.
     price
         `(N,)`: what one more MW of demand at the bus would cost, $/MWh.
     cost
@@ -98,6 +99,20 @@ def cost_terms(costs: Costs, base_mva: float) -> CostTerms:
         csr_array((values, places), shape=(len(pieces), 2 * generators)),
         -costs.intercept / unit,
         np.setdiff1d(np.arange(generators), costs.owner),
+    )
+
+
+def cost_rows(rows: Rows, terms: CostTerms, p: int, t: int) -> None:
+    """Add the epigraph of the costs; p and t are the first columns of generation and of t."""
+    generators, fixed = len(terms.hessian) // 2, len(terms.fixed)
+    places = (np.arange(fixed), terms.fixed)
+    held = csr_array((np.ones(fixed), places), shape=(fixed, generators))
+    rows.equal(np.zeros(fixed), (held, t))
+    pieces = terms.pieces.tocsc()
+    rows.below(
+        terms.bound,
+        (csr_array(pieces[:, :generators]), p),
+        (csr_array(pieces[:, generators:]), t),
     )
 
 

@@ -49,7 +49,9 @@ def read_beta(text: str, *, base_mva: float, largest: str | None) -> float:
         bound = checks.positive("largest-demand", _per_unit(value, of, base_mva))
         return checks.positive("beta", number / 100 * bound)
     if largest is not None:
-        raise InputError("largest-demand is given, which only a beta in per cent needs; leave it out")
+        raise InputError(
+            "largest-demand is given, which only a beta in per cent needs; leave it out"
+        )
     return checks.positive("beta", _per_unit(number, unit, base_mva))
 
 

@@ -18,21 +18,12 @@ from tacit.engine import ChargedTo, Plan, Run, run
 from tacit.errors import InputError
 from tacit.power.asking import Hidden, demand_shards, noise_of, plan_demand
 from tacit.power.cost import Costs
-from tacit.power.dc import (
-    DcModel,
-    Realised,
-    Tightening,
-    dc_model,
-    of_multiplier,
-    realised,
-    restored,
-    solve_dc,
-    tightening,
-    widest,
-)
+from tacit.power.dc import restored, solve_dc, widest
+from tacit.power.dc_model import DcModel, dc_model
 from tacit.power.dispatch import Dispatch, Model
 from tacit.power.network import Network
 from tacit.power.proposal import NetworkFacts, as_tuples
+from tacit.power.recourse import Realised, Tightening, of_multiplier, realised, tightening
 from tacit.power.relaxation import relax
 from tacit.power.soc import SocOptimum, solve_soc
 from tacit.power.zones import Zones, zones_of
@@ -155,8 +146,9 @@ class Price(NamedTuple):
     Attributes
     ----------
     noise
-        The optimum at the answers less the optimum at the true demand, both without chance
-        constraints. It reads the true demand.
+        What the dispatch without chance constraints costs once the true demand shows, less the
+        optimum at the true demand. It reads the true demand. Below 0 only where that dispatch
+        breaks a limit.
     tightening
         What the chance constraints add, at the answers.
     relaxation
@@ -208,8 +200,10 @@ class OpfStudy:
     @property
     def promised(self) -> bool:
         """Whether the dispatch serves the true demand with probability at least 1 - eta."""
-        return self.dispatch is not None and self.proposal.eta is not None and (
-            self.kept >= self.needed
+        return (
+            self.dispatch is not None
+            and self.proposal.eta is not None
+            and (self.kept >= self.needed)
         )
 
     @property
@@ -298,9 +292,7 @@ def _tightest(
     return most, solve_dc(model, demand, of_multiplier(model, noise, most))
 
 
-def price_of_privacy(
-    study: OpfStudy, demand: Float[HostArray, "N 2"] | None = None
-) -> Price:
+def price_of_privacy(study: OpfStudy, demand: Float[HostArray, "N 2"] | None = None) -> Price:
     """Return the parts of the price.
 
     Parameters
@@ -308,16 +300,16 @@ def price_of_privacy(
     demand
         The true demand, per unit, where it may be read; then the part of the noise is told.
     """
+    if study.model is None:
+        return Price(None, None, None)
     plain = None if study.plain is None else study.plain.cost
     tightened = None if study.dispatch is None else study.dispatch.cost
-    dc = study.proposal.model == "dc"
-    return Price(
-        noise=_less(plain, None if demand is None else optimum(study, demand)),
-        tightening=_less(tightened, plain) if dc else None,
-        relaxation=_less(None if study.soc is None else study.soc.dispatch.cost, plain)
-        if dc
-        else None,
-    )
+    relaxed = None if study.soc is None else study.soc.dispatch.cost
+    shown = None
+    if demand is not None and study.plain is not None:
+        after = realised(study.model, study.plain, study.answers[:, 0], demand[:, 0])
+        shown = _less(after.cost, optimum(study, demand))
+    return Price(shown, _less(tightened, plain), _less(relaxed, plain))
 
 
 def _less(one: float | None, other: float | None) -> float | None:

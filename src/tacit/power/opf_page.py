@@ -85,15 +85,14 @@ def _story(report: OpfReport, zones: Zones) -> str:
 
 def _note(report: OpfReport) -> str:
     """Return what the rows mean."""
+    if report.study.model is None:
+        return ""
     text = (
-        "Noise: the optimum at the answers less that at the true demand, the only row that reads "
-        "it. Tightening: what room for the noise adds. "
+        "Price of noise: what the dispatch without room for the noise costs once the true demand "
+        "shows, less the optimum. Price of tightening: what the room adds, at the answers. DC "
+        "leaves out losses, reactive power and voltages; the cone relaxation, which has them, "
+        "costs so much more at the same answers, and the AC problem no less."
     )
-    if report.study.proposal.model == "dc":
-        text += (
-            "DC leaves out losses, reactive power and voltages; the cone relaxation, which has "
-            "them, costs so much more at the same answers, and the AC problem no less."
-        )
     return f'<p class="small">{escape(text)}</p>'
 
 

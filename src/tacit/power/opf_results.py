@@ -159,7 +159,7 @@ def binding(dispatch: Dispatch, network: Network) -> list[str]:
     """Return the limits that bind, as text: generators first, then lines.
 
     A generator binds where its power with its reserve is at a limit, a line where its flow with
-    its margin and its part of the reserve could reach it; the latter is told by the flow alone.
+    its margin is at its rating.
     """
     low, high = network.generator_range[:, :2].T * network.base_mva
     power, reserve = dispatch.generation[:, 0], dispatch.reserve
@@ -225,10 +225,10 @@ def told(report: OpfReport) -> list[tuple[str, str]]:
         ("Price of tightening", money(price["tightening"])),
         ("Price of what DC leaves out", money(price["relaxation"]) + ", at least"),
     ]
-    if study.proposal.model == "soc":
+    if study.model is None:
         exact = values["relaxation"]
         words = "exact" if exact and exact["exact"] else "not exact: a lower bound of the AC cost"
-        rows = [*rows[:4], ("Relaxation", words if exact else "has no state at these answers")]
+        rows = [*rows[:3], ("Relaxation", words if exact else "has no state at these answers")]
     true = values["true"]
     if true is not None:
         rows.append(("Optimum at the true demand", money(true["optimum"])))

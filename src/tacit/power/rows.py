@@ -35,9 +35,27 @@ class Rows:
         return total
 
     def assembled(self) -> tuple[csc_array, Float[HostArray, " N"], list[Cone]]:
-        """Return A, b and K: equations first, in the order in which they were added."""
+        """Return A, b and K: equations first, all in the order in which they were added."""
         kept = [*self._equal, *self._below]
         counts = [sum(len(b) for _, b in part) for part in (self._equal, self._below)]
         cones: list[Cone] = [("zero", counts[0]), ("nonnegative", counts[1])]
         matrix = csc_array(vstack([block for block, _ in kept]))
         return matrix, np.concatenate([b for _, b in kept]), [c for c in cones if c[1]]
+
+
+def some(matrix: csr_array, rows: HostArray) -> csr_array:
+    """Return the rows of a matrix that a mask or a list of places names."""
+    kept: csr_array = csr_array(matrix)[np.arange(matrix.shape[0])[rows]]
+    return kept
+
+
+def row(values: Float[HostArray, " K"]) -> csr_array:
+    """Return a matrix of one row."""
+    places = (np.zeros(len(values), int), np.arange(len(values)))
+    return csr_array((values, places), shape=(1, len(values)))
+
+
+def column(values: Float[HostArray, " K"]) -> csr_array:
+    """Return a matrix of one column."""
+    places = (np.arange(len(values)), np.zeros(len(values), int))
+    return csr_array((values, places), shape=(len(values), 1))

@@ -6,8 +6,8 @@
 
 Here demand is met, and not only nearly so. The relaxation replaces |V_i conj V_j|^2 = W_i W_j by
 an inequality, and leaves out that angles add up to 0 around every loop. Its cost is a lower bound
-of that of the AC problem (with the same limits), and equal to it where both hold at the answer: `Exactness` says by how much
-they fail.
+of that of the AC problem with the same limits, and equal to it where both hold at the answer:
+`Exactness` says by how much they fail.
 """
 
 from __future__ import annotations
@@ -16,15 +16,16 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
-from scipy.sparse import csc_array, csr_array, vstack
+from scipy.sparse import csc_array, csr_array, hstack, vstack
 from scipy.sparse.linalg import lsqr
 
 from tacit.power.cost import Costs
-from tacit.power.dc import shares
-from tacit.power.dispatch import Dispatch, cost_terms, prices
+from tacit.power.dispatch import Dispatch, cost_rows, cost_terms, prices
+from tacit.power.recourse import shares
 from tacit.power.relaxation import Relaxation
+from tacit.power.rows import Rows
 from tacit.power.zones import limit_rows
-from tacit.problems import Cone, Minimum, minimise_conic
+from tacit.problems import Minimum, minimise_conic
 from tacit.typing import HostArray
 
 
@@ -66,37 +67,23 @@ def solve_soc(
     SolverError
         If the solver stops short of its accuracy.
     """
-    layout, base = relaxation.layout, relaxation.network.base_mva
-    lines, every = np.arange(layout.lines), np.arange(layout.size)
-    A, b, cones = limit_rows(relaxation, lines, every)
-    balance = relaxation.balance
-    terms = cost_terms(costs, base)
-    t, p = layout.generators, layout.generation(0, np.arange(layout.generators))
+    layout, generators = relaxation.layout, relaxation.layout.generators
+    terms = cost_terms(costs, relaxation.network.base_mva)
     # after x come the variables t of piecewise linear costs
-    pieces = csr_array((terms.pieces.shape[0], layout.size + t)) + _wide(terms.pieces, p, layout.size)
-    held = csr_array(
-        (np.ones(len(terms.fixed)), (np.arange(len(terms.fixed)), layout.size + terms.fixed)),
-        shape=(len(terms.fixed), layout.size + t),
-    )
-    padded = [csr_array((block.data, block.indices, block.indptr), shape=(block.shape[0], layout.size + t))
-              for block in (csr_array(balance), csr_array(A))]
-    matrix = csc_array(vstack([padded[0], held, pieces, padded[1]]))
-    equal, below = balance.shape[0] + len(terms.fixed), terms.pieces.shape[0]
-    first: list[Cone] = [("zero", equal), ("nonnegative", below)]
-    offset = np.concatenate([-demand.T.ravel(), np.zeros(len(terms.fixed)), terms.bound, b])
-    hessian, linear = np.zeros((2, layout.size + t))
-    hessian[p], linear[p] = terms.hessian[:t], terms.linear[:t]
-    linear[layout.size :] = terms.linear[t:]
-    found = minimise_conic(hessian, linear, (matrix, offset, [c for c in first if c[1]] + cones))
+    p, t = int(layout.generation(0, np.zeros(1, int))[0]), layout.size
+    rows = Rows(layout.size + generators)
+    rows.equal(-demand.T.ravel(), (relaxation.balance, 0))
+    cost_rows(rows, terms, p, t)
+    plain, bound, cones = rows.assembled()
+    A, b, limits = limit_rows(relaxation, np.arange(layout.lines), np.arange(layout.size))
+    matrix = vstack([plain, hstack([A, csc_array((A.shape[0], generators))])])
+    hessian, linear = np.zeros((2, layout.size + generators))
+    hessian[p : p + generators] = terms.hessian[:generators]
+    linear[p : p + generators] = terms.linear[:generators]
+    linear[t:] = terms.linear[generators:]
+    within = (csc_array(matrix), np.concatenate([bound, b]), [*cones, *limits])
+    found = minimise_conic(hessian, linear, within)
     return None if found is None else _optimum(relaxation, costs, found)
-
-
-def _wide(pieces: csr_array, p: HostArray, size: int) -> csr_array:
-    """Return the rows in (p, t) as rows in (x, t)."""
-    places = np.concatenate([p, size + np.arange(len(p))])
-    coordinates = pieces.tocoo()
-    entries = (coordinates.data, (coordinates.coords[0], places[coordinates.coords[1]]))
-    return csr_array(entries, shape=(pieces.shape[0], size + len(p)))
 
 
 def _optimum(relaxation: Relaxation, costs: Costs, found: Minimum) -> SocOptimum:
