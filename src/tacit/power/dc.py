@@ -127,7 +127,7 @@ class _Program:
         """Return all constraints; a line's margin is `per_reserve` times R."""
         rows = Rows(self.size)
         model, network, p = self.model, self.model.network, self.n
-        laplacian = model.incidence.T @ model.flows
+        laplacian = csr_array(model.incidence.T @ model.flows)
         still = csr_array(([1.0], ([0], [0])), shape=(1, self.n))
         rows.equal(np.zeros(1), (still, 0))
         injected = model.incidence.T @ model.offset - network.shunt[:, 0] - self.demand
