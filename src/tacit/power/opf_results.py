@@ -207,10 +207,13 @@ def money(value: float | None) -> str:
 
     Examples
     --------
-    >>> money(93132.68), money(None)
-    ('93,133 $/h', 'not told')
+    >>> money(93132.68), money(-1e-12), money(None)
+    ('93,133 $/h', '0.00 $/h', 'not told')
     """
-    return "not told" if value is None else f"{value:,.0f} $/h"
+    if value is None:
+        return "not told"
+    digits = 0 if abs(value) >= 1000 else 2
+    return f"{round(value, digits) + 0.0:,.{digits}f} $/h"
 
 
 def told(report: OpfReport) -> list[tuple[str, str]]:
