@@ -69,10 +69,12 @@ def replayed(planned, fourteen, hide):
     return replay(planned, planned.program.oracles, done.trace, private, other)
 
 
+SLOW = pytest.mark.slow
+
+
 @pytest.mark.parametrize(
-    "hide", [pytest.param("demand", marks=pytest.mark.slow), "bus"]
-    + [pytest.param("zone", marks=pytest.mark.slow)],
-)  # fmt: skip
+    "hide", [pytest.param("demand", marks=SLOW), "bus", pytest.param("zone", marks=SLOW)]
+)
 def test_replay_of_the_question_keeps_its_bound_and_saturates_it(fourteen, hide):
     _, net, zones = fourteen
     planned = plan_demand(net, zones, hide=hide, **BUDGET)
@@ -140,7 +142,7 @@ def test_the_likelihood_attack_on_a_bus_stays_below_the_certificate_and_comes_cl
 
 @pytest.mark.slow
 def test_without_noise_the_answers_are_the_demands(fourteen):
-    case, net, zones = fourteen
+    _, net, _ = fourteen
     exact = solve_opf(net, proposal_of(fourteen, epsilon=math.inf, eta=0.05), seed=None)
     np.testing.assert_array_equal(exact.answers, net.demand)
     np.testing.assert_array_equal(exact.noise, 0)
@@ -310,9 +312,7 @@ def test_beta_is_compared_with_the_load_of_a_published_case_and_with_public_capa
     assert "median load" in size_warning(case, 0.001, bundled=True)
     assert size_warning(case, 0.1, bundled=True) is None
     assert "larger than any demand" in size_warning(case, 5.0, bundled=True)
-    ours, theirs = (
-        size_warning(one, 0.001, bundled=False) for one in (case, another_state(case))
-    )
+    ours, theirs = (size_warning(one, 0.001, bundled=False) for one in (case, another_state(case)))
     assert ours == theirs
     assert "capacity" in ours
 

@@ -55,8 +55,9 @@ def by_injections(net, cost):
     high = np.minimum(net.limit, angle_range.max(axis=1))
     low = np.maximum(-net.limit, angle_range.min(axis=1))
     by_generator = factors[:, net.generator_bus]
-    rows, bounds = np.vstack([by_generator, -by_generator]), np.concatenate(
-        [high - constant, constant - low]
+    rows, bounds = (
+        np.vstack([by_generator, -by_generator]),
+        np.concatenate([high - constant, constant - low]),
     )
     used = np.isfinite(bounds)
     found = linprog(

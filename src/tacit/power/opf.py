@@ -6,8 +6,9 @@ below is a function of y and of the public network, so it is post-processing, wh
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 from jaxtyping import Float
@@ -15,7 +16,7 @@ from pydantic import model_validator
 
 from tacit import checks
 from tacit.engine import ChargedTo, Plan, Run, run
-from tacit.errors import InputError
+from tacit.errors import InputError, SolverError
 from tacit.power.asking import Hidden, demand_shards, noise_of, plan_demand
 from tacit.power.cost import Costs
 from tacit.power.dc import restored, solve_dc, widest
@@ -178,11 +179,11 @@ class OpfStudy:
         `(N,)`: the active demand that the dispatch is made for, per unit: the answers or, where
         they leave no dispatch, the nearest demands that do (`tacit.power.dc.restored`).
     dispatch
-        None if there is none.
+        None if there is none, or the solver stopped short of its accuracy.
     plain
         The dispatch without chance constraints, to compare with.
     soc
-        The optimum of the cone relaxation at the answers; None if there is none.
+        The optimum of the cone relaxation at the answers; None as for `dispatch`.
     """
 
     proposal: OpfProposal
@@ -233,8 +234,6 @@ def solve_opf(
     ------
     InputError
         If the network is another one than that of the proposal, or the account cannot hold the run.
-    SolverError
-        If the cone solver stops short of its accuracy.
 
     Notes
     -----
@@ -261,22 +260,44 @@ def solved_at(proposal: OpfProposal, finished: Run, answers: Float[HostArray, "N
     network = proposal.network.network
     costs = proposal.costs.costs(len(network.generator_bus))
     noise = noise_of(finished.plan, zones_of(network, np.array(proposal.zones)))
-    soc = solve_soc(relax(network), costs, answers)
-    dispatch = plain = soc.dispatch if soc else None
-    needed = kept = 0.0
-    model, served = None, answers[:, 0]
-    if proposal.model == "dc":
-        model = dc_model(network, costs)
-        plain = dispatch = solve_dc(model, answers[:, 0])
-        if proposal.eta is not None and np.any(noise > 0):
-            needed = tightening(model, noise, proposal.eta).multiplier
-            kept, dispatch = _tightest(model, served, noise, needed)
-        near = restored(model, served) if dispatch is None else None
-        if near is not None:
-            dispatch, served = near
+    soc = _solved(lambda: solve_soc(relax(network), costs, answers))
+    if proposal.model == "soc":
+        dispatch = soc.dispatch if soc else None
+        return OpfStudy(
+            proposal,
+            finished,
+            answers,
+            noise,
+            0.0,
+            0.0,
+            answers[:, 0],
+            dispatch,
+            dispatch,
+            soc,
+            None,
+        )
+    model, needed, kept, served = dc_model(network, costs), 0.0, 0.0, answers[:, 0]
+    plain = dispatch = _solved(lambda: solve_dc(model, served))
+    if proposal.eta is not None and np.any(noise > 0):
+        needed = tightening(model, noise, proposal.eta).multiplier
+        kept, dispatch = _solved(lambda: _tightest(model, served, noise, needed)) or (0.0, plain)
+    near = _solved(lambda: restored(model, answers[:, 0])) if dispatch is None else None
+    if near is not None:
+        dispatch, served = near
     return OpfStudy(
         proposal, finished, answers, noise, needed, kept, served, dispatch, plain, soc, model
     )
+
+
+_T = TypeVar("_T")
+
+
+def _solved(solve: Callable[[], _T | None]) -> _T | None:
+    """Return what a solver finds, None where it fails: answers that are paid for are kept."""
+    try:
+        return solve()
+    except SolverError:
+        return None
 
 
 def _tightest(

@@ -52,8 +52,9 @@ def opf_warnings(study: OpfStudy) -> tuple[str, ...]:
     eta = study.proposal.eta
     if study.dispatch is None:
         warnings.append(
-            f"no dispatch of the model {study.proposal.model} meets the answered demand within the "
-            "limits; the answers stand in the files, and post-processing them costs nothing"
+            f"no dispatch of the model {study.proposal.model} was found that meets the answered "
+            "demand within the limits; the answers stand in the files (--out), and working on them "
+            "costs no more privacy"
         )
     elif study.moved > 0:
         warnings.append(
@@ -163,7 +164,7 @@ def binding(dispatch: Dispatch, network: Network) -> list[str]:
     """
     low, high = network.generator_range[:, :2].T * network.base_mva
     power, reserve = dispatch.generation[:, 0], dispatch.reserve
-    room = _BINDS * np.maximum(1.0, np.abs(high))
+    room = _BINDS * np.maximum(1.0, np.abs(power))
     bus = network.numbers[network.generator_bus]
     names = [
         f"generator at {bus[g]}: {side} {limit[g]:.4g} MW"

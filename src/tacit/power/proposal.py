@@ -45,7 +45,7 @@ class NetworkFacts(Part):
     shunt: tuple[tuple[float, float], ...]
     voltage: tuple[tuple[float, float], ...]
     generator_bus: tuple[int, ...]
-    generator_range: tuple[tuple[float, float, float, float], ...]
+    generator_range: tuple[tuple[Extended, Extended, Extended, Extended], ...]
     ends: tuple[tuple[int, int], ...]
     resistance: tuple[float, ...]
     reactance: tuple[float, ...]
