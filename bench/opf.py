@@ -1,4 +1,4 @@
-"""What privacy costs an optimal power flow: cases by epsilon by beta, with room for the noise or not.
+"""What privacy costs an optimal power flow: cases by epsilon by beta, with room for noise or not.
 
 `python -m bench.opf [DRAWS] [CASE ...]` prints a table in Markdown. Cases that do not come with the
 package are read from TACIT_DATA_DIR.
@@ -16,7 +16,7 @@ from tacit import power
 from tacit.power.asking import noise_of, plan_demand
 from tacit.power.cost import costs
 from tacit.power.dc import solve_dc
-from tacit.power.dc_model import DcModel, dc_model
+from tacit.power.dc_network import DcModel, dc_model
 from tacit.power.recourse import Realised, Tightening, realised, tightening
 from tacit.typing import HostArray
 

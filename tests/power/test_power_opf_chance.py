@@ -10,7 +10,7 @@ from tacit.errors import InputError
 from tacit.power import bundled_case, network
 from tacit.power.cost import costs
 from tacit.power.dc import solve_dc, widest
-from tacit.power.dc_model import dc_model
+from tacit.power.dc_network import dc_model
 from tacit.power.recourse import (
     line_spread,
     multiplier_of,

@@ -11,7 +11,7 @@ from tacit.errors import DataError
 from tacit.power import bundled_case, network, parse_case, read_case, relax
 from tacit.power.cost import costs, has_costs
 from tacit.power.dc import restored, solve_dc
-from tacit.power.dc_model import dc_model
+from tacit.power.dc_network import dc_model
 from tacit.power.soc import solve_soc
 
 FILES = Path(os.environ.get("TACIT_DATA_DIR", "")) / "power"

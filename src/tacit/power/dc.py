@@ -7,7 +7,7 @@ With angles theta, generation p (per unit), susceptances b_l = 1 / (x_l tau_l) a
          f_l = b_l (theta_from - theta_to - shift_l),
          low_l <= f_l <= high_l,        p_g^min <= p_g <= p_g^max,
 
-as MATPOWER has it (rundcopf; `tacit.power.dc_model`).
+as MATPOWER has it (rundcopf; `tacit.power.dc_network`).
 
 **Chance constraints** (after Dvorkin, Fioretto, Van Hentenryck, Pinson and Kazempour,
 arXiv 2004.03921). Demand is known with noise: y = d + n. When the dispatch meets the true demand,
@@ -49,7 +49,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy.sparse import csr_array, diags_array
 
-from tacit.power.dc_model import DcModel
+from tacit.power.dc_network import DcModel
 from tacit.power.dispatch import Dispatch, cost_rows, cost_terms, prices
 from tacit.power.recourse import Tightening, of_multiplier, shares
 from tacit.power.rows import Rows, column, row, some

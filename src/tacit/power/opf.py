@@ -20,7 +20,7 @@ from tacit.errors import InputError, SolverError
 from tacit.power.asking import Hidden, demand_shards, noise_of, plan_demand
 from tacit.power.cost import Costs
 from tacit.power.dc import restored, solve_dc, widest
-from tacit.power.dc_model import DcModel, dc_model
+from tacit.power.dc_network import DcModel, dc_model
 from tacit.power.dispatch import Dispatch, Model
 from tacit.power.network import Network
 from tacit.power.proposal import NetworkFacts, as_tuples

@@ -14,7 +14,7 @@ from scipy.sparse.linalg import splu
 from scipy.special import ndtri
 
 from tacit import checks
-from tacit.power.dc_model import DcModel
+from tacit.power.dc_network import DcModel
 from tacit.power.dispatch import Dispatch
 from tacit.power.network import Network
 from tacit.typing import HostArray
