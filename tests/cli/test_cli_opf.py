@@ -6,7 +6,9 @@ import re
 import pytest
 
 from tacit.cli.main import main
+from tacit.power import opf as opf_room
 from tacit.power import parse_case
+from tacit.problems import conic_solver
 
 BUDGET = ["--beta", "1MW", "--epsilon", "1", "--delta", "1e-3"]
 OWN = """mpc.baseMVA = 100;
@@ -133,14 +135,44 @@ def test_a_bad_option_is_one_line_that_names_the_fix(capsys, words, fix):
         ("mpc.gencost = [2 0 0 3 0.1 10 5; 2 0 0 3 0.2 20 0];", "", "has no costs"),
         ("3 0.1 10 5", "3 -0.1 10 5", "is not convex"),
         ("1 2 .01 .1 0", "1 2 .01 0 0", "x = 0"),
+        ("2 3 .01 .1 0", "2 3 .01 .1 0 90 0 0 0 0 1; 2 3 .01 -.1 0", "both signs cancel"),
+        (
+            "1 2 .01 .1 0 90 0 0 0 0 1; 2 3 .01 .1 0 90 0 0 0 0 1",
+            "1 2 .01 .1 0 90 0 0 0 0 1 5 20; 2 1 .01 .1 0 90 0 0 0 0 1 5 20; "
+            "2 3 .01 .1 0 90 0 0 0 0 1 0 0",
+            "no dispatch meets all limits",
+        ),
         ("mpc.gencost", "mpc.reserves = 1;\nmpc.gencost", "mpc.reserves cannot"),
     ],
 )
 def test_a_case_that_cannot_be_dispatched_is_one_line(capsys, tmp_path, old, new, fix):
     file = tmp_path / "own.m"
+    assert old in OWN
     file.write_text(OWN.replace(old, new))
     words = [str(file), *BUDGET, "--problem", "opf", "--out", str(tmp_path / "out")]
     code, out, err = called(capsys, *words)
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert fix in err
     assert not (tmp_path / "out").exists()
+
+
+def test_a_solver_that_is_missing_is_told_before_anything_is_asked(capsys, monkeypatch, tmp_path):
+    monkeypatch.setattr(conic_solver, "clarabel", None)
+    monkeypatch.setattr(opf_room, "run", _never)
+    code, out, err = called(capsys, "case14", *BUDGET)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert 'pip install "tacit[power]"' in err
+
+
+def test_a_network_that_serves_nobody_is_refused_before_anything_is_asked(
+    capsys, monkeypatch, tmp_path
+):
+    monkeypatch.setattr(opf_room, "run", _never)
+    (tmp_path / "own.m").write_text(OWN.replace("1 2 .01 .1 0", "1 2 .01 0 0"))
+    code, _, err = called(capsys, str(tmp_path / "own.m"), *BUDGET)
+    assert code == 2
+    assert "x = 0" in err
+
+
+def _never(*_, **__):
+    raise AssertionError("a zone was asked")

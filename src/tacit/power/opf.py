@@ -16,15 +16,23 @@ from pydantic import model_validator
 
 from tacit import checks
 from tacit.engine import ChargedTo, Plan, Run, run
-from tacit.errors import InputError, SolverError
+from tacit.errors import DataError, InputError, SolverError
 from tacit.power.asking import Hidden, demand_shards, noise_of, plan_demand
 from tacit.power.cost import Costs
 from tacit.power.dc import restored, solve_dc, widest
 from tacit.power.dc_network import DcModel, dc_model
 from tacit.power.dispatch import Dispatch, Model
+from tacit.power.flow import central_limits
 from tacit.power.network import Network
 from tacit.power.proposal import NetworkFacts, as_tuples
-from tacit.power.recourse import Realised, Tightening, of_multiplier, realised, tightening
+from tacit.power.recourse import (
+    Realised,
+    Tightening,
+    line_spread,
+    of_multiplier,
+    realised,
+    tightening,
+)
 from tacit.power.relaxation import relax
 from tacit.power.soc import SocOptimum, solve_soc
 from tacit.power.zones import Zones, zones_of
@@ -233,7 +241,8 @@ def solve_opf(
     Raises
     ------
     InputError
-        If the network is another one than that of the proposal, or the account cannot hold the run.
+        If the network is another one than that of the proposal, the account cannot hold the run,
+        or no demand at all could be served; then nothing was asked.
 
     Notes
     -----
@@ -247,12 +256,43 @@ def solve_opf(
             "given; propose again"
         )
     planned = proposal.plan()
+    check_solvable(proposal)
     zones = zones_of(network, np.array(proposal.zones))
     finished = run(
         planned, demand_shards(network, zones), runtime="simulate", seed=seed, account=account
     )
     answers = np.asarray(finished.model).reshape(2, -1).T
     return solved_at(proposal, finished, answers)
+
+
+def check_solvable(proposal: OpfProposal) -> None:
+    """Raise, before anything is asked, if no demand at all could be served.
+
+    Raises
+    ------
+    DataError
+        If the public limits contradict one another, or the model cannot be set up.
+    MissingPackageError
+        If the cone solver is not installed.
+    """
+    network = proposal.network.network
+    costs = proposal.costs.costs(len(network.generator_bus))
+    if proposal.model == "soc":
+        central_limits(relax(network))
+        return
+    model = dc_model(network, costs)
+    try:
+        line_spread(model, np.ones(network.buses))
+    except RuntimeError as error:
+        raise DataError(
+            f"{network.name}: reactances of both signs cancel, so flows do not follow from "
+            "demands in DC; correct them, or take --model soc"
+        ) from error
+    if restored(model, np.zeros(network.buses)) is None:
+        raise DataError(
+            f"{network.name}: no dispatch meets all limits of the network, whatever the demand; "
+            "loosen a generation, line or angle limit"
+        )
 
 
 def solved_at(proposal: OpfProposal, finished: Run, answers: Float[HostArray, "N 2"]) -> OpfStudy:
