@@ -75,7 +75,7 @@ def charged_records(
     check_known(facts, counts, proposal, rows_per_person=rows)
     plan = proposal.plan(methods)
     reservation = reserved(account, proposal, plan, seed=None, what=files.source.path.name)
-    begun(reservation, files.frames)
+    begun(reservation, files.tables)
     try:
         table = table_of(files)
         features = proposal.data.features

@@ -211,7 +211,7 @@ def _run(prepared: Prepared, *, seed: int | None, shown: bool) -> Tuned:
     if files is not None and prepared.account is not None:
         planned = plan_choice(proposal)
         payer = prepared.account.reserve(planned.charge, planned.purpose)
-        begun(payer, files.frames)
+        begun(payer, files.tables)
     try:
         dataset = prepared.dataset if files is None else table_of(files)
         assert dataset is not None

@@ -19,6 +19,8 @@ from tacit.tables.form import FORM, Form
 from tacit.tables.missing import FILL, INDICATOR
 from tacit.tables.read import (
     SUFFIXES,
+    TableFile,
+    count_table,
     is_spreadsheet,
     read_agents,
     read_table,
@@ -51,9 +53,11 @@ __all__ = [
     "Numeric",
     "Source",
     "Table",
+    "TableFile",
     "bounds_from",
     "bounds_text",
     "check_columns",
+    "count_table",
     "draft_from",
     "encode",
     "encoded_name",
