@@ -19,7 +19,7 @@ from tacit.cli.console import bar, emit, interruptible, path, printable
 from tacit.cli.declaring import form_options, takes
 from tacit.cli.options import RunOptions, all_options, rounds_help, run_options
 from tacit.cli.outcome import Output, deliver
-from tacit.cli.train import check_output, is_table, loaded, source_of
+from tacit.cli.records import check_output, is_table, loaded, source_of
 from tacit.datasets import FACTS, Dataset
 from tacit.engine import check_chargeable
 from tacit.errors import InputError

@@ -243,7 +243,9 @@ def check_shards(shards: Shards) -> None:
         raise PrivacyError(
             f"there are {len(mask)} blocks of records for {len(shards.counts)} counts; pack again"
         )
-    if mask.shape[1] != max(shards.counts) or np.any(mask.sum(axis=1) > np.array(shards.counts)):
+    if mask.shape[1] != max(shards.counts) or np.any(
+        np.count_nonzero(mask, axis=1) > np.array(shards.counts)
+    ):
         raise PrivacyError("an agent has more records than its public count; pack again")
 
 

@@ -19,6 +19,7 @@ from tacit.tables.form import FORM, Form
 from tacit.tables.missing import FILL, INDICATOR
 from tacit.tables.read import (
     SUFFIXES,
+    Report,
     TableFile,
     count_table,
     is_spreadsheet,
@@ -51,6 +52,7 @@ __all__ = [
     "Form",
     "Notes",
     "Numeric",
+    "Report",
     "Source",
     "Table",
     "TableFile",

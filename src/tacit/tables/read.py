@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from os.path import isdir
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 import pandas as pd
 
@@ -25,6 +25,9 @@ _EXCEL = (".xlsx", ".xls", ".xlsm", ".xlsb", ".ods")
 _EXCEL_MARKS = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1")
 _USUAL = Form()
 _T = TypeVar("_T")
+
+# hears how many rows were read, and of how many if that is known
+Report: TypeAlias = Callable[[int, int | None], None]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -89,13 +92,17 @@ class TableFile:
         )
 
 
-def count_table(path: Path, form: Form = _USUAL, keep: Collection[str] = ()) -> TableFile:
+def count_table(
+    path: Path, form: Form = _USUAL, keep: Collection[str] = (), report: Report | None = None
+) -> TableFile:
     """Return a file with its rows counted, in one pass that holds a few thousand at a time.
 
     Parameters
     ----------
     keep
         Columns to keep as text; those that the file lacks are passed over.
+    report
+        Called with the number of rows that were counted, and None.
 
     Raises
     ------
@@ -110,6 +117,8 @@ def count_table(path: Path, form: Form = _USUAL, keep: Collection[str] = ()) -> 
     rows, kept = 0, []
     for piece in _pieces(path, form, content):
         columns, rows = piece.names, rows + piece.rows
+        if report is not None:
+            report(rows, None)
         some = [name for name in columns if name in keep]
         kept.append(piece.text(some, form))
         if not piece.rows:  # which says nothing of how columns are stored
@@ -154,12 +163,12 @@ def _check_rows(path: Path, rows: int) -> None:
 
 
 def count_tables(
-    path: Path, form: Form = _USUAL, keep: Collection[str] = ()
+    path: Path, form: Form = _USUAL, keep: Collection[str] = (), report: Report | None = None
 ) -> dict[Path, TableFile]:
     """Return the one table at `path`, or one per agent if it is a folder, with rows counted."""
     if not isdir(path):
-        return {path: count_table(path, form, keep)}
-    files = {file: count_table(file, form, keep) for file in _files(path)}
+        return {path: count_table(path, form, keep, report)}
+    files = {file: count_table(file, form, keep, report) for file in _files(path)}
     _check_alike({file: counted.columns for file, counted in files.items()})
     return files
 

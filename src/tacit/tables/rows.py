@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -15,7 +15,7 @@ from tacit.tables.bounds import Bounds
 from tacit.tables.cells import CellError, EmptyError
 from tacit.tables.encode import Encoded, check_cells, encode, encoded_names, encoded_norm
 from tacit.tables.facts import Numeric
-from tacit.tables.read import TableFile
+from tacit.tables.read import Report, TableFile
 from tacit.typing import HostArray, Precision
 
 
@@ -41,7 +41,7 @@ def encoded_rows(
     bounds: Bounds,
     *,
     precision: Precision,
-    report: Callable[[int], None] | None = None,
+    report: Report | None = None,
 ) -> Rows:
     """Return the rows of files as `encode` makes them, in one pass over each file.
 
@@ -52,7 +52,7 @@ def encoded_rows(
         multiplied by min(1, R / |x|), R being `encoded_norm`, as `tacit.problems.pack` would do
         it, which then changes nothing.
     report
-        Called with the number of rows that were read.
+        Called with the number of rows that were read, and of all.
 
     Raises
     ------
@@ -82,7 +82,7 @@ def encoded_rows(
             targets[rows] = piece.targets
             place, outside = rows.stop, outside + piece.clipped
             if report is not None:
-                report(place)
+                report(place, count)
         clipped.append(outside)
     return Rows(features=features, targets=targets, clipped=tuple(clipped))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
@@ -19,7 +18,7 @@ from tacit.tables.encode import check_columns, encoded_names, encoded_norm
 from tacit.tables.facts import Numeric
 from tacit.tables.form import FORM, Form
 from tacit.tables.identity import identities
-from tacit.tables.read import TableFile, count_table, count_tables
+from tacit.tables.read import Report, TableFile, count_table, count_tables
 from tacit.tables.rows import encoded_rows
 from tacit.typing import HostArray, Precision, Task
 
@@ -149,7 +148,13 @@ class Files:
         return sum(table.rows for table in self.tables.values())
 
 
-def load_table(source: Source, known: Bounds | None = None) -> Table:
+def load_table(
+    source: Source,
+    known: Bounds | None = None,
+    *,
+    precision: Precision = "float64",
+    report: Report | None = None,
+) -> Table:
     """Return the table that `source` names, encoded with its public facts.
 
     Raises
@@ -157,10 +162,11 @@ def load_table(source: Source, known: Bounds | None = None) -> Table:
     InputError
         As `read_files` and `table_of`.
     """
-    return table_of(read_files(source, known))
+    files = read_files(source, known, report)
+    return table_of(files, precision=precision, report=report)
 
 
-def read_files(source: Source, known: Bounds | None = None) -> Files:
+def read_files(source: Source, known: Bounds | None = None, report: Report | None = None) -> Files:
     """Return the files of a table, their rows counted and their owners read, in one pass.
 
     A few thousand rows are in memory at a time, and of the columns that say whose a row is, all.
@@ -169,6 +175,8 @@ def read_files(source: Source, known: Bounds | None = None) -> Files:
     ----------
     known
         The public facts, where no file states them.
+    report
+        Called with the number of rows that were counted in a file, and None.
 
     Raises
     ------
@@ -189,11 +197,12 @@ def read_files(source: Source, known: Bounds | None = None) -> Files:
             f"{bounds.target_name!r}; use one name in both"
         )
     _check_owner_columns(source, bounds)
-    tables = count_tables(source.path, bounds.form, tuple(source.owner_columns.values()))
+    keep = tuple(source.owner_columns.values())
+    tables = count_tables(source.path, bounds.form, keep, report)
     owners = _owners(source, list(tables.values()))
     tests = None
     if source.test is not None:
-        tests = count_table(source.test, bounds.form)
+        tests = count_table(source.test, bounds.form, (), report)
         if any(os.path.samefile(source.test, file) for file in tables):
             raise InputError(
                 f"{source.test} is trained on, and metrics on test records are shown without "
@@ -211,15 +220,15 @@ def table_of(
     files: Files,
     *,
     precision: Precision = "float64",
-    report: Callable[[int], None] | None = None,
+    report: Report | None = None,
 ) -> Table:
     """Return the table of files that were counted, its cells encoded.
 
     Parameters
     ----------
     precision, report
-        As of `encoded_rows`: the precision in which rows are kept, and who hears how many were
-        read.
+        As of `encoded_rows`: the precision in which rows are kept, and what is called with the
+        number of rows that were read, and of all.
 
     Raises
     ------
