@@ -72,8 +72,8 @@ def counts_ahead(
 def kept_precision(proposal: Proposal, source: Source) -> Precision:
     """Return the precision in which the rows of a table are kept for a run; see `encoded_rows`.
 
-    Single, if the run is, and only its training reads them: features, a centre, test records and
-    held-out ones are computed with in double precision.
+    That of the run, if only its training reads them: features, test records and held-out ones are
+    computed with in double precision.
     """
-    asked_wide = proposal.data.features or proposal.centre or proposal.evaluation or source.test
-    return "float64" if asked_wide else proposal.precision
+    others = proposal.data.features or proposal.evaluation or source.test
+    return "float64" if others else proposal.precision
