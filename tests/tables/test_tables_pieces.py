@@ -4,6 +4,7 @@ import os
 import threading
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from tacit.errors import InputError
@@ -207,3 +208,36 @@ def test_counting_holds_a_few_rows_at_a_time(tmp_path):
         return size
 
     assert 2 * most(lambda: count_table(path)) < most(lambda: read_table(path))
+
+
+@pytest.mark.parametrize("form", ["", '[format]\ndecimal = ","\ndelimiter = ";"\n'])
+def test_numbers_that_a_parquet_file_stores_are_those_of_their_text(form, tmp_path, monkeypatch):
+    """Planted fault: whole numbers that became floats beside an empty cell, as a category 1.0."""
+    stored = pd.DataFrame(
+        {
+            "age": [17, 99, 2**53 + 1, 0],
+            "pay": [-3.5, 0.1, 1e-7, 1e22],
+            "weight": np.array([1.5, np.nan, 90, 0.1], np.float32),
+            "town": np.array([1, 2, None, 1], object),
+            "ill": ["no", "yes", "no", "yes"],
+        }
+    )
+    listed = 'values = ["1", "2"], missing = "indicator"'
+    (tmp_path / "bounds.toml").write_text(
+        BOUNDS.replace('values = ["a", "b c"], strip = true', listed)
+        .replace("max = 99", "max = 1e17")
+        .replace(', missing = ["-9"]', "")
+        .replace("[target]", f"{form}[target]", 1)
+    )
+    path = tmp_path / "t.parquet"
+    path.touch()
+    monkeypatch.setattr("tacit.tables.read.find_spec", lambda name: True)
+    parts = [stored[:1], stored[1:3], stored[3:]]
+    monkeypatch.setattr("tacit.tables.pieces.stored_pieces", lambda file: iter(parts))
+    source = Source(path=path, target="ill", bounds=tmp_path / "bounds.toml")
+    bounds = read_bounds(source.bounds)
+    truth = encode(read_table(path, bounds.form), bounds, with_target=True)
+    assert np.array_equal(load_table(source).features, truth.features)
+    parts[1:3] = [stored[1:].assign(town=[2.0, np.nan, 1.0])]
+    with pytest.raises(InputError, match="'town', row 2"):
+        load_table(source)

@@ -114,13 +114,14 @@ def count_table(
     content = None if stat.S_ISREG(stamp[0]) else _read(path, path.read_bytes)
     columns: tuple[str, ...] = ()
     kinds: dict[str, frozenset[str]] = {}
+    names: dict[str, str] = {}  # each once, however many rows bear it
     rows, kept = 0, []
     for piece in _pieces(path, form, content):
         columns, rows = piece.names, rows + piece.rows
         if report is not None:
             report(rows, None)
         some = [name for name in columns if name in keep]
-        kept.append(piece.text(some, form))
+        kept.append(piece.text(some, form).map(lambda text: names.setdefault(text, text)))
         if not piece.rows:  # which says nothing of how columns are stored
             continue
         kinds |= {name: kinds.get(name, frozenset()) | {piece.kind(name)} for name in some}
