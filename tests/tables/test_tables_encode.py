@@ -174,7 +174,7 @@ def test_suffixes_count_in_any_case_of_their_letters(tmp_path, monkeypatch):
     (tmp_path / "c.Parquet").write_bytes(b"PAR1")
     monkeypatch.setattr("tacit.tables.read.find_spec", lambda name: True)
     table = pd.DataFrame({"x": [5], "y": [6]})
-    monkeypatch.setattr(pd, "read_parquet", lambda path: table)
+    monkeypatch.setattr("tacit.tables.pieces.stored_pieces", lambda file: iter([table]))
     found = read_agents(tmp_path)
     assert [(file.name, len(frame)) for file, frame in found.items()] == [
         ("a.csv", 1), ("b.CSV", 1), ("c.Parquet", 1),
@@ -192,6 +192,9 @@ def test_a_parquet_table_is_read_as_the_same_text(tmp_path, monkeypatch):
     # stands for pyarrow, which is an optional extra
     table = pd.DataFrame({"a": [1.5, None], "b": ["x ", "y"], "c": [1, 2]})
     monkeypatch.setattr("tacit.tables.read.find_spec", lambda name: True)
-    monkeypatch.setattr(pd, "read_parquet", lambda path: table)
+    monkeypatch.setattr(
+        "tacit.tables.pieces.stored_pieces", lambda file: iter([table[:1], table[1:]])
+    )
+    (tmp_path / "t.parquet").touch()
     frame = read_table(tmp_path / "t.parquet")
     assert frame.to_dict(orient="list") == {"a": ["1.5", ""], "b": ["x", "y"], "c": ["1", "2"]}

@@ -15,8 +15,16 @@ from tacit.engine import returned_on_error
 from tacit.errors import InputError
 from tacit.proposal import DataFacts, Proposal
 from tacit.report.accounts import cost_text
-from tacit.tables import Files, table_of
-from tacit.training import DividedData, check_data, check_known, counts_ahead, divide, reserved
+from tacit.tables import Files, Report, table_of
+from tacit.training import (
+    DividedData,
+    check_data,
+    check_known,
+    counts_ahead,
+    divide,
+    kept_precision,
+    reserved,
+)
 
 OPTIONS: Mapping[str, tuple[Any, str]] = {
     "account": (str, "The account to charge, by name (tacit budget open); charged nowhere if not."),
@@ -55,7 +63,11 @@ def _tell_of_the_last(state: State) -> None:
 
 
 def charged_records(
-    files: Files, proposal: Proposal, methods: Mapping[str, Method], account: Account
+    files: Files,
+    proposal: Proposal,
+    methods: Mapping[str, Method],
+    account: Account,
+    report: Report | None = None,
 ) -> tuple[DividedData, Reservation]:
     """Return the records of a table with the reservation that was made before they were read.
 
@@ -75,9 +87,10 @@ def charged_records(
     check_known(facts, counts, proposal, rows_per_person=rows)
     plan = proposal.plan(methods)
     reservation = reserved(account, proposal, plan, seed=None, what=files.source.path.name)
-    begun(reservation, files.frames)
+    begun(reservation, files.tables)
     try:
-        table = table_of(files)
+        precision = kept_precision(proposal, files.source)
+        table = table_of(files, precision=precision, report=report)
         features = proposal.data.features
         evaluation = proposal.evaluation
         records = divide(

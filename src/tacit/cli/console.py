@@ -123,6 +123,33 @@ def leave_if_busy(code: int) -> None:
 
 
 @contextmanager
+def reading_bar(*, shown: bool) -> Iterator[Callable[[int, int | None], None] | None]:
+    """Yield a function of the number of rows that were read, and of all; None if no bar is shown.
+
+    Nothing of it stays on the terminal.
+    """
+    if not shown:
+        yield None
+        return
+    from rich import progress as bars  # noqa: PLC0415 - start-up
+    from rich.console import Console  # noqa: PLC0415 - start-up
+
+    columns = ("{task.description}", bars.BarColumn(), "{task.completed:,} rows")
+    console = Console(stderr=True)
+    timed = (bars.TimeElapsedColumn(), "elapsed,", bars.TimeRemainingColumn(), "remaining")
+    with bars.Progress(
+        *columns, *timed, console=console, transient=True, redirect_stdout=False
+    ) as progress:
+        task = progress.add_task("counting", total=None)
+
+        def report(done: int, total: int | None) -> None:
+            doing = "counting" if total is None else "reading"
+            progress.update(task, completed=done, total=total, description=doing)
+
+        yield report
+
+
+@contextmanager
 def bar(rounds: int, *, shown: bool) -> Iterator[Callable[[Any], None] | None]:
     """Yield a function of the number of finished rounds; None if no bar is shown.
 

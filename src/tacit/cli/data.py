@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tacit import checks
-from tacit.cli.train import is_table
+from tacit.cli.records import is_table
 from tacit.datasets import FACTS
 from tacit.errors import InputError
 from tacit.problems import LOSSES, usage

@@ -11,18 +11,20 @@ import typer
 
 from tacit.cli.console import emit, error_line, printable
 from tacit.report import ORACLE, charged_line, error_name, numbered, results, save
+from tacit.tables import Report
 from tacit.training import Metrics, Training
 
 
 @dataclass(frozen=True)
 class Output:
-    """Which results are computed, and where they go."""
+    """Which results are computed, and where they go; who hears how many rows were read."""
 
     out: Path | None
     force: bool
     reference: bool
     oracle_metrics: bool
     json: bool
+    reading: Report | None = None
 
 
 def deliver(

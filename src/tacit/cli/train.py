@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,26 +15,18 @@ from tacit.algorithms import Method
 from tacit.budget import Account, Reservation
 from tacit.cli.accounts import OPTIONS as ACCOUNT_OPTIONS
 from tacit.cli.accounts import account_given, charged_records
-from tacit.cli.console import bar, error_line, interruptible, path, read_text
+from tacit.cli.console import bar, error_line, interruptible, path, read_text, reading_bar
 from tacit.cli.declaring import form_options, takes
-from tacit.cli.options import all_options, methods_with, rounds_help, run_options
+from tacit.cli.options import RunOptions, all_options, methods_with, rounds_help, run_options
 from tacit.cli.outcome import Output, deliver
-from tacit.datasets import FACTS, Dataset, load
+from tacit.cli.records import check_output, is_table, loaded, source_of
+from tacit.datasets import FACTS
 from tacit.engine import check_chargeable
 from tacit.errors import InputError
 from tacit.problems.graphs import DEFAULT_GRAPH_WEIGHT
 from tacit.proposal import Proposal, check_seed
 from tacit.report import check_out
-from tacit.tables import (
-    SUFFIXES,
-    Bounds,
-    Source,
-    Table,
-    is_spreadsheet,
-    load_table,
-    read_files,
-    refuse_spreadsheet,
-)
+from tacit.tables import Files, Report, read_files
 from tacit.training import (
     DividedData,
     Training,
@@ -136,10 +128,12 @@ def train(  # noqa: PLR0913 - one parameter per option
         check_seed("seed", seed)
     if account is not None:
         check_chargeable(seed=seed, conditional=False)
-    prepared = interruptible(lambda: _prepared(data, tables, given, output, proposal, account))
+    shown = sys.stderr.isatty() and not (json or quiet)
+    with reading_bar(shown=shown and is_table(data)) as reading:
+        output = replace(output, reading=reading)
+        prepared = interruptible(lambda: _prepared(data, tables, given, output, proposal, account))
     if not json:
         typer.echo(_heading(prepared))
-    shown = sys.stderr.isatty() and not (json or quiet)
     try:
         deliver(_trained(prepared, output, seed=seed, shown=shown), output)
     finally:
@@ -173,7 +167,7 @@ def _prepared(
         check_out(output.out, force=output.force)
     if account is not None and is_table(data):
         check_output(output, public=False, name=data)
-        return _charged(data, tables, given, proposal, account)
+        return _charged(data, tables, given, proposal, account, output.reading)
     prepared = _uncharged(data, tables, given, output, proposal)
     return replace(prepared, account=account)
 
@@ -184,25 +178,19 @@ def _charged(
     given: dict[str, Any],
     file: Path | None,
     account: Account,
+    reading: Report | None,
 ) -> Prepared:
     """Return the records of a table, whose cells are looked at once the run is charged."""
     if file is None:
         options = run_options(given, rounds=given["rounds"])
         methods = options.request.methods
-        files = read_files(source_of(data, tables, None))
-        proposed = proposal_ahead(
-            files,
-            options.request,
-            options.structure,
-            agents=options.agents,
-            default=options.default_agents,
-            features=given["features"],
-        )
+        files = read_files(source_of(data, tables, None), None, reading)
+        proposed = _proposal_ahead(files, options, given["features"])
     else:
         proposed, methods = _read_proposal(file, tables, given)
         known = None if proposed.data.table is None else proposed.data.table.bounds
-        files = read_files(source_of(data, tables, known), known)
-    records, reservation = charged_records(files, proposed, methods, account)
+        files = read_files(source_of(data, tables, known), known, reading)
+    records, reservation = charged_records(files, proposed, methods, account, reading)
     return Prepared(records, proposed, methods, reservation)
 
 
@@ -216,7 +204,10 @@ def _uncharged(
     if proposal is not None:
         return _from_file(data, tables, given, output, proposal)
     options = run_options(given, rounds=given["rounds"])
-    dataset = loaded(data, tables, output)
+    ahead = None  # where records are looked at for a graph
+    if options.structure.graph_from is None:
+        ahead = partial(_proposal_ahead, options=options, features=given["features"])
+    dataset = loaded(data, tables, output, ahead=ahead)
     records = divide(
         dataset,
         options.agents,
@@ -240,7 +231,7 @@ def _from_file(
 ) -> Prepared:
     proposal, methods = _read_proposal(file, tables, given)
     known = None if proposal.data.table is None else proposal.data.table.bounds
-    dataset = loaded(data, tables, output, known)
+    dataset = loaded(data, tables, output, known, ahead=lambda _: proposal)
     agents = None if dataset.owners is not None else len(proposal.counts)
     evaluation = proposal.evaluation
     records = divide(
@@ -289,63 +280,15 @@ def _refuse_options(tables: dict[str, Any], given: dict[str, Any], proposal: Pro
         )
 
 
-def is_table(data: str) -> bool:
-    """Whether `data` names a file or folder; the name of a data set always wins."""
-    if data in FACTS:
-        return False
-    path = Path(data)
-    named = path.suffix.lower() in SUFFIXES or is_spreadsheet(path)
-    return len(path.parts) != 1 or named or os.path.exists(path)
-
-
-def loaded(
-    data: str, options: dict[str, Any], output: Output, known: Bounds | None = None
-) -> Dataset | Table:
-    """Return the data set, or the user's table with the bounds that a proposal states, if any."""
-    dataset = _read(data, options, known)
-    check_output(output, public=dataset.public, name=dataset.name)
-    return dataset
-
-
-def check_output(output: Output, *, public: bool, name: str) -> None:
-    """Raise `InputError` for results that records, public or private, do not have."""
-    oracle = output.oracle_metrics
-    if oracle and public:
-        raise InputError(
-            f"the metrics of {name} are in its results, since the data set is published; "
-            "leave --oracle-metrics out"
-        )
-    if oracle and output.out is None:
-        raise InputError("--oracle-metrics writes a file into the report; add --out DIR")
-    if output.reference and not public and not oracle:
-        raise InputError(
-            "the optimum without privacy is a function of private records; add --oracle-metrics, "
-            "which writes it to a file of its own, or leave --reference out"
-        )
-
-
-def source_of(data: str, options: dict[str, Any], known: Bounds | None) -> Source:
-    """Return what is said of a table; its target, unless bounds are known, must be named."""
-    refuse_spreadsheet(Path(data))
-    target = options["target"] if known is None else known.target_name
-    if target is None:
-        raise InputError(
-            f"no target is given; name the column to predict: --target COL, for {data}"
-        )
-    return Source(path=Path(data), **{**options, "target": target})
-
-
-def _read(data: str, options: dict[str, Any], known: Bounds | None) -> Dataset | Table:
-    if is_table(data):
-        return load_table(source_of(data, options, known), known)
-    given = [name for name, value in options.items() if value is not None]
-    dataset = load(data)
-    if given:
-        raise InputError(
-            f"--{given[0].replace('_', '-')} is for tables of your own, and {data} is a bundled "
-            "data set; leave the option out, or name a file"
-        )
-    return dataset
+def _proposal_ahead(files: Files, options: RunOptions, features: str | None) -> Proposal:
+    return proposal_ahead(
+        files,
+        options.request,
+        options.structure,
+        agents=options.agents,
+        default=options.default_agents,
+        features=features,
+    )
 
 
 def _trained(prepared: Prepared, output: Output, *, seed: int | None, shown: bool) -> Training:

@@ -19,7 +19,7 @@ from tacit.cli.console import bar, emit, interruptible, path, printable
 from tacit.cli.declaring import form_options, takes
 from tacit.cli.options import RunOptions, all_options, rounds_help, run_options
 from tacit.cli.outcome import Output, deliver
-from tacit.cli.train import check_output, is_table, loaded, source_of
+from tacit.cli.records import check_output, is_table, loaded, source_of
 from tacit.datasets import FACTS, Dataset
 from tacit.engine import check_chargeable
 from tacit.errors import InputError
@@ -211,7 +211,7 @@ def _run(prepared: Prepared, *, seed: int | None, shown: bool) -> Tuned:
     if files is not None and prepared.account is not None:
         planned = plan_choice(proposal)
         payer = prepared.account.reserve(planned.charge, planned.purpose)
-        begun(payer, files.frames)
+        begun(payer, files.tables)
     try:
         dataset = prepared.dataset if files is None else table_of(files)
         assert dataset is not None

@@ -107,23 +107,24 @@ def run(  # noqa: PLR0913 - what is run, how, and who pays
     check_facts(plan, shards)
     check_machine(plan.program, seed)
     with charging(account, plan, seed) as released:
-        finished = _answered(plan, shards, runtime, seed, keep=keep, report=report)
+        check_shards(shards)
+        private = behind_the_door(plan, shards)
+        del shards  # which may be many, and only the door's own rows are needed from here on
+        finished = _answered(plan, private, runtime, seed, keep=keep, report=report)
         # a model that was computed is released only once its ledger has been compared
         return dataclasses.replace(finished, charged=released())
 
 
 def _answered(
     plan: Plan,
-    shards: Shards,
+    private: Private,
     runtime: Runtime,
     seed: int | None,
     *,
     keep: frozenset[str],
     report: Callable[[Any], None] | None,
 ) -> Run:
-    """Return the run of a plan that was checked, on records that are checked here."""
-    check_shards(shards)
-    private = behind_the_door(plan, shards)
+    """Return the run of a plan on records, both of which were checked."""
     program = plan.program
     began = time.perf_counter()
     model, trace = _executed(program, private, runtime, seed, keep=keep, report=report)
@@ -243,7 +244,9 @@ def check_shards(shards: Shards) -> None:
         raise PrivacyError(
             f"there are {len(mask)} blocks of records for {len(shards.counts)} counts; pack again"
         )
-    if mask.shape[1] != max(shards.counts) or np.any(mask.sum(axis=1) > np.array(shards.counts)):
+    if mask.shape[1] != max(shards.counts) or np.any(
+        np.count_nonzero(mask, axis=1) > np.array(shards.counts)
+    ):
         raise PrivacyError("an agent has more records than its public count; pack again")
 
 

@@ -26,6 +26,8 @@ from tacit.typing import HostArray
 CONSTANT = 0.3
 # records nearer to the centre than this share of the record norm are pulled towards it
 NEAREST = 2.0**-6
+# that are moved at a time, so that the work takes little memory beside the rows
+_ROWS = 2**16
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,6 +91,13 @@ class AroundCentre(FeatureMap):
 
     def around(self, before: Float[HostArray, "N K"]) -> Float[HostArray, "N L"]:
         """Return rows that went through the first map, around the centre."""
+        moved = np.empty((len(before), before.shape[1] + 1), before.dtype)
+        for start in range(0, len(before), _ROWS):
+            rows = slice(start, start + _ROWS)
+            moved[rows] = self._around(before[rows])
+        return moved
+
+    def _around(self, before: Float[HostArray, "N K"]) -> Float[HostArray, "N L"]:
         most = self.inputs.record_norm if self.first is None else self.first.record_norm
         # of entries of size 1, whose squares neither overflow nor vanish
         largest = np.maximum(np.abs(before).max(axis=1, keepdims=True), np.finfo(before.dtype).tiny)

@@ -247,7 +247,7 @@ def _files(signed: SignedProposal, source: Source, agent: int) -> Files:
     table, proposal = signed.proposal.data.table, signed.proposal
     assert table is not None
     files = read_files(source, table.bounds)
-    if files.owners is not None or len(files.frames) != 1:
+    if files.owners is not None or len(files.tables) != 1:
         raise InputError(f"{source.path} holds the records of several agents; a site has one file")
     persons = persons_of(files.persons, proposal.budget.rows_per_person)
     count = files.rows if persons is None else counts_of((np.arange(files.rows),), persons)[0]

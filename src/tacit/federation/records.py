@@ -14,7 +14,7 @@ from tacit.engine.running import check_shards, opened
 from tacit.problems import Shard, Shards, hold_out
 from tacit.proposal import Proposal
 from tacit.tables import Files, table_of
-from tacit.training import DividedData, divide
+from tacit.training import DividedData, divide, kept_precision
 
 
 def own_records(files: Files, proposal: Proposal, agent: int) -> DividedData:
@@ -23,7 +23,7 @@ def own_records(files: Files, proposal: Proposal, agent: int) -> DividedData:
     Those that the public rule of `tacit.problems.hold_out` keeps for an evaluation are apart.
     """
     data = divide(
-        table_of(files),
+        table_of(files, precision=kept_precision(proposal, files.source)),
         1,
         split_seed=proposal.split_seed,
         features=proposal.data.features,

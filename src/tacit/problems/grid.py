@@ -25,6 +25,7 @@ from dataclasses import dataclass
 import jax.numpy as jnp
 import numpy as np
 
+from tacit.problems.memory import aligned_zeros, in_pieces
 from tacit.typing import Array, HostArray
 
 # whole numbers that double precision holds, as binary digits
@@ -92,8 +93,13 @@ def gathering_slack(rows: int, slots: int, outputs: int = 1) -> float:
 def on_grid(features: HostArray, grid: Grid) -> HostArray:
     """Return rows in double precision, cut to the digits of the grid."""
     quantum = math.ldexp(grid.unit, -grid.digits)
-    wide = np.asarray(features, np.float64)
-    return np.asarray(np.trunc(wide / quantum) * quantum)
+    cut_off = aligned_zeros(features.shape, np.float64)
+    flat, rows = cut_off.reshape(-1), np.reshape(features, -1)
+    for some, given in zip(in_pieces(flat), in_pieces(rows), strict=True):
+        np.divide(given, quantum, out=some, dtype=np.float64)
+        np.trunc(some, out=some)
+        np.multiply(some, quantum, out=some)
+    return cut_off
 
 
 def cut(values: Array, bound: float, digits: int) -> Array:

@@ -16,6 +16,7 @@ from tacit import checks
 from tacit.errors import InputError, PrivacyError, told_anew
 from tacit.problems.clipping import row_norms, within_norm
 from tacit.problems.grid import Grid, on_grid, row_digits
+from tacit.problems.memory import aligned_zeros, device_array, in_pieces
 from tacit.problems.persons import EMPTY, Persons
 from tacit.typing import Array, HostArray, Precision
 
@@ -89,7 +90,7 @@ def for_exact_sums(shards: Shards, *, slots: int = 0) -> Shard:
     stacked = shards.stacked
     rows = stacked.mask.shape[-1]
     grid = Grid(shards.record_norm, row_digits(rows, slots), rows)
-    features = jnp.asarray(on_grid(np.asarray(stacked.features), grid))
+    features = device_array(on_grid(np.asarray(stacked.features), grid))
     return Shard(features, stacked.targets, stacked.mask.astype(jnp.float64), grid)
 
 
@@ -162,19 +163,19 @@ def pack(  # noqa: PLR0913 - rows, whose they are, and what is enforced
     if persons is not None:
         indices = _places(persons, indices, len(features))
     longest = max(part.size for part in indices)
-    rows = np.zeros((len(indices), longest, features.shape[1]), precision)
+    rows = aligned_zeros((len(indices), longest, features.shape[1]), precision)
     answers = np.zeros((len(indices), longest), targets.dtype)
     mask = np.zeros((len(indices), longest), precision)
     factor = 1.0 if enforce == "clip" else record_norm / enforce.norm
     for agent, part in enumerate(indices):
-        filled = np.flatnonzero(part != EMPTY)
-        held = part[filled]
-        scaled = _finite_rows(features, held) * factor
-        rows[agent, filled] = within_norm(scaled, record_norm, precision)
-        answers[agent, filled] = targets[held]
-        mask[agent, filled] = 1
+        for filled in in_pieces(np.flatnonzero(part != EMPTY)):
+            held = part[filled]
+            scaled = _finite_rows(features, held) * factor
+            rows[agent, filled] = within_norm(scaled, record_norm, precision)
+            answers[agent, filled] = targets[held]
+            mask[agent, filled] = 1
     counts = tuple(int(part.size) for part in indices)
-    data = Shard(jnp.asarray(rows), jnp.asarray(answers), jnp.asarray(mask))
+    data = Shard(device_array(rows), jnp.asarray(answers), jnp.asarray(mask))
     return Shards(data, counts, float(record_norm))
 
 
@@ -188,10 +189,12 @@ def check_norms(shard: Shard, record_norm: float) -> None:
     PrivacyError
         If a row exceeds R or is NaN; the message does not repeat the row.
     """
-    norms = row_norms(np.asarray(shard.features))
-    if not np.all(norms <= record_norm):
+    features = np.asarray(shard.features)
+    rows = features.reshape(-1, features.shape[-1])
+    outside = sum(int(np.sum(~(row_norms(some) <= record_norm))) for some in in_pieces(rows))
+    if outside:
         raise PrivacyError(
-            f"{int(np.sum(~(norms <= record_norm)))} rows have a norm above {record_norm:g}; "
+            f"{outside} rows have a norm above {record_norm:g}; "
             "the sensitivity bound does not hold for them: pack the data again"
         )
 

@@ -15,6 +15,44 @@ from tacit.tables.form import Form
 from tacit.typing import HostArray
 
 
+class CellError(InputError):
+    """A cell cannot be used.
+
+    Attributes
+    ----------
+    column, row
+        Where it is; the first row below the header is 0.
+    what
+        What is wrong with it, and how to mend it.
+    """
+
+    def __init__(self, column: str, row: int, what: str) -> None:
+        super().__init__(f"column {column!r}, row {row + 1} is {what}")
+        self.column, self.row, self.what = column, row, what
+
+
+class EmptyError(InputError):
+    """Cells are empty that may not be.
+
+    Attributes
+    ----------
+    rows
+        The first empty row of each column that has one; the first row below the header is 0.
+    cure
+        What to do, besides dropping rows and filling them in.
+    """
+
+    def __init__(self, rows: Mapping[str, int], cure: str) -> None:
+        (first, row), *others = rows.items()
+        also = ""
+        if others:
+            also = f", and so are cells of {', '.join(f'{n!r} (row {r + 1})' for n, r in others)}"
+        super().__init__(
+            f"column {first!r}, row {row + 1} is empty{also}; drop such rows or fill them in{cure}"
+        )
+        self.rows, self.cure = dict(rows), cure
+
+
 def numbers(
     cells: pd.Series, name: str, form: Form, date: str | None = None
 ) -> Float[HostArray, "N"]:
@@ -62,6 +100,8 @@ def empty(cells: pd.Series, fact: Numeric | Categories | None = None) -> Bool[Ho
     """
     if isinstance(fact, Categories) and fact.missing:
         return (spelled(cells, fact) == "").to_numpy(np.bool_)
+    if cells.dtype.kind in "iuf" and (fact is None or not fact.missing):
+        return cells.isna().to_numpy(np.bool_)
     found: HostArray = cells.isna().to_numpy(np.bool_, copy=True)
     if fact is None or not fact.missing:
         found |= (cells.to_numpy(object) == "").astype(np.bool_)
@@ -73,7 +113,7 @@ def empty(cells: pd.Series, fact: Numeric | Categories | None = None) -> Bool[Ho
 
 
 def check_filled(holes: Mapping[str, Bool[HostArray, "N"]], cure: str) -> None:
-    """Raise `InputError`, which names every column that has empty cells, if there is one.
+    """Raise `EmptyError`, which names every column that has empty cells, if there is one.
 
     Parameters
     ----------
@@ -82,13 +122,6 @@ def check_filled(holes: Mapping[str, Bool[HostArray, "N"]], cure: str) -> None:
     cure
         What to do, besides dropping rows and filling them in.
     """
-    rows = {name: int(np.argmax(found)) + 1 for name, found in holes.items() if found.any()}
-    if not rows:
-        return
-    (first, row), *others = rows.items()
-    also = ""
-    if others:
-        also = f", and so are cells of {', '.join(f'{n!r} (row {r})' for n, r in others)}"
-    raise InputError(
-        f"column {first!r}, row {row} is empty{also}; drop such rows or fill them in{cure}"
-    )
+    rows = {name: int(np.argmax(found)) for name, found in holes.items() if found.any()}
+    if rows:
+        raise EmptyError(rows, cure)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from itertools import pairwise
 from typing import NamedTuple
@@ -14,7 +15,7 @@ from jaxtyping import Bool, Float, Num
 from tacit.errors import InputError
 from tacit.features import Inputs, set_bins
 from tacit.tables.bounds import Bounds
-from tacit.tables.cells import check_filled, empty, numbers, spelled
+from tacit.tables.cells import CellError, check_filled, empty, numbers, spelled
 from tacit.tables.dates import day_text
 from tacit.tables.facts import Categories, Numeric
 from tacit.tables.form import Form
@@ -75,8 +76,8 @@ def encode(frame: pd.DataFrame, bounds: Bounds, *, with_target: bool) -> Encoded
     Rounding does not take a number out of [-1, 1]: subtraction and division are monotone, so u lies
     in [0, 1]; 2 u is exact.
     """
-    check_columns(frame, bounds, with_target=with_target)
-    _check_filled(frame, bounds, with_target=with_target)
+    check_columns(frame.columns, bounds, with_target=with_target)
+    _check_filled(frame, _facts(bounds) if with_target else bounds.columns)
     blocks, clipped = [], 0
     for name, fact in bounds.columns.items():
         if isinstance(fact, Numeric):
@@ -203,9 +204,9 @@ def _most(fact: Numeric | Categories, interval: Interval) -> float:
     return square + encoded_fill(fact, interval) ** 2 if fact.indicator else square
 
 
-def check_columns(frame: pd.DataFrame, bounds: Bounds, *, with_target: bool) -> None:
-    """Raise `InputError` unless a table has the columns of the bounds; no cell is read."""
-    present = set(frame.columns)
+def check_columns(columns: Iterable[str], bounds: Bounds, *, with_target: bool) -> None:
+    """Raise `InputError` unless these are the columns of the bounds, with others to ignore."""
+    present = set(columns)
     needed = [*bounds.columns, *([bounds.target_name] if with_target else [])]
     missing = [name for name in needed if name not in present]
     if missing:
@@ -220,16 +221,31 @@ def check_columns(frame: pd.DataFrame, bounds: Bounds, *, with_target: bool) -> 
         )
 
 
-def _check_filled(frame: pd.DataFrame, bounds: Bounds, *, with_target: bool) -> None:
-    facts = dict(bounds.columns)
-    if with_target:
-        facts[bounds.target_name] = bounds.target
+def check_cells(cells: pd.Series, name: str, bounds: Bounds) -> None:
+    """Raise what `encode` raises of a table in which no other column has a fault."""
+    fact = _facts(bounds)[name]
+    _check_filled({name: cells}, {name: fact})
+    if name == bounds.target_name:
+        _targets(cells, bounds)
+    elif isinstance(fact, Numeric):
+        _of_numbers(cells, name, fact, bounds)
+    else:
+        _codes(cells, name, fact)
+
+
+def _facts(bounds: Bounds) -> dict[str, Numeric | Categories]:
+    return {**bounds.columns, bounds.target_name: bounds.target}
+
+
+def _check_filled(
+    cells: Mapping[str, pd.Series] | pd.DataFrame, facts: Mapping[str, Numeric | Categories]
+) -> None:
     needed = {
         name: fact
         for name, fact in facts.items()
         if not (fact.accepts_missing if isinstance(fact, Numeric) else "" in fact.values)
     }
-    check_filled({name: empty(frame[name], fact) for name, fact in needed.items()}, _CURE)
+    check_filled({name: empty(cells[name], fact) for name, fact in needed.items()}, _CURE)
 
 
 def _of_numbers(
@@ -265,9 +281,7 @@ def _numbers(
         what = "empty, infinite or not a number"
         if fact.date is not None:
             what = f"no date written as {fact.date}"
-        raise InputError(
-            f"column {name!r}, row {bad[0] + 1} is {what}; drop such rows or fill them in"
-        )
+        raise CellError(name, int(bad[0]), f"{what}; drop such rows or fill them in")
     return values
 
 
@@ -285,14 +299,25 @@ def _scaled(values: HostArray, fact: Numeric, interval: Interval) -> tuple[HostA
 
 def _codes(cells: pd.Series, name: str, fact: Categories) -> HostArray:
     known = pd.Index([fact.compared(value) for value in fact.values], dtype=object)
-    codes = known.get_indexer(pd.Index(spelled(cells, fact), dtype=object))
+    codes = _indexed(known, cells, fact)
     bad = np.flatnonzero(codes < 0)
     if bad.size:
-        raise InputError(
-            f"column {name!r}, row {bad[0] + 1} is empty or not one of the {len(fact.values)} "
-            "values in the bounds file; add the value there if it is public, or drop the row"
+        raise CellError(
+            name,
+            int(bad[0]),
+            f"empty or not one of the {len(fact.values)} values in the bounds file; add the value "
+            "there if it is public, or drop the row",
         )
     return codes
+
+
+def _indexed(known: pd.Index, cells: pd.Series, fact: Categories) -> HostArray:
+    if pd.api.types.infer_dtype(cells, skipna=False) != "string":
+        return np.asarray(known.get_indexer(pd.Index(spelled(cells, fact), dtype=object)))
+    # texts are few and cells many
+    places, texts = pd.factorize(cells.to_numpy(object))
+    said = spelled(pd.Series(texts, dtype=object), fact)
+    return np.asarray(known.get_indexer(pd.Index(said, dtype=object)))[places]
 
 
 def _targets(cells: pd.Series, bounds: Bounds) -> tuple[HostArray, int]:

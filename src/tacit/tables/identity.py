@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection
+from collections.abc import Set as AbstractSet
 from decimal import Context, Decimal, DecimalException
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -16,18 +16,19 @@ from tacit.tables.form import Form
 _EXACT = Context(prec=400)
 TEXT, WHOLE, INEXACT = "text", "whole numbers", "numbers that are not whole or not exact"
 _COMPARED = frozenset({TEXT, WHOLE})
-_KINDS = "stored"
 
 
 def identities(
-    column: str, frames: Mapping[Path, pd.DataFrame], names: list[list[str]], form: Form
+    column: str, kinds: AbstractSet[str], names: Collection[str], form: Form
 ) -> list[str]:
     """Return the identity in each row of a column that says which person a row is about.
 
     Parameters
     ----------
+    kinds
+        How the files store the column, in words (`kind_of`).
     names
-        The text of the column in each file.
+        The text of the column, row by row.
 
     Raises
     ------
@@ -43,7 +44,6 @@ def identities(
     file stores them as numbers or as text. A float that may stand for several whole numbers could
     be one of them elsewhere, and is refused.
     """
-    kinds = {frame.attrs.get(_KINDS, {}).get(column, TEXT) for frame in frames.values()}
     if INEXACT in kinds:
         raise InputError(
             f"column {column!r} says whose a row is, by {INEXACT}; store it as text or as whole "
@@ -54,7 +54,8 @@ def identities(
             f"column {column!r} says whose a row is, and the files store it in ways that cannot be "
             f"compared ({', '.join(sorted(kinds))}); store it as text in all of them"
         )
-    return [canonical(name, form) for part in names for name in part]
+    same = {name: canonical(name, form) for name in set(names)}
+    return [same[name] for name in names]
 
 
 def canonical(text: str, form: Form) -> str:
@@ -73,17 +74,10 @@ def canonical(text: str, form: Form) -> str:
         return text
 
 
-def remember_kinds(stored: pd.DataFrame, read: pd.DataFrame) -> pd.DataFrame:
-    """Return a table that was read as text, with how its columns were stored."""
-    kinds = {str(name): _kind(stored[name]) for name in stored}
-    read.attrs[_KINDS] = kinds
-    return read
-
-
-def _kind(column: pd.Series) -> str:
-    """Return how a column was stored, in words; missing cells say nothing."""
+def kind_of(column: pd.Series) -> str:
+    """Return how a column is stored, in words; missing cells say nothing."""
     if isinstance(column.dtype, pd.CategoricalDtype):
-        return _kind(column.cat.categories.to_series())
+        return kind_of(column.cat.categories.to_series())
     present = column.dropna()
     if pd.api.types.is_bool_dtype(column.dtype):
         return "truth values"

@@ -1,26 +1,141 @@
-"""Files of tables, read as text in which nothing is guessed."""
+"""Files of tables: counted in one pass, and read in pieces, as text in which nothing is guessed."""
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator, Sequence
+import os
+import stat
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, field
 from importlib.util import find_spec
-from itertools import chain
 from os.path import isdir
 from pathlib import Path
+from typing import TypeAlias, TypeVar
 
 import pandas as pd
 
 from tacit.errors import InputError, told_anew
 from tacit.tables.facts import repeated
-from tacit.tables.form import Form, other_delimiter, spelled, unquoted
-from tacit.tables.identity import remember_kinds
+from tacit.tables.form import Form
+from tacit.tables.pieces import Piece, parquet_pieces, text_pieces
 
 SUFFIXES = (".csv", ".parquet")
 _EXCEL = (".xlsx", ".xls", ".xlsm", ".xlsb", ".ods")
 _EXCEL_MARKS = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1")
 _USUAL = Form()
+_T = TypeVar("_T")
+
+# hears how many rows were read, and of how many if that is known
+Report: TypeAlias = Callable[[int, int | None], None]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class TableFile:
+    """A CSV or Parquet file whose rows were counted.
+
+    Attributes
+    ----------
+    path, form
+        Where it is, and how it is written.
+    columns
+        Their names.
+    rows
+        How many there are, at least one.
+    kept
+        The columns that were kept as text while the rows were counted.
+    kinds
+        How each of these is stored, in words: one way for most files.
+    content
+        The bytes of what can be read once only, as a pipe; None for a file.
+    stamp
+        What changes where a file is written to or replaced.
+    """
+
+    path: Path
+    form: Form
+    columns: tuple[str, ...]
+    rows: int
+    kept: pd.DataFrame
+    kinds: dict[str, frozenset[str]]
+    content: bytes | None = field(repr=False)
+    stamp: tuple[int, ...]
+
+    def pieces(
+        self, columns: Collection[str], numbers: Collection[str] = ()
+    ) -> Iterator[pd.DataFrame]:
+        """Yield some columns, a few thousand rows at a time, as `read_table` returns them.
+
+        Parameters
+        ----------
+        numbers
+            Columns that may be numbers where a Parquet file stores them as such.
+
+        Raises
+        ------
+        InputError
+            As `read_table`, and if the file is not the one that was counted.
+        """
+        rows = 0
+        for piece in _pieces(self.path, self.form, self.content):
+            rows += piece.rows
+            if piece.names != self.columns or rows > self.rows:
+                raise self._changed()
+            yield piece.read(columns, numbers, self.form)
+        if rows != self.rows or (self.content is None and _stamp(self.path) != self.stamp):
+            raise self._changed()
+
+    def _changed(self) -> InputError:
+        return InputError(
+            f"{self.path} changed after its rows were counted; start again once nothing writes to "
+            "it"
+        )
+
+
+def count_table(
+    path: Path, form: Form = _USUAL, keep: Collection[str] = (), report: Report | None = None
+) -> TableFile:
+    """Return a file with its rows counted, in one pass that holds a few thousand at a time.
+
+    Parameters
+    ----------
+    keep
+        Columns to keep as text; those that the file lacks are passed over.
+    report
+        Called with the number of rows that were counted, and None.
+
+    Raises
+    ------
+    InputError
+        As `read_table`.
+    """
+    refuse_spreadsheet(path)
+    stamp = _stamp(path)
+    content = None if stat.S_ISREG(stamp[0]) else _read(path, path.read_bytes)
+    columns: tuple[str, ...] = ()
+    kinds: dict[str, frozenset[str]] = {}
+    names: dict[str, str] = {}  # each once, however many rows bear it
+    rows, kept = 0, []
+    for piece in _pieces(path, form, content):
+        columns, rows = piece.names, rows + piece.rows
+        if report is not None:
+            report(rows, None)
+        some = [name for name in columns if name in keep]
+        kept.append(piece.text(some, form).map(lambda text: names.setdefault(text, text)))
+        if not piece.rows:  # which says nothing of how columns are stored
+            continue
+        kinds |= {name: kinds.get(name, frozenset()) | {piece.kind(name)} for name in some}
+    _check_rows(path, rows)
+    return TableFile(
+        path=path,
+        form=form,
+        columns=columns,
+        rows=rows,
+        kept=pd.concat(kept, ignore_index=True),
+        kinds=kinds,
+        content=content,
+        stamp=stamp,
+    )
 
 
 def read_table(path: Path, form: Form = _USUAL) -> pd.DataFrame:
@@ -37,13 +152,26 @@ def read_table(path: Path, form: Form = _USUAL) -> pd.DataFrame:
         the header looks as if it were separated otherwise, the message says how.
     """
     refuse_spreadsheet(path)
-    frame = _parquet(path, form) if path.suffix.lower() == ".parquet" else _csv(path, form)
-    twice = repeated(frame.columns)
-    if twice:
-        raise InputError(f"{path} has two columns called {twice[0]!r}; rename one")
-    if not len(frame):
-        raise InputError(f"{path} has no rows; a header and at least one row are needed")
+    pieces = [piece.text(piece.names, form) for piece in _pieces(path, form, None)]
+    frame = pd.concat(pieces, ignore_index=True)
+    _check_rows(path, len(frame))
     return frame
+
+
+def _check_rows(path: Path, rows: int) -> None:
+    if not rows:
+        raise InputError(f"{path} has no rows; a header and at least one row are needed")
+
+
+def count_tables(
+    path: Path, form: Form = _USUAL, keep: Collection[str] = (), report: Report | None = None
+) -> dict[Path, TableFile]:
+    """Return the one table at `path`, or one per agent if it is a folder, with rows counted."""
+    if not isdir(path):
+        return {path: count_table(path, form, keep, report)}
+    files = {file: count_table(file, form, keep, report) for file in _files(path)}
+    _check_alike({file: counted.columns for file, counted in files.items()})
+    return files
 
 
 def read_tables(path: Path, form: Form = _USUAL) -> dict[Path, pd.DataFrame]:
@@ -64,16 +192,21 @@ def read_agents(folder: Path, form: Form = _USUAL) -> dict[Path, pd.DataFrame]:
         none beside it that is called the same.
     """
     frames = {file: read_table(file, form) for file in _files(folder)}
-    first, *others = frames
-    columns = list(frames[first].columns)
+    columns = _check_alike({file: tuple(frame.columns) for file, frame in frames.items()})
+    return {file: frame[list(columns)] for file, frame in frames.items()}
+
+
+def _check_alike(columns: dict[Path, tuple[str, ...]]) -> tuple[str, ...]:
+    """Return the columns of the first file; raise `InputError` if another one has others."""
+    first, *others = columns
     for file in others:
-        other = set(frames[file].columns) ^ set(columns)
+        other = set(columns[file]) ^ set(columns[first])
         if other:
             raise InputError(
                 f"{file.name} and {first.name} have different columns: {min(other)!r} is in one "
                 "only; all agents need the same columns"
             )
-    return {file: frame[columns] for file, frame in frames.items()}
+    return columns[first]
 
 
 def _files(folder: Path) -> list[Path]:
@@ -113,81 +246,73 @@ def _excel(path: Path) -> InputError:
     )
 
 
-def _csv(path: Path, form: Form) -> pd.DataFrame:
-    def frame() -> pd.DataFrame:
-        with path.open("rb") as file:  # once, since it may be a pipe
-            start = file.peek(8)
-            if start.startswith(_EXCEL_MARKS):
-                raise _excel(path)
-            lines = io.TextIOWrapper(file, encoding=form.encoding_of(start), newline="")
-            return _parsed(path, lines, form.delimiter)
-
-    def told(error: Exception) -> Exception:
-        if isinstance(error, OSError):
-            return InputError(f"{path} cannot be read ({error.strerror or type(error).__name__})")
-        if isinstance(error, csv.Error):  # its messages are about quotes and the end of the file
-            return InputError(f"{path} is not a valid CSV file ({error}); is it cut short?")
-        return InputError(
-            f"{path} is not text in {form.encoding.upper()}, or in what its byte-order mark says; "
-            "save it as CSV in UTF-8, or name its encoding, as in --encoding cp1252"
-        )
-
-    # an error of decoding holds a part of the file
-    return told_anew(frame, (OSError, csv.Error, UnicodeError), told)
-
-
-def _parsed(path: Path, lines: Iterator[str], delimiter: str) -> pd.DataFrame:
-    header = next((line for line in lines if line.strip("\r\n")), "")
-    whole = chain([header], lines)
-    cells = csv.reader(whole, delimiter=delimiter, strict=True, skipinitialspace=True)
-    hint = _hint(header, delimiter)
-    if hint and delimiter not in unquoted(header):
-        raise InputError(f"{path} has one column as it is read; its header {hint}")
-    rows = _rows(path, cells, hint)
-    names = next(rows, None)
-    if names is None:
-        raise InputError(f"{path} is empty; a header and at least one row are needed")
-    return pd.DataFrame(list(rows), columns=pd.Index(names, dtype=object), dtype=object)
-
-
-def _hint(header: str, delimiter: str) -> str | None:
-    """Return what to do if the header looks as if it were separated otherwise."""
-    other = other_delimiter(header, delimiter)
-    if other is None:
-        return None
-    what = "tabs" if other == "\t" else other
-    return f"looks separated by {what}: add --delimiter {spelled(other)}"
-
-
-def _rows(path: Path, lines: Iterator[Sequence[str]], hint: str | None) -> Iterator[list[str]]:
-    width: int | None = None
-    for number, cells in enumerate(line for line in lines if line):
-        width = len(cells) if width is None else width
-        if len(cells) != width:
-            raise InputError(
-                f"{path}: row {number} has {len(cells)} cells and the header {width}; "
-                + (f"the header {hint}" if hint else "is the file cut short?")
-            )
-        yield [cell.strip() for cell in cells]
-
-
-def _parquet(path: Path, form: Form) -> pd.DataFrame:
-    if find_spec("pyarrow") is None:
+def _pieces(path: Path, form: Form, content: bytes | None) -> Iterator[Piece]:
+    """Yield the rows of a file, or of the content that it had; an empty one has one empty piece."""
+    parquet = path.suffix.lower() == ".parquet"
+    if parquet and find_spec("pyarrow") is None:
         raise InputError(
             f"{path} is a Parquet file, which needs pyarrow: "
             'pip install "tacit[tables-parquet]"; or save it as CSV'
         )
-    frame = told_anew(
-        lambda: pd.read_parquet(path),
-        (OSError, ValueError),
-        lambda _: InputError(f"{path} cannot be read as a Parquet file; is it cut short?"),
+
+    def told(error: Exception) -> Exception:
+        if isinstance(error, OSError) and not parquet:
+            return _unreadable(path, error)
+        return _spoilt(path, error, form, parquet=parquet)
+
+    # an error of decoding holds a part of the file
+    kinds = (OSError, ValueError) if parquet else (OSError, csv.Error, UnicodeError)
+    with _read(path, lambda: _opened(path, content)) as file:
+        pieces = parquet_pieces(file) if parquet else _text(path, file, form)
+        for piece in iter(lambda: told_anew(lambda: next(pieces, None), kinds, told), None):
+            twice = repeated(piece.names)
+            if twice:
+                raise InputError(f"{path} has two columns called {twice[0]!r}; rename one")
+            yield piece
+
+
+def _text(path: Path, file: io.BufferedReader, form: Form) -> Iterator[Piece]:
+    if file.peek(8).startswith(_EXCEL_MARKS):
+        raise _excel(path)
+    yield from text_pieces(path, file, form)
+
+
+def _opened(path: Path, content: bytes | None) -> io.BufferedReader:
+    if content is None:
+        return path.open("rb")
+    return io.BufferedReader(io.BytesIO(content))
+
+
+def _read(path: Path, work: Callable[[], _T]) -> _T:
+    try:
+        return work()
+    except OSError as error:
+        raise _unreadable(path, error) from error
+
+
+def _stamp(path: Path) -> tuple[int, ...]:
+    """Return what kind of file it is, and what changes where it is written to or replaced."""
+    told = _read(path, lambda: os.stat(path))
+    return (
+        told.st_mode,
+        told.st_dev,
+        told.st_ino,
+        told.st_size,
+        told.st_mtime_ns,
+        told.st_ctime_ns,
     )
-    missing = frame.isna()
 
-    def text(cell: object) -> str:
-        if isinstance(cell, float):  # whose point may mean thousands in this form
-            return str(cell).replace(".", form.decimal)
-        return str(cell).strip()
 
-    read = frame.astype(object).map(text).mask(missing, "").rename(columns=str)
-    return remember_kinds(frame, read)
+def _unreadable(path: Path, error: OSError) -> InputError:
+    return InputError(f"{path} cannot be read ({error.strerror or type(error).__name__})")
+
+
+def _spoilt(path: Path, error: Exception, form: Form, *, parquet: bool) -> InputError:
+    if parquet:
+        return InputError(f"{path} cannot be read as a Parquet file; is it cut short?")
+    if isinstance(error, csv.Error):  # its messages are about quotes and the end of the file
+        return InputError(f"{path} is not a valid CSV file ({error}); is it cut short?")
+    return InputError(
+        f"{path} is not text in {form.encoding.upper()}, or in what its byte-order mark says; "
+        "save it as CSV in UTF-8, or name its encoding, as in --encoding cp1252"
+    )

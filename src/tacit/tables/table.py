@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
-import pandas as pd
 from jaxtyping import Float, Int, Num
 
 from tacit.errors import InputError, no_bounds
 from tacit.problems import numbered, partition_by
 from tacit.tables.bounds import Bounds, read_bounds
 from tacit.tables.coding import coding_to_dict
-from tacit.tables.encode import Encoded, check_columns, encode, encoded_names, encoded_norm
+from tacit.tables.encode import check_columns, encoded_names, encoded_norm
 from tacit.tables.facts import Numeric
 from tacit.tables.form import FORM, Form
 from tacit.tables.identity import identities
-from tacit.tables.read import read_table, read_tables
-from tacit.typing import HostArray, Task
+from tacit.tables.read import Report, TableFile, count_table, count_tables
+from tacit.tables.rows import encoded_rows
+from tacit.typing import HostArray, Precision, Task
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,32 +123,38 @@ class Table:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Files:
-    """The files of a table as they were read: rows of text, of which no cell was looked at.
+    """The files of a table with their rows counted, of which no cell was looked at.
 
     Attributes
     ----------
-    frames
+    tables
         Those that are trained on, by file.
     tests
-        The test records; None if there are none.
+        That of the test records; None if there are none.
     owners, persons
         As of `Table`.
     """
 
     source: Source
     bounds: Bounds
-    frames: dict[Path, pd.DataFrame]
-    tests: pd.DataFrame | None
+    tables: dict[Path, TableFile]
+    tests: TableFile | None
     owners: tuple[Int[HostArray, "_m"], ...] | None
     persons: Int[HostArray, "_n"] | None = None
 
     @property
     def rows(self) -> int:
         """The number of training rows, which is public."""
-        return sum(len(frame) for frame in self.frames.values())
+        return sum(table.rows for table in self.tables.values())
 
 
-def load_table(source: Source, known: Bounds | None = None) -> Table:
+def load_table(
+    source: Source,
+    known: Bounds | None = None,
+    *,
+    precision: Precision = "float64",
+    report: Report | None = None,
+) -> Table:
     """Return the table that `source` names, encoded with its public facts.
 
     Raises
@@ -157,16 +162,21 @@ def load_table(source: Source, known: Bounds | None = None) -> Table:
     InputError
         As `read_files` and `table_of`.
     """
-    return table_of(read_files(source, known))
+    files = read_files(source, known, report)
+    return table_of(files, precision=precision, report=report)
 
 
-def read_files(source: Source, known: Bounds | None = None) -> Files:
-    """Return the files of a table, their rows counted and their owners read.
+def read_files(source: Source, known: Bounds | None = None, report: Report | None = None) -> Files:
+    """Return the files of a table, their rows counted and their owners read, in one pass.
+
+    A few thousand rows are in memory at a time, and of the columns that say whose a row is, all.
 
     Parameters
     ----------
     known
         The public facts, where no file states them.
+    report
+        Called with the number of rows that were counted in a file, and None.
 
     Raises
     ------
@@ -187,33 +197,43 @@ def read_files(source: Source, known: Bounds | None = None) -> Files:
             f"{bounds.target_name!r}; use one name in both"
         )
     _check_owner_columns(source, bounds)
-    frames = read_tables(source.path, bounds.form)
-    owners = _owners(source, list(frames.values()))
+    keep = tuple(source.owner_columns.values())
+    tables = count_tables(source.path, bounds.form, keep, report)
+    owners = _owners(source, list(tables.values()))
     tests = None
     if source.test is not None:
-        tests = read_table(source.test, bounds.form)
-        if any(os.path.samefile(source.test, file) for file in frames):
+        tests = count_table(source.test, bounds.form, (), report)
+        if any(os.path.samefile(source.test, file) for file in tables):
             raise InputError(
                 f"{source.test} is trained on, and metrics on test records are shown without "
                 "noise; name a file of other records, or use --oracle-metrics"
             )
-    for file, frame in frames.items():
-        _check_columns(file, frame, source, bounds)
-    if source.test is not None and tests is not None:
-        _check_columns(source.test, tests, source, bounds)
-    persons = _persons(source, frames, bounds.form)
+    for table in (*tables.values(), *(() if tests is None else (tests,))):
+        _check_columns(table, source, bounds)
+    persons = _persons(source, list(tables.values()), bounds.form)
     return Files(
-        source=source, bounds=bounds, frames=frames, tests=tests, owners=owners, persons=persons
+        source=source, bounds=bounds, tables=tables, tests=tests, owners=owners, persons=persons
     )
 
 
-def table_of(files: Files) -> Table:
-    """Return the table of files that were read, its cells encoded.
+def table_of(
+    files: Files,
+    *,
+    precision: Precision = "float64",
+    report: Report | None = None,
+) -> Table:
+    """Return the table of files that were counted, its cells encoded.
+
+    Parameters
+    ----------
+    precision, report
+        As of `encoded_rows`: the precision in which rows are kept, and what is called with the
+        number of rows that were read, and of all.
 
     Raises
     ------
     InputError
-        If file and bounds do not fit together.
+        If file and bounds do not fit together, or a file changed since its rows were counted.
 
     Notes
     -----
@@ -221,20 +241,18 @@ def table_of(files: Files) -> Table:
     trained on like any other.
     """
     source, bounds = files.source, files.bounds
-    coded = [_encoded(file, frame, source, bounds) for file, frame in files.frames.items()]
-    clipped = sum(part.clipped for part in coded)
-    if source.test is not None and files.tests is not None:
-        coded.append(_encoded(source.test, files.tests, source, bounds))
+    tables = [*files.tables.values(), *(() if files.tests is None else (files.tests,))]
+    rows = encoded_rows(tables, bounds, precision=precision, report=report)
     return Table(
         name=str(source.path),
         title=f"{source.path.name}: {source.target}",
         source=str(source.path),
         bounds=bounds,
-        features=_stacked([part.features for part in coded]),
-        targets=_stacked([part.targets for part in coded]),
+        features=rows.features,
+        targets=rows.targets,
         train_rows=files.rows,
         owners=files.owners,
-        clipped=clipped,
+        clipped=sum(rows.clipped[: len(files.tables)]),
         conditions=table_conditions(
             bounds,
             persons=source.person_column is not None,
@@ -264,62 +282,50 @@ def _bounds(source: Source) -> Bounds:
     return read_bounds(source.bounds)
 
 
-def _encoded(file: Path, frame: pd.DataFrame, source: Source, bounds: Bounds) -> Encoded:
+def _check_columns(table: TableFile, source: Source, bounds: Bounds) -> None:
+    learned = [c for c in table.columns if c not in source.owner_columns.values()]
     try:
-        return encode(_used(frame, source), bounds, with_target=True)
+        check_columns(learned, bounds, with_target=True)
     except InputError as error:
-        raise InputError(f"{file}: {error}") from error
+        raise InputError(f"{table.path}: {error}") from error
 
 
-def _check_columns(file: Path, frame: pd.DataFrame, source: Source, bounds: Bounds) -> None:
-    try:
-        check_columns(_used(frame, source), bounds, with_target=True)
-    except InputError as error:
-        raise InputError(f"{file}: {error}") from error
-
-
-def _used(frame: pd.DataFrame, source: Source) -> pd.DataFrame:
-    """Return the columns that do not say whose a row is."""
-    return frame.drop(columns=[c for c in frame if c in source.owner_columns.values()])
-
-
-def _stacked(parts: Sequence[HostArray | None]) -> HostArray:
-    return np.concatenate([part for part in parts if part is not None])
-
-
-def _owners(source: Source, frames: list[pd.DataFrame]) -> tuple[HostArray, ...] | None:
+def _owners(source: Source, tables: list[TableFile]) -> tuple[HostArray, ...] | None:
     folder = os.path.isdir(source.path)
     if source.agent_column is None:
         if not folder:
             return None
-        ends = np.cumsum([len(one) for one in frames])
+        ends = np.cumsum([one.rows for one in tables])
         return tuple(np.split(np.arange(ends[-1]), ends[:-1]))
     if folder:
         raise InputError(
             "a folder has one file per agent, so there is no agent column; leave --agent-column out"
         )
-    return tuple(partition_by(_names(source.agent_column, source.path, frames[0])))
+    return tuple(partition_by(_names(source.agent_column, tables[0]).astype(str)))
 
 
-def _names(column: str, file: Path, frame: pd.DataFrame) -> HostArray:
+def _names(column: str, table: TableFile) -> HostArray:
     """Return the text in each row of a column that says whose a row is."""
-    if column not in frame.columns:
-        raise InputError(f"the table {file} has no column {column!r}; name one of its columns")
-    names = frame[column].to_numpy(str)
-    if (names == "").any():
-        row = int(np.flatnonzero(names == "")[0]) + 1
-        raise InputError(f"column {column!r}, row {row} is empty; say whose record it is")
+    if column not in table.columns:
+        raise InputError(
+            f"the table {table.path} has no column {column!r}; name one of its columns"
+        )
+    names = table.kept[column].to_numpy(object)
+    empty = np.flatnonzero(names == "")
+    if empty.size:
+        raise InputError(
+            f"column {column!r}, row {int(empty[0]) + 1} is empty; say whose record it is"
+        )
     return names
 
 
-def _persons(
-    source: Source, frames: dict[Path, pd.DataFrame], form: Form
-) -> Int[HostArray, "_n"] | None:
+def _persons(source: Source, tables: list[TableFile], form: Form) -> Int[HostArray, "_n"] | None:
     column = source.person_column
     if column is None:
         return None
-    names = [_names(column, file, frame).tolist() for file, frame in frames.items()]
-    return numbered(identities(column, frames, names, form))
+    names = [name for table in tables for name in _names(column, table)]
+    kinds = frozenset[str]().union(*(table.kinds[column] for table in tables))
+    return numbered(identities(column, kinds, names, form))
 
 
 def table_conditions(bounds: Bounds, *, persons: bool, tests: str | None = None) -> tuple[str, ...]:

@@ -1,14 +1,13 @@
 """A training from end to end: divided records, the run of a proposal, its model and metrics."""
 
 from tacit.training.agreement import check_data, check_known
+from tacit.training.ahead import counts_ahead, kept_precision, proposal_ahead
 from tacit.training.assessment import Assessment, WeightedError
 from tacit.training.data import (
     DEFAULT_AGENTS,
     DividedData,
-    counts_ahead,
     data_facts,
     divide,
-    proposal_ahead,
     proposal_for,
 )
 from tacit.training.metrics import Metrics
@@ -33,6 +32,7 @@ __all__ = [
     "counts_ahead",
     "data_facts",
     "divide",
+    "kept_precision",
     "model_of",
     "proposal_ahead",
     "proposal_for",

@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 from jaxtyping import Int
 
+from tacit import checks
 from tacit.datasets import Dataset, Split, split
 from tacit.errors import InputError
 from tacit.features import AroundCentre, FeatureMap, Inputs, applied, feature_map_named
@@ -28,7 +29,7 @@ from tacit.proposal import (
     StructureRequest,
     propose,
 )
-from tacit.tables import Files, Numeric, Table, inputs_of
+from tacit.tables import Numeric, Table, inputs_of
 from tacit.typing import HostArray, Precision
 
 DEFAULT_AGENTS = 10
@@ -193,7 +194,7 @@ def divide(  # noqa: PLR0913 - what is divided, among whom, and how
     parts = _parts(dataset, split_seed, feature_map)
     persons = persons_of(_numbers(dataset), rows_per_person)
     rows = len(parts.train_targets)
-    owners = _owners(
+    owners = owners_of(
         dataset.owners,
         rows,
         agents,
@@ -241,7 +242,7 @@ def _features(dataset: Dataset | Table, feature_map: FeatureMap | None) -> HostA
     return feature_map.apply(dataset.features)
 
 
-def _owners(  # noqa: PLR0913 - who has rows, and how they are dealt out
+def owners_of(  # noqa: PLR0913 - who has rows, and how they are dealt out
     known: tuple[Int[HostArray, "_m"], ...] | None,
     rows: int,
     agents: int | None,
@@ -251,6 +252,7 @@ def _owners(  # noqa: PLR0913 - who has rows, and how they are dealt out
     persons: Persons | None,
     agents_per_person: int,
 ) -> tuple[Int[HostArray, "_m"], ...]:
+    """Return the rows of each agent: as they are known, or dealt out."""
     if known is None:
         return _dealt(persons, rows, default if agents is None else agents, split_seed)
     if agents is not None:
@@ -265,69 +267,19 @@ def _dealt(
 ) -> tuple[Int[HostArray, "_m"], ...]:
     """Return the rows of each agent, who share rows or persons at random."""
     units, what = (rows, "training records") if persons is None else (persons.count, "persons")
-    if agents > units:
-        raise InputError(f"{agents} agents cannot share {units} {what}; ask for at most {units}")
+    shares(units, what, agents)
     if persons is None:
         return tuple(random_partition(rows, agents, seed=split_seed))
     return tuple(persons.shared(agents, seed=split_seed))
 
 
-def proposal_ahead(
-    files: Files,
-    request: Request,
-    structure: StructureRequest,
-    *,
-    agents: int | None,
-    default: int = DEFAULT_AGENTS,
-    features: str | None = None,
-) -> Proposal:
-    """Return the proposal of a request on the records of files of which no cell was looked at.
-
-    It is that of `proposal_for` on the same records.
-
-    Raises
-    ------
-    InputError
-        If a graph is to be learned from records.
-    """
-    if structure.graph_from is not None:
-        raise InputError(
-            "--graph-from reads records before anything is charged; with an account give --graph"
-        )
-    facts = DataFacts.of(files.bounds, features)
-    counts = counts_ahead(
-        files,
-        agents,
-        default,
-        split_seed=request.split_seed,
-        rows_per_person=request.rows_per_person,
-        agents_per_person=request.agents_per_person,
-    )
-    names = facts.inputs.names if facts.feature_map is None else facts.feature_map.names
-    return propose(facts, counts, request, structure.structure(names, None))
-
-
-def counts_ahead(
-    files: Files,
-    agents: int | None,
-    default: int = DEFAULT_AGENTS,
-    *,
-    split_seed: int,
-    rows_per_person: int | None = None,
-    agents_per_person: int = 1,
-) -> tuple[int, ...]:
-    """Return how many records each agent will have, or places of persons."""
-    persons = persons_of(files.persons, rows_per_person)
-    owners = _owners(
-        files.owners,
-        files.rows,
-        agents,
-        default,
-        split_seed=split_seed,
-        persons=persons,
-        agents_per_person=agents_per_person,
-    )
-    return counts_of(owners, persons)
+def shares(units: int, what: str, agents: int) -> tuple[int, ...]:
+    """Return how many units each agent has, where these are dealt out among them."""
+    checks.at_least("agents", agents, 1)
+    if agents > units:
+        raise InputError(f"{agents} agents cannot share {units} {what}; ask for at most {units}")
+    least, more = divmod(units, agents)
+    return tuple(least + (agent < more) for agent in range(agents))
 
 
 def counts_of(owners: Sequence[Int[HostArray, "_m"]], persons: Persons | None) -> tuple[int, ...]:

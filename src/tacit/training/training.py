@@ -166,15 +166,21 @@ def train(  # noqa: PLR0913 - what is run, and who is told what
         account = reserved(account, proposal, plan, seed=seed, what=data.dataset.title)
         with returned_on_error(account):
             account.begin()
-    shards = data.shards(proposal.precision, centre=proposal.centre)
     keep = frozenset({"models", "publics"} if proposal.centre else {"models"})
     finished = run(
-        plan, shards, runtime="simulate", seed=seed, keep=keep, report=report, account=account
+        plan,
+        # without a name here, so that they do not outlive the door's own rows
+        data.shards(proposal.precision, centre=proposal.centre),
+        runtime="simulate",
+        seed=seed,
+        keep=keep,
+        report=report,
+        account=account,
     )
     problem = proposal.problem
     if proposal.centre:
         data = data.around(_centre_of(finished))
-        shards = data.shards(proposal.precision)
+    shards = data.shards(proposal.precision)
     metrics = measure(problem, data, shards, finished.model)
     curves = curves_on_test(problem, data, np.asarray(finished.trace.models))
     certificate = dataclasses.replace(

@@ -1,0 +1,79 @@
+"""Time and memory of `tacit train` on tables of growing length, each in a process of its own.
+
+    python -m bench.large_tables [--rounds T] ROWS...
+
+A table has 19 columns of whole numbers from 0 to 999 and a label. It is drawn anew for each number
+of rows, written as CSV to a folder that is removed, and read back from there: 20,000,000 rows take
+1.5 GB of disk. Seconds are of the whole command from a cold start; memory is the peak of the
+process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+_COLUMNS, _AT_ONCE = 19, 100_000
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rounds", type=int, default=200)
+    parser.add_argument("rows", type=int, nargs="+")
+    given = parser.parse_args()
+    print("| rows | file, MB | seconds | bytes of memory a row, beyond the smallest table | GiB |")
+    print("|---|---|---|---|---|")
+    first: tuple[int, float] | None = None
+    for rows in sorted(given.rows):
+        with tempfile.TemporaryDirectory() as folder:
+            size = write_table(Path(folder), rows)
+            seconds, peak = trained(Path(folder), given.rounds)
+        first = first or (rows, peak)
+        more = rows - first[0]
+        slope = f"{(peak - first[1]) / more:.0f}" if more else "-"
+        print(f"| {rows:,} | {size / 1e6:.0f} | {seconds:.0f} | {slope} | {peak / 2**30:.2f} |")
+
+
+def write_table(folder: Path, rows: int) -> int:
+    """Write a table and its bounds into a folder, and return its size in bytes."""
+    names = [f"c{k}" for k in range(_COLUMNS)]
+    columns = "".join(f"[columns.{name}]\nmin = 0\nmax = 1000\n" for name in names)
+    target = '[target]\nname = "ill"\nvalues = ["no", "yes"]\n'
+    (folder / "bounds.toml").write_text(f'source = "public"\n{target}{columns}')
+    draws, weights = np.random.default_rng(0), np.linspace(-1, 1, _COLUMNS)
+    table = folder / "table.csv"
+    with table.open("w") as file:
+        file.write(",".join([*names, "ill"]) + "\n")
+        for start in range(0, rows, _AT_ONCE):
+            size = (min(_AT_ONCE, rows - start), _COLUMNS)
+            cells = draws.integers(0, 1000, size)
+            ill = (cells / 500 - 1) @ weights + draws.normal(size=size[0]) > 0
+            file.writelines(
+                f"{','.join(map(str, row))},{'yes' if one else 'no'}\n"
+                for row, one in zip(cells.tolist(), ill.tolist(), strict=True)
+            )
+    return table.stat().st_size
+
+
+def trained(folder: Path, rounds: int) -> tuple[float, float]:
+    """Return the seconds and the peak memory, in bytes, of a training on the table of a folder."""
+    command = [sys.executable, "-m", "tacit.cli", "train", str(folder / "table.csv")]
+    command += ["--target", "ill", "--bounds", str(folder / "bounds.toml"), "--epsilon", "1"]
+    command += ["--delta", "1e-9", "--agents", "10", "--rounds", str(rounds)]
+    code = "import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True, stdout=2)"
+    code += "; print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
+    began = time.perf_counter()
+    told = subprocess.run(
+        [sys.executable, "-c", code, *command], check=True, capture_output=True, text=True
+    )
+    return time.perf_counter() - began, float(told.stdout) * 1024
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,45 @@
+"""Large arrays on the host: worked on in pieces, and handed to JAX without a copy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import cast
+
+import jax
+import numpy as np
+from numpy.typing import DTypeLike
+
+from tacit.typing import Array, HostArray
+
+# rows whose temporaries, a few arrays in double precision, stay small beside the records
+_ROWS = 2**16
+# what XLA takes over without copying it
+_BYTES = 64
+
+
+def in_pieces(rows: HostArray) -> Iterator[HostArray]:
+    """Yield an array in consecutive pieces, views along its first axis; at least one.
+
+    Examples
+    --------
+    >>> [len(piece) for piece in in_pieces(np.zeros(70_000))]
+    [65536, 4464]
+    """
+    for start in range(0, max(len(rows), 1), _ROWS):
+        yield rows[start : start + _ROWS]
+
+
+def aligned_zeros(shape: tuple[int, ...], dtype: DTypeLike) -> HostArray:
+    """Return zeros that `device_array` need not copy."""
+    size = math.prod(shape) * np.dtype(dtype).itemsize
+    room = np.zeros(size + _BYTES, np.uint8)
+    start = -room.ctypes.data % _BYTES
+    zeros: HostArray = room[start : start + size].view(dtype).reshape(shape)
+    return zeros
+
+
+def device_array(values: HostArray) -> Array:
+    """Return an array as JAX's own, on the same memory where it can be; nothing may write to it."""
+    values.flags.writeable = False
+    return cast(Array, jax.device_put(values, may_alias=True))

@@ -1,0 +1,79 @@
+"""What follows from counted files before a cell of them is looked at."""
+
+from __future__ import annotations
+
+from tacit.errors import InputError
+from tacit.proposal import DataFacts, Proposal, Request, StructureRequest, propose
+from tacit.tables import Files, Source
+from tacit.training.data import DEFAULT_AGENTS, counts_of, owners_of, persons_of, shares
+from tacit.typing import Precision
+
+
+def proposal_ahead(
+    files: Files,
+    request: Request,
+    structure: StructureRequest,
+    *,
+    agents: int | None,
+    default: int = DEFAULT_AGENTS,
+    features: str | None = None,
+) -> Proposal:
+    """Return the proposal of a request on the records of files of which no cell was looked at.
+
+    It is that of `proposal_for` on the same records.
+
+    Raises
+    ------
+    InputError
+        If a graph is to be learned from records.
+    """
+    if structure.graph_from is not None:
+        raise InputError(
+            "--graph-from reads records before anything is charged; with an account give --graph"
+        )
+    facts = DataFacts.of(files.bounds, features)
+    counts = counts_ahead(
+        files,
+        agents,
+        default,
+        split_seed=request.split_seed,
+        rows_per_person=request.rows_per_person,
+        agents_per_person=request.agents_per_person,
+    )
+    names = facts.inputs.names if facts.feature_map is None else facts.feature_map.names
+    return propose(facts, counts, request, structure.structure(names, None))
+
+
+def counts_ahead(
+    files: Files,
+    agents: int | None,
+    default: int = DEFAULT_AGENTS,
+    *,
+    split_seed: int,
+    rows_per_person: int | None = None,
+    agents_per_person: int = 1,
+) -> tuple[int, ...]:
+    """Return how many records each agent will have, or places of persons."""
+    persons = persons_of(files.persons, rows_per_person)
+    if files.owners is None and persons is None:  # as `random_partition` deals them out, undrawn
+        return shares(files.rows, "training records", default if agents is None else agents)
+    owners = owners_of(
+        files.owners,
+        files.rows,
+        agents,
+        default,
+        split_seed=split_seed,
+        persons=persons,
+        agents_per_person=agents_per_person,
+    )
+    return counts_of(owners, persons)
+
+
+def kept_precision(proposal: Proposal, source: Source) -> Precision:
+    """Return the precision in which the rows of a table are kept for a run; see `encoded_rows`.
+
+    That of the run, if only its training reads them: features, test records and held-out ones are
+    computed with in double precision.
+    """
+    others = proposal.data.features or proposal.evaluation or source.test
+    return "float64" if others else proposal.precision
