@@ -16,6 +16,7 @@ from tacit.budget import Charge
 from tacit.engine import Plan, charge_of
 from tacit.engine.running import check_bounds, check_certificate, check_machine
 from tacit.errors import InputError
+from tacit.evaluation import larger_of
 from tacit.federation.agreement import SignedProposal
 from tacit.federation.answering import Answering
 from tacit.federation.last_question import LastQuestion, last_question
@@ -69,7 +70,18 @@ class Local:
     @property
     def charge(self) -> Charge:
         """What the whole run would cost this site's account: its own answers, and nobody else's."""
-        return charge_for(self.plan, self.agent, range(self.plan.rounds))
+        return self.charge_for(range(self.plan.rounds + 1))
+
+    def charge_for(self, rounds: range | list[int]) -> Charge:
+        """Return the cost of this site's answers in some rounds; T is the last question.
+
+        A record is in the training or in the last question, so the larger of the two counts
+        (`tacit.evaluation.larger_of`).
+        """
+        training, last = charge_for(self.plan, self.agent, rounds), self.last
+        if last is None or self.agent not in last.agents or self.plan.rounds not in rounds:
+            return training
+        return larger_of(training, charge_for(last.planned, last.agents.index(self.agent), [0]))
 
     def records(self) -> DividedData:
         """Return the records; the cells of the file are looked at here, and nowhere before.
@@ -234,11 +246,6 @@ def check_runnable(proposal: Proposal, methods: Mapping[str, Method]) -> None:
         raise InputError(
             f"the proposal needs the method {name[:100]!r}, which is not one of tacit's; a site "
             "runs code of others only if its owner names it: add --method, or decline"
-        )
-    if proposal.evaluation is not None and proposal.budget.observer != "messages":
-        raise InputError(
-            "the answers about held-out records are told to all parties of a study, so they are "
-            "planned for observer messages; propose with that, or without --evaluate"
         )
 
 

@@ -192,8 +192,8 @@ class Site:
         local = self._local
         records = told_anew(local.records, InputError, lambda error: UnreadableError(str(error)))
         answering = local.answering(records)
-        parts = self._exchange, self._hearing, self._journal, self._seal
-        self._rounds = Rounds(answering, *parts, self._masking)
+        parts = self._hearing, self._journal, self._seal, self._masking
+        self._rounds = Rounds(answering, self._exchange, *parts)
         self._close = Closing(self._rounds, *parts, local.asked(records))
 
     # during the run
