@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,9 +14,11 @@ from tacit.cli.running import Shows, methods_for, take_part
 from tacit.cli.watching import progress_text, read_progress
 from tacit.errors import InputError
 from tacit.federation import (
+    Journal,
     SignedProposal,
     SiteFolder,
     check_proposal,
+    clear_masks,
     found_site,
     join,
     open_site,
@@ -203,10 +206,12 @@ def status(sites: Sites = None, json: Json = False) -> None:
         _say(f"{one['site']} of study {one['study']}, {one['data']}, hub {one['hub']}")
         for run_, stands in one["runs"].items():
             _say(f"  run {run_}: {stands}")
+        for line in one["cleared"]:
+            _say(f"  {line}")
 
 
 def _status(opened: SiteFolder) -> dict[str, Any]:
-    runs = {}
+    runs, cleared = {}, _cleared(opened)
     for file in sorted((opened.folder / "progress").glob("*.json")):
         found = read_progress(file)
         if found is not None:
@@ -217,7 +222,17 @@ def _status(opened: SiteFolder) -> dict[str, Any]:
         "data": opened.facts.data,
         "hub": opened.invitation.hub,
         "runs": runs,
+        "cleared": cleared,
     }
+
+
+def _cleared(opened: SiteFolder) -> list[str]:
+    """Remove keys of masks that no run needs, unless a process is at work on the journal."""
+    if not opened.journal.exists():
+        return []
+    with suppress(InputError), closing(Journal(opened.journal)) as journal:
+        return clear_masks(journal)
+    return []
 
 
 def _opened(

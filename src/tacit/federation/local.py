@@ -24,6 +24,7 @@ from tacit.federation.party import Released
 from tacit.federation.records import own_records, private_of
 from tacit.privacy import Certificate, Ledger, Sum
 from tacit.proposal import (
+    Budget,
     DataFacts,
     Proposal,
     feature_conditions,
@@ -117,12 +118,13 @@ def charge_for(plan: Plan, agent: int, rounds: range | list[int]) -> Charge:
     others end a run early, or a public fact does, the rounds left out were not answered, and events
     that did not happen cost nothing: the sums of a filter are over the events that did. An observer
     of sums learns of a round only if all answered it, so the noise of the others is in it.
+
+    A person who may be at M sites is in the answers of all of them: each is charged what M have
+    together (`charge_of`), and that of the whole run, since a site does not know in which rounds
+    others answered.
     """
     if plan.terms.adjacency.agents_per_person > 1:
-        raise InputError(
-            "a site's account holds the answers of that site, and a person at several is in those "
-            "of others too; let each person be at one site, or leave the account out"
-        )
+        return _column(charge_of(plan), agent)
     ledger = plan.ledger
     answered = np.isin(np.arange(plan.rounds), list(rounds))[None, :, None]
     asked = np.where(answered, ledger.kind, -1)
@@ -143,8 +145,17 @@ def charge_for(plan: Plan, agent: int, rounds: range | list[int]) -> Charge:
     if not plan.program.summed:
         return charge
     every = dataclasses.replace(plan, ledger=dataclasses.replace(ledger, kind=asked))
-    of_sums = charge_of(every).summed
-    return dataclasses.replace(charge, summed=None if of_sums is None else of_sums[own])
+    return dataclasses.replace(charge, summed=_column(charge_of(every), agent).summed)
+
+
+def _column(charge: Charge, agent: int) -> Charge:
+    """Return what a charge has for one agent."""
+    own, of_sums = slice(agent, agent + 1), charge.summed
+    return dataclasses.replace(
+        charge,
+        messages=charge.messages[own],
+        summed=None if of_sums is None else of_sums[own],
+    )
 
 
 def derive(
@@ -208,6 +219,7 @@ def certificate_for(proposal: Proposal, plan: Plan, last: LastQuestion | None) -
         trust=trust,
         conditions=(
             *table_conditions(proposal.data.table.bounds, persons=persons),
+            *_persons_conditions(proposal.budget),
             *graph_conditions(proposal.structure),
             *weight_conditions(proposal.class_weights),
             *feature_conditions(proposal.data.features),
@@ -215,6 +227,18 @@ def certificate_for(proposal: Proposal, plan: Plan, last: LastQuestion | None) -
         conditional=proposal.conditional,
     )
     return training if last is None else last.certificate(training)
+
+
+def _persons_conditions(budget: Budget) -> tuple[str, ...]:
+    """Return at how many sites a person is taken to be: no site sees the files of others."""
+    if budget.rows_per_person is None:
+        return ()
+    most = budget.agents_per_person
+    where = "one of the sites" if most == 1 else f"{most} of the sites"
+    return (
+        f"each person has rows at no more than {where}, whatever the person is called there; no "
+        "site sees the files of others, so nobody can check it",
+    )
 
 
 def masked_trust(agents: int, colluders: int) -> str:

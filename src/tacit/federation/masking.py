@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -87,6 +88,8 @@ class Masked(Unmasked):
         self._masks: Masks | None = None
         if journal.said(self._run, "mask") is None:
             journal.say(self._run, "mask", self._made().public)
+        with suppress(OSError):  # when somebody last went on with the run
+            os.utime(self._file)
 
     @property
     @override
