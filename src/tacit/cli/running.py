@@ -180,6 +180,7 @@ def _run(party: Party, link: Link, events: Events, progress: Path, shows: Shows)
         error_line("stopped; the same command goes on where it stood", kind="")
         raise typer.Exit(INTERRUPTED)
     events("ended", ending=outcome.ending, line=outcome.line)
+    shown.ended(outcome.ending, party.progress().rounds)
     return outcome
 
 

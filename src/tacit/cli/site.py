@@ -11,7 +11,7 @@ import typer
 from tacit.budget import Account
 from tacit.cli.console import emit, interruptible, path, printable, read_text
 from tacit.cli.running import Shows, methods_for, take_part
-from tacit.cli.watching import progress_text, read_progress
+from tacit.cli.watching import stands_in
 from tacit.errors import InputError
 from tacit.federation import (
     Journal,
@@ -213,9 +213,9 @@ def status(sites: Sites = None, json: Json = False) -> None:
 def _status(opened: SiteFolder) -> dict[str, Any]:
     runs, cleared = {}, _cleared(opened)
     for file in sorted((opened.folder / "progress").glob("*.json")):
-        found = read_progress(file)
-        if found is not None:
-            runs[file.stem] = f"{progress_text(found[0])} ({found[1]:.0f} s ago)"
+        stands = stands_in(file)
+        if stands is not None:
+            runs[file.stem] = stands
     return {
         "site": opened.name,
         "study": opened.invitation.study,
