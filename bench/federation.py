@@ -171,7 +171,8 @@ class Study:
         for site in self.sites:
             site.take_part(self.signed)
         authority, address = self.study.invitation.authority, f"127.0.0.1:{self.port}"
-        files = [(one.certificate, one.key) for one in (self.study, *self.sites)]
+        files = [(self.study.certificate, self.study.key)]
+        files += [(site.certificate, site.key) for site in self.sites]
         return [Link(address, authority, *pair) for pair in files]
 
     def parties(self) -> list[Any]:
