@@ -53,7 +53,7 @@ from tacit.proposal import DataFacts, NetworkRequest, Request, TableFacts, propo
 from tacit.tables import read_bounds
 
 _FIRST = 10  # rounds that are not counted
-_ROWS = 200
+_ROWS, _CELLS = 200, 200_000
 
 
 class Echo:
@@ -338,7 +338,7 @@ def _records(file: Path, columns: int, classes: int, *, seed: int) -> Path:
     with file.open("w", newline="") as stream:
         writer = csv.writer(stream)
         writer.writerow([*(f"x{number}" for number in range(columns - 1)), "y"])
-        for row in range(_ROWS):
+        for row in range(min(_ROWS, max(20, _CELLS // columns))):
             cells = np.round(draw.standard_normal(columns - 1), 3).tolist()
             writer.writerow([*cells, f"c{row % classes}"])
     return file
