@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tacit.budget import Account
+from tacit.budget import Account, heads_folder
 from tacit.cli.console import emit, interruptible, path, printable, read_text
 from tacit.cli.running import Shows, methods_for, take_part
 from tacit.cli.watching import stands_in
@@ -228,8 +228,8 @@ def _status(opened: SiteFolder) -> dict[str, Any]:
 
 def _cleared(opened: SiteFolder) -> list[str]:
     """Remove keys of masks that no run needs, unless a process is at work on the journal."""
-    if not opened.journal.exists():
-        return []
+    if not opened.journal.exists() or not any(heads_folder().glob("*.masks")):
+        return []  # the lock of the journal is left to those who run
     with suppress(InputError), closing(Journal(opened.journal)) as journal:
         return clear_masks(journal)
     return []
