@@ -55,7 +55,7 @@ def test_an_account_is_charged_what_all_sites_of_a_person_tell_together(at_two):
 
 
 @pytest.mark.slow
-def test_persons_at_two_sites_are_charged_and_trained_on_as_on_one_machine(at_two, tmp_path):
+def test_a_run_with_persons_at_two_sites_is_charged_as_it_was_derived(at_two, tmp_path):
     terms = AccountTerms(relation="replace_one", unit="person")
     accounts = [open_account(f"people{n}", Guarantee(4.0, 1e-2), terms) for n in range(3)]
     hub = meet(at_two, tmp_path, seed=None, accounts=accounts)
@@ -64,8 +64,11 @@ def test_persons_at_two_sites_are_charged_and_trained_on_as_on_one_machine(at_tw
     for agent, account in enumerate(accounts):
         (run,) = account.state().charged
         assert run.charge == local_of(at_two, agent, None).charge
-    (tmp_path / "seeded").mkdir()
-    seeded = meet(at_two, tmp_path / "seeded", seed=7)
+
+
+@pytest.mark.slow
+def test_persons_at_two_sites_are_trained_on_as_on_one_machine(at_two, tmp_path):
+    seeded = meet(at_two, tmp_path, seed=7)
     seeded.run()
     all_finished(seeded, at_two)
     model = train(at_two.data, at_two.signed.proposal, reference=False, seed=7).model
