@@ -9,7 +9,18 @@ from collections.abc import Callable
 
 import jax
 
-from bench import accuracy, grid, images, masks, networks, regression, settings, speed, structured
+from bench import (
+    accuracy,
+    federation,
+    grid,
+    images,
+    masks,
+    networks,
+    regression,
+    settings,
+    speed,
+    structured,
+)
 
 PARTS: dict[str, Callable[[], object]] = {
     "one run of noisy-gradient, Adult, 100 rounds, float32": lambda: speed.one_run(
@@ -29,6 +40,14 @@ PARTS: dict[str, Callable[[], object]] = {
     "400 hops of RECAL, 8 agents of 1,500 x 784, float32": lambda: networks.relay("images"),
     "50 rounds of NIDS, 1,000 agents of 50 x 100, float32": networks.gossip,
     "masks of a site and round, 7,840 numbers": masks.masked_rounds,
+    "a round of a study over TLS, 10 sites, 104 numbers": federation.star_rounds,
+    "the same, 7,840 numbers": lambda: federation.star_rounds(columns=784, classes=10),
+    "the same, 100,000 numbers": lambda: federation.star_rounds(
+        columns=10_000, classes=10, rounds=20
+    ),
+    "the same, 50 sites, 104 numbers": lambda: federation.star_rounds(sites=50),
+    "a hop of a relay over TLS, 8 sites, 104 numbers": federation.relay_hops,
+    "tacit site check, a start and all that a site derives": federation.check_of_a_site,
     "accounting": speed.accounting,
     "test error on Adult, 100 agents, delta 1e-5, replace-one": accuracy.adult_errors,
     "settings on synthetic problems": settings.synthetic_errors,

@@ -29,7 +29,7 @@ from tacit.budget import (
 from tacit.budget import balance as balances
 from tacit.budget import reservation as reservations
 from tacit.budget.head import read_head
-from tacit.budget.places import head_file
+from tacit.budget.places import head_file, place_file
 from tacit.budget.process import this_process
 from tacit.budget.store import connected, locked
 from tacit.errors import AccountError, InputError
@@ -385,6 +385,35 @@ def test_an_account_that_is_not_there_or_no_account_is_refused(tmp_path):
     assert sorted(f.name for f in tmp_path.iterdir()) == ["text.account"]
 
 
+def copied_over(account, folder):
+    """Put another account of the same name, opened elsewhere, in the place of one that is used."""
+    reservation = account.reserve(charge(), PURPOSE)
+    reservation.use(charge())
+    reservation.close(released=True)
+    other = open_account("one", Guarantee(1.0, 1e-5), AccountTerms(), folder=folder)
+    for file in account.file.parent.iterdir():
+        file.unlink()
+    shutil.copy(other.file, account.file)
+
+
+def test_another_account_that_is_copied_over_one_of_its_name_is_refused(account, tmp_path):
+    copied_over(account, tmp_path / "elsewhere")
+    for use in (account.state, lambda: account.reserve(charge(), PURPOSE)):
+        with pytest.raises(InputError, match=r"another account of the name.*budget accept one"):
+            use()
+    state = account.accept()
+    assert "in the place of another account" in state.changes[0].what
+    account.reserve(charge(), PURPOSE).begin()
+    assert len(account.state().charged) == 1
+
+
+def test_without_the_note_of_what_was_opened_there_it_is_believed(account, tmp_path):
+    """The planted fault of the test above; of an account that was moved nothing is known, too."""
+    copied_over(account, tmp_path / "elsewhere")
+    place_file(account.file).unlink()
+    assert account.state().charged == ()
+
+
 def test_a_file_under_another_name_is_refused(account):
     shutil.copy(account.file, account.file.with_name("two.account"))
     with pytest.raises(InputError, match="is the account 'one'"):
@@ -506,3 +535,21 @@ def test_entries_hold_events_and_no_epsilon_of_the_account(account):
     held = json.loads(body)["charge"]
     assert held["messages"]["lists"] == [[{"count": 1, "event": "gaussian", "multiplier": 10.0}]]
     assert "epsilon" not in held
+
+
+def test_what_an_editor_of_the_file_alone_appends_is_believed_if_it_follows(account):
+    """The limit that `docs/explanation/accounts.md` states: digests have no key."""
+    reservation = account.reserve(charge(), PURPOSE)
+    reservation.use(charge())
+    reservation.close(released=True)
+    with connected(account.file) as connection, locked(connection):
+        larger = dataclasses.asdict(Guarantee(50.0, 1e-5))
+        content = {"kind": "raised", "guarantee": larger}
+        balances.record(connection, account.state().balance, content)
+    assert account.state().guarantee.epsilon == 50.0
+    assert "raised" in account.state().changes[0].what  # and it is shown
+    with connected(account.file) as connection, locked(connection):
+        again = {"kind": "closed", "run": reservation.run, "how": "failed"}
+        balances.record(connection, account.state().balance, again)
+    with pytest.raises(InputError, match="does not hold what an account holds"):
+        account.state()  # a second end of a run is not believed

@@ -10,7 +10,6 @@ from tests.federation.test_breaches import other, seal_of
 from tests.federation.test_parties import guarded_accounts
 from tests.federation.wire import KilledError, envelopes, local_of, meet
 
-from tacit.algorithms import METHODS
 from tacit.engine import charge_of
 from tacit.errors import InputError, PrivacyError
 from tacit.evaluation import evaluate, scale_of
@@ -18,7 +17,7 @@ from tacit.federation import last_question as asking
 from tacit.federation.closing import Closing
 from tacit.federation.envelope import Kind
 from tacit.federation.journal import Journal
-from tacit.federation.local import charge_for, check_runnable
+from tacit.federation.local import charge_for
 from tacit.federation.party import Packet
 from tacit.proposal import labels_of
 from tacit.training import train
@@ -30,6 +29,7 @@ STUDIES = [
     {"algorithm": "recal", "network": RING, "rounds": 9},
     {"algorithm": "noisy-gradient", "centre": True, "features": "bins:4"},
     {"algorithm": "noisy-gradient", "rows_per_person": 2, "precision": "float32"},
+    {"observer": "sum", "centre": True, "rounds": 3},
 ]
 
 
@@ -69,9 +69,11 @@ def as_on_one_machine(hub, study):
             mine, theirs = getattr(score.error, name), getattr(expected.error, name)
             assert mine == pytest.approx(theirs, abs=1e-10)
         ours, whole = outcome.certificate, training.certificate
-        assert (ours.epsilon, ours.mu, ours.conditions) == (
-            whole.epsilon, whole.mu, whole.conditions,
-        )  # fmt: skip
+        assert (ours.epsilon, ours.mu) == (whole.epsilon, whole.mu)
+        between = [one for one in ours.conditions if one not in whole.conditions]
+        assert tuple(one for one in ours.conditions if one not in between) == whole.conditions
+        persons = study.signed.proposal.budget.rows_per_person is not None
+        assert len(between) == persons  # that sites share no persons, which one machine can see
         assert ours.per_agent_epsilon == whole.per_agent_epsilon
 
 
@@ -227,25 +229,49 @@ def test_one_reservation_pays_for_training_and_last_question(tmp_path):
     for agent, account in enumerate(accounts):
         (own,) = account.state().charged
         assert own.status == "released"
-        assert own.charge == charge_for(study.signed.proposal.plan(), agent, range(20))
+        training = charge_for(study.signed.proposal.plan(), agent, range(20))
+        assert own.charge.messages == training.messages
         last = hub.parties["coordinator"].last.planned
         ((event, _),) = charge_of(last).messages[agent]
         assert event.multiplier >= own.charge.messages[0][0][0].multiplier
 
 
-def test_an_account_that_would_not_cover_the_last_question_is_not_charged(asked, tmp_path):
-    """It counts more numbers than a training of three rounds answers."""
+def test_an_account_is_charged_the_larger_of_training_and_last_question(asked):
+    """That counts more numbers than a training of three rounds answers."""
+    for agent in range(asked.agents):
+        local = local_of(asked, agent, None)
+        both = [charge_for(local.plan, agent, range(3)), charge_for(local.last.planned, agent, [0])]
+        assert both[0].values < both[1].values  # charged for the training alone it were too little
+        assert local.charge.values == both[1].values
+        assert covers_both(local.charge, both)
+        assert local.charge_for([0, 1]) == charge_for(local.plan, agent, [0, 1])
+
+
+def covers_both(charge, both, observers=("messages",)):
+    """Whether a charge has no more noise than each of two, for each observer."""
+    return all(
+        getattr(charge, name)[0][0][0].multiplier <= getattr(one, name)[0][0][0].multiplier
+        for one in both
+        for name in observers
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("answered", [True, False])
+def test_a_run_that_ends_at_its_last_question_is_charged_for_that_if_it_was_answered(
+    asked, tmp_path, answered
+):
     accounts = guarded_accounts(asked)
-    with pytest.raises(InputError, match="the evaluation needs more than that"):
-        meet(asked, tmp_path, seed=None, accounts=accounts)
-    assert not any(account.state().runs for account in accounts)
-
-
-def test_sums_are_no_observer_of_what_is_told_to_all(asked):
-    proposal = asked.signed.proposal
-    budget = proposal.budget.model_copy(update={"observer": "sum"})
-    with pytest.raises(InputError, match="told to all parties"):
-        check_runnable(proposal.model_copy(update={"budget": budget}), METHODS)
+    hub = meet(asked, tmp_path, seed=None, accounts=accounts)
+    silent = (lambda e: e.kind == Kind.SCORE) if answered else (lambda e: e.round >= 2)
+    opened = asked.signed.opener.opened
+    hub.spoil = lambda s, r, p: [] if s == 1 and silent(opened(p.payload)) else [(0.0, p)]
+    hub.run()
+    assert {party.outcome.ending for party in hub.parties.values()} == {"abandoned"}
+    (own,) = accounts[0].state().charged
+    assert (3 in hub.parties[0]._journal.rounds(asked.signed.digest)) == answered
+    training = charge_for(asked.signed.proposal.plan(), 0, range(3))
+    assert (own.charge.values > training.values) == answered
 
 
 def test_the_last_question_is_written_down_before_it_is_told(asked, tmp_path):

@@ -267,7 +267,9 @@ def test_persons_features_a_centre_and_an_evaluation_go_by_command_and_end_as_on
         np.testing.assert_allclose(score["confusion"], expected.confusion, atol=1e-6)
         assert score["error"]["low"] == pytest.approx(expected.error.low, abs=1e-9)
         assert (results["epsilon"], results["unit"]) == (certificate.epsilon, "person")
-        assert results["conditions"] == list(certificate.conditions)
+        (between,) = set(results["conditions"]) - set(certificate.conditions)
+        assert "no more than one of the sites" in between  # which one machine can see
+        assert set(certificate.conditions) < set(results["conditions"])
         assert "persons held out" in (tmp_path / report / "report.html").read_text()
     assert "persons held out" in parties.said("mercy")
     weights = [json.loads((tmp_path / one / "model.json").read_text())["terms"]

@@ -18,8 +18,14 @@ from tacit.budget.caps import Guarantee, caps_of
 from tacit.budget.chain import Entry
 from tacit.budget.charge import Charge
 from tacit.budget.filter import check_fits
-from tacit.budget.head import Head, head_locked, replace_head, write_head
-from tacit.budget.places import SUFFIX, account_file, accounts_folder, head_file
+from tacit.budget.head import Head, head_locked, replace_head, write_head, write_place
+from tacit.budget.places import (
+    SUFFIX,
+    account_file,
+    accounts_folder,
+    head_file,
+    place_file,
+)
 from tacit.budget.process import is_gone, this_process
 from tacit.budget.reservation import Reservation, advance_head
 from tacit.budget.seal import data_version, seen_alone
@@ -27,7 +33,14 @@ from tacit.budget.state import State
 from tacit.budget.store import PATIENCE, connected, create, entries_of, locked, told
 from tacit.budget.sums import share_of
 from tacit.budget.terms import AccountTerms, Purpose
-from tacit.budget.verifying import checked_balance, checked_state, contains, head_of, whole
+from tacit.budget.verifying import (
+    checked_balance,
+    checked_state,
+    contains,
+    head_of,
+    is_in_place,
+    whole,
+)
 from tacit.errors import AccountError, InputError
 
 
@@ -194,7 +207,8 @@ class Account:
             with told(self.file), locked(connection):
                 entries = entries_of(connection, self.name)
                 state = whole(entries, self.name, self.file)
-                why = self._accepted(entries, head_of(state, self.file))
+                in_place = is_in_place(state.identity, self.file)
+                why = self._accepted(entries, head_of(state, self.file), in_place=in_place)
                 if why is not None:
                     record(connection, state.balance, {"kind": "accepted", "why": why})
             with told(self.file), locked(connection):
@@ -203,14 +217,17 @@ class Account:
                 file.parent.mkdir(parents=True, exist_ok=True)
                 with head_locked(file, PATIENCE):
                     replace_head(file, state.last)
+                    write_place(place_file(self.file), state.identity)
         return state
 
-    def _accepted(self, entries: Sequence[Entry], head: Head | None) -> str | None:
+    def _accepted(
+        self, entries: Sequence[Entry], head: Head | None, *, in_place: bool
+    ) -> str | None:
         """Return what is accepted, in words; None if nothing is amiss."""
         if head is None:
             return f"accepted by its owner with {len(entries)} entries; no head was kept here"
         if contains(entries, head):
-            return None
+            return None if in_place else "accepted by its owner in the place of another account"
         return (
             f"accepted by its owner with {len(entries)} entries, which are not those that end in "
             f"number {head.number}: answers that they do not hold are not covered"
@@ -275,6 +292,8 @@ def open_account(
         write_head(head, entry)
 
     create(file, opening(dated(content)), head_first)
+    with told(file):
+        write_place(place_file(file), identity)
     return account
 
 

@@ -30,11 +30,9 @@ class Head:
 def read_head(file: Path) -> Head | None:
     """Return the newest head in a file; None if there is no whole one."""
     try:
-        content = file.read_bytes()
+        return _newest(file.read_bytes())
     except FileNotFoundError:
         return None
-    slots = (_parsed(content[at : at + _SLOT]) for at in (0, _SLOT))
-    return max((slot for slot in slots if slot), key=lambda head: head.number, default=None)
 
 
 def write_head(file: Path, last: Entry, *, durable: bool = True) -> None:
@@ -45,16 +43,16 @@ def write_head(file: Path, last: Entry, *, durable: bool = True) -> None:
     durable
         Whether it is on the disk on return. If not, a power failure may leave an earlier one.
     """
-    stands = read_head(file)
-    head = Head(last.number, last.digest)
-    if stands == head:
-        return
-    new = not file.exists()
+    head, new = Head(last.number, last.digest), not file.exists()
     flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0)
     descriptor = os.open(file, flags, 0o600)
     try:
+        content = os.read(descriptor, 2 * _SLOT)
+        stands = _newest(content)
+        if stands == head:
+            return
         # never onto the newest one, which a write that is cut short must leave
-        at = _SLOT if stands is not None and _slot_of(file, stands) == 0 else 0
+        at = _SLOT if stands is not None and _parsed(content[:_SLOT]) == stands else 0
         os.lseek(descriptor, at, os.SEEK_SET)
         written = os.write(descriptor, _text(head))
         if written != _SLOT:
@@ -65,6 +63,20 @@ def write_head(file: Path, last: Entry, *, durable: bool = True) -> None:
         os.close(descriptor)
     if new:
         sync_folder(file.parent)
+
+
+def write_place(file: Path, identity: str) -> None:
+    """Write which account is at a place, durably and whole or not at all."""
+    part = file.with_name(f"{file.name}.{os.getpid()}.part")
+    try:
+        with part.open("w", encoding="ascii") as stream:
+            stream.write(identity)
+            stream.flush()
+            os.fsync(stream.fileno())
+        part.replace(file)
+    finally:
+        part.unlink(missing_ok=True)
+    sync_folder(file.parent)
 
 
 def replace_head(file: Path, last: Entry) -> None:
@@ -111,8 +123,9 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def _slot_of(file: Path, head: Head) -> int:
-    return 0 if _parsed(file.read_bytes()[:_SLOT]) == head else 1
+def _newest(content: bytes) -> Head | None:
+    slots = (_parsed(content[at : at + _SLOT]) for at in (0, _SLOT))
+    return max((slot for slot in slots if slot), key=lambda head: head.number, default=None)
 
 
 def _text(head: Head) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import sys
@@ -37,6 +38,12 @@ def heads_folder() -> Path:
 def head_file(identity: str) -> Path:
     """Return the file of the head of an account."""
     return heads_folder() / f"{identity}.head"
+
+
+def place_file(file: Path) -> Path:
+    """Return the file that says which account was opened under a name in a folder."""
+    place = hashlib.sha256(os.fsencode(file.resolve())).hexdigest()
+    return heads_folder() / f"place-{place[:32]}.id"
 
 
 def account_file(name: str, folder: Path) -> Path:

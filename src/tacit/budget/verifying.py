@@ -13,7 +13,7 @@ from typing import TypeVar
 from tacit.budget.balance import Balance, balance_of, standing_of
 from tacit.budget.chain import Entry
 from tacit.budget.head import Head, read_head
-from tacit.budget.places import head_file
+from tacit.budget.places import head_file, place_file
 from tacit.budget.seal import is_sealed, seen
 from tacit.budget.state import State, followed, state_of
 from tacit.budget.store import entries_of, last_of, tail_of, told
@@ -36,6 +36,7 @@ def checked_state(connection: sqlite3.Connection, name: str, file: Path) -> Stat
     entries = entries_of(connection, name)
     state = whole(entries, name, file)
     check_head(head, entries, name)
+    _check_place(state, file)
     return state
 
 
@@ -64,6 +65,7 @@ def checked_balance(connection: sqlite3.Connection, name: str, file: Path) -> Ba
     if not is_sealed(balance.identity, balance.last, seen(file)):
         return checked_state(connection, name, file).balance
     understood(name, file, lambda: _added(balance, tail))
+    _check_place(balance, file)
     return balance
 
 
@@ -98,6 +100,28 @@ def head_of(balance: Balance, file: Path) -> Head | None:
     """Return the head that is kept elsewhere."""
     with told(file):
         return read_head(head_file(balance.identity))
+
+
+def is_in_place(identity: str, file: Path) -> bool:
+    """Whether no other account was opened, or accepted, under this name in this folder.
+
+    Of one that was moved here nothing is known, and it is taken as it is.
+    """
+    try:
+        return place_file(file).read_text(encoding="ascii") == identity
+    except FileNotFoundError:
+        return True
+    except (OSError, UnicodeError):
+        return False
+
+
+def _check_place(balance: Balance, file: Path) -> None:
+    if not is_in_place(balance.identity, file):
+        raise InputError(
+            f"the file {file} is another account of the name {balance.name!r} than was opened "
+            "there, so runs that were charged to that one are not in it. Put the right file back, "
+            f"or say tacit budget accept {balance.name}"
+        )
 
 
 def check_head(head: Head | None, entries: Sequence[Entry], name: str) -> None:

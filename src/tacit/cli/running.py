@@ -29,6 +29,7 @@ from tacit.federation import (
     Site,
     SiteFolder,
     StudyFolder,
+    clear_masks,
     derive,
     ended_values,
     lines_of,
@@ -111,7 +112,10 @@ def take_part(  # noqa: PLR0913 - what a site is run with
     before = None if account is None else account.state()
     link = Link(site.invitation.hub, site.invitation.authority, site.certificate, site.key)
     with events_to(shows.log, quiet=shows.quiet) as events:
-        party = Site(local, Journal(site.journal), key, account=account, report=_told(events))
+        journal = Journal(site.journal)
+        for line in clear_masks(journal, but=signed.digest):
+            events("said", line=line)
+        party = Site(local, journal, key, account=account, report=_told(events))
         began = time.monotonic()
         outcome = _run(party, link, events, site.progress_file(signed), shows)
         charged = None
@@ -176,6 +180,7 @@ def _run(party: Party, link: Link, events: Events, progress: Path, shows: Shows)
         error_line("stopped; the same command goes on where it stood", kind="")
         raise typer.Exit(INTERRUPTED)
     events("ended", ending=outcome.ending, line=outcome.line)
+    shown.ended(outcome.ending, party.progress().rounds)
     return outcome
 
 

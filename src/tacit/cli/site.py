@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from tacit.budget import Account
+from tacit.budget import Account, heads_folder
 from tacit.cli.console import emit, interruptible, path, printable, read_text
 from tacit.cli.running import Shows, methods_for, take_part
-from tacit.cli.watching import progress_text, read_progress
+from tacit.cli.watching import stands_in
 from tacit.errors import InputError
 from tacit.federation import (
+    Journal,
     SignedProposal,
     SiteFolder,
     check_proposal,
+    clear_masks,
     found_site,
     join,
     open_site,
@@ -203,21 +206,33 @@ def status(sites: Sites = None, json: Json = False) -> None:
         _say(f"{one['site']} of study {one['study']}, {one['data']}, hub {one['hub']}")
         for run_, stands in one["runs"].items():
             _say(f"  run {run_}: {stands}")
+        for line in one["cleared"]:
+            _say(f"  {line}")
 
 
 def _status(opened: SiteFolder) -> dict[str, Any]:
-    runs = {}
+    runs, cleared = {}, _cleared(opened)
     for file in sorted((opened.folder / "progress").glob("*.json")):
-        found = read_progress(file)
-        if found is not None:
-            runs[file.stem] = f"{progress_text(found[0])} ({found[1]:.0f} s ago)"
+        stands = stands_in(file)
+        if stands is not None:
+            runs[file.stem] = stands
     return {
         "site": opened.name,
         "study": opened.invitation.study,
         "data": opened.facts.data,
         "hub": opened.invitation.hub,
         "runs": runs,
+        "cleared": cleared,
     }
+
+
+def _cleared(opened: SiteFolder) -> list[str]:
+    """Remove keys of masks that no run needs, unless a process is at work on the journal."""
+    if not opened.journal.exists() or not any(heads_folder().glob("*.masks")):
+        return []  # the lock of the journal is left to those who run
+    with suppress(InputError), closing(Journal(opened.journal)) as journal:
+        return clear_masks(journal)
+    return []
 
 
 def _opened(

@@ -16,7 +16,7 @@ from tacit.cli.console import emit, error_line, interruptible, path, printable, 
 from tacit.cli.declaring import takes
 from tacit.cli.options import all_options, rounds_help, run_options
 from tacit.cli.running import Shows, coordinate, methods_for
-from tacit.cli.watching import events_to, progress_text, read_progress
+from tacit.cli.watching import events_to, stands_in
 from tacit.errors import InputError
 from tacit.federation import (
     JoinRequest,
@@ -263,7 +263,7 @@ def propose_(  # noqa: PLR0913 - one parameter per option
         return
     certificate = certificate_for(proposal, plan, last_question(proposal, plan))
     _say(
-        f"{proposal.method.name}, {proposal.rounds} rounds, with {len(sites)} sites: "
+        f"{proposal.method.name}, {proposal.rounds} rounds, with {_counted(len(sites), 'site')}: "
         f"{', '.join(site.participant.name for site in sites)}",
         *(f"  {line}" for line in certificate.lines()),
         f"Proposal: {file}, for every site (run {signed.subjects.run}); nothing was spent",
@@ -321,12 +321,14 @@ def status(name: StudyName, studies: Studies = None, json: Json = False) -> None
 
 
 def _run_status(opened: StudyFolder, signed: SignedProposal) -> dict[str, Any]:
-    found = read_progress(opened.run_folder(signed) / "progress.json")
+    stands = stands_in(opened.run_folder(signed) / "progress.json")
     method, rounds = signed.proposal.method.name, signed.proposal.rounds
-    stands = f"proposed, {method}, {rounds} rounds"
-    if found is not None:
-        stands = f"{progress_text(found[0])} ({found[1]:.0f} s ago)"
-    return {"run": signed.subjects.run, "stands": stands}
+    proposed = f"proposed, {method}, {rounds} rounds"
+    return {"run": signed.subjects.run, "stands": stands or proposed}
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def _ends(pem: str) -> str:

@@ -73,17 +73,27 @@ class Shown:
         self._events, self._file = events, file
         self._line = sys.stderr.isatty() and not quiet
         self._last: tuple[int, tuple[str, ...]] | None = None
+        self._said: dict[str, Any] = {}
 
     def __call__(self, progress: Progress) -> None:
         """Show where a run stands."""
-        values = {**progress._asdict(), "at": time.time()}
-        write_text(json.dumps(strict(values)) + "\n", self._file)
+        self._said = progress._asdict()
+        self._write()
         if self._line:
             typer.echo(f"\r\x1b[K{printable(progress_text(progress))}", err=True, nl=False)
         stands = (progress.round, tuple(progress.waiting_for))
         if stands != self._last:
             self._last = stands
             self._events("progress", **progress._asdict())
+
+    def ended(self, ending: str, rounds: int) -> None:
+        """Say for `status` how a run ended."""
+        self._said = {**Progress(rounds, rounds, (), 0.0)._asdict(), **self._said}
+        self._write(ending=ending)
+
+    def _write(self, **more: str) -> None:
+        values = {**self._said, **more, "at": time.time()}
+        write_text(json.dumps(strict(values)) + "\n", self._file)
 
     def done(self) -> None:
         """Leave the line of the terminal."""
@@ -107,12 +117,13 @@ def progress_text(progress: Progress) -> str:
     return f"{text}; waiting {progress.seconds:.1f} s for {', '.join(names[:_SHOWN])}{more}"
 
 
-def read_progress(file: Path) -> tuple[Progress, float] | None:
-    """Return where a run stood when its process last said so, and seconds since; None if never."""
+def stands_in(file: Path) -> str | None:
+    """Return where a run stood when its process last said so, or how it ended; None if never."""
     try:
         values = json.loads(file.read_text(encoding="utf-8"))
         stood = Progress(**{name: values[name] for name in Progress._fields})
-        return stood._replace(waiting_for=tuple(stood.waiting_for)), time.time() - values["at"]
+        text = values.get("ending") or progress_text(stood)
+        return f"{text} ({time.time() - values['at']:.0f} s ago)"
     except (OSError, ValueError, KeyError, TypeError):
         return None
 

@@ -10,7 +10,7 @@ from tacit.evaluation.asking import (
     with_evaluation,
 )
 from tacit.evaluation.composition import of_disjoint_parts
-from tacit.evaluation.covering import check_covered
+from tacit.evaluation.covering import check_covered, larger_of
 from tacit.evaluation.intervals import LEVEL, Interval, mean_interval, ratio_interval
 from tacit.evaluation.labels import score_of_labels
 from tacit.evaluation.numbers import score_of_numbers
@@ -30,6 +30,7 @@ __all__ = [
     "evaluation_plan",
     "evaluation_seed",
     "expected_width",
+    "larger_of",
     "mean_interval",
     "of_disjoint_parts",
     "ratio_interval",

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Sequence
 
-from tacit.budget.charge import Events
+from tacit.budget.charge import Charge, Events
 from tacit.engine import Plan, charge_of
 from tacit.errors import InputError
 from tacit.evaluation.asking import evaluation_plan
@@ -45,6 +46,42 @@ def check_covered(proposal: Proposal, training: Plan) -> None:
             "leave --evaluate or --account out, train in more rounds, or let all agents answer in "
             "each of them"
         )
+
+
+def larger_of(training: Charge, evaluation: Charge) -> Charge:
+    """Return the charge of an agent's training together with its answer to the last question.
+
+    Parameters
+    ----------
+    training, evaluation
+        Of one agent each.
+
+    Raises
+    ------
+    InputError
+        If one of the two is more than single Gaussian answers.
+
+    Notes
+    -----
+    **Guarantee.** As for `check_covered`: a record is in one of the two, so what they reveal of it
+    is at most the larger of their costs. It is taken for each observer, for how many numbers are
+    released and for how fine their lattice is.
+    """
+    summed = None  # an observer of sums is then charged as one of messages
+    if training.summed is not None and evaluation.summed is not None:
+        summed = _larger(training.summed, evaluation.summed)
+    return dataclasses.replace(
+        training,
+        messages=_larger(training.messages, evaluation.messages),
+        summed=summed,
+        values=max(training.values, evaluation.values),
+        least_scale=min(training.least_scale, evaluation.least_scale),
+    )
+
+
+def _larger(one: Sequence[Events], other: Sequence[Events]) -> tuple[Events, ...]:
+    pairs = zip(one, other, strict=True)
+    return tuple(min(both, key=_multiplier) for both in pairs)
 
 
 def _at_most(charged: Sequence[Events], asked: Sequence[Events]) -> bool:

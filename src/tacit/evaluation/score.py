@@ -104,7 +104,8 @@ class PrivateScore:
         each = ", each counting once" if self.unit == "person" else ""
         return (
             f"Private score, of {self.records:,} {self.unit}s held out{each} (in brackets "
-            f"{LEVEL:.0%} intervals, for noise and sample):"
+            f"{LEVEL:.0%} intervals, for noise and sample; each holds for one figure by itself, "
+            f"among the {self.unit}s that those held out are a sample of):"
         )
 
     def rows(self) -> list[tuple[str, str]]:

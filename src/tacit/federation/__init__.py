@@ -8,6 +8,7 @@ from tacit.federation.hub import hub_configuration, run_hub
 from tacit.federation.joining import Invitation, JoinRequest
 from tacit.federation.journal import Journal
 from tacit.federation.last_question import LastQuestion
+from tacit.federation.leftover import clear_masks
 from tacit.federation.local import certificate_for, derive
 from tacit.federation.party import Outcome, Packet, Party, Progress
 from tacit.federation.places import found_site, site_folder, sites_folder, study_folder
@@ -46,6 +47,7 @@ __all__ = [
     "certificate_fingerprint",
     "certificate_for",
     "check_proposal",
+    "clear_masks",
     "configuration",
     "derive",
     "ended_values",

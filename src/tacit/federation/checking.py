@@ -10,7 +10,6 @@ from tacit.algorithms import Method
 from tacit.budget import Account, check_fits, total_of
 from tacit.engine.charging import purpose_of
 from tacit.errors import InputError
-from tacit.evaluation import check_covered
 from tacit.federation.agreement import SignedProposal
 from tacit.federation.answering import layouts_of
 from tacit.federation.authority import certificate_fingerprint, read_certificate
@@ -157,7 +156,7 @@ def check_proposal(
 
 
 def _of_account(account: Account, local: Local) -> dict[str, str]:
-    state, charge = account.state(), local.charge
+    state = account.state()
     told = {
         "account": account.name,
         "promise": promise(state.guarantee),
@@ -166,9 +165,9 @@ def _of_account(account: Account, local: Local) -> dict[str, str]:
         "refused": "",
     }
     try:
-        check_covered(local.signed.proposal, local.plan)
+        charge = local.charge
         check_fits(state, charge, purpose_of(local.plan, local.signed.study))
-    except InputError as error:  # there is no room, or the last question is not covered
+    except InputError as error:  # there is no room, or the noise has no place in an account
         return told | {"refused": str(error)}
     total = total_of(state.terms, state.caps.order, [*(r.charge for r in state.charged), charge])
     left = replace(

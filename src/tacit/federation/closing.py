@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tacit.federation.answering import Answering
+from tacit.federation.answering import Answering, Entry
 from tacit.federation.column import column_values
 from tacit.federation.envelope import NOTHING, Kind, Seal, chained
-from tacit.federation.exchange import Exchange, Need, StarExchange
+from tacit.federation.exchange import Need, StarExchange
 from tacit.federation.hearing import Hearing
 from tacit.federation.journal import Journal, Sent
+from tacit.federation.masking import Unmasked
 from tacit.federation.party import Released
 from tacit.federation.rounds import Rounds, joint
 
@@ -22,7 +23,8 @@ class Closing:
 
     **Guarantee.** The answer to the last question is written with its charge and with the model
     that it is about, in one transaction, before it is told; it is answered once. That model is what
-    follows from what the site heard itself.
+    follows from what the site heard itself. Until it is written the same answer is kept for the
+    next attempt: under masks no other one may be told.
 
     Parameters
     ----------
@@ -33,14 +35,17 @@ class Closing:
     def __init__(
         self,
         rounds: Rounds,
-        exchange: Exchange,
         hearing: Hearing,
         journal: Journal,
         seal: Seal,
+        masking: Unmasked,
         asked: Callable[[Released], Answering] | None,
     ) -> None:
+        exchange = hearing.exchange
         self._rounds, self._exchange, self._hearing = rounds, exchange, hearing
-        self._journal, self._seal, self._asked = journal, seal, asked
+        self._journal, self._seal = journal, seal
+        self._masking, self._asked = masking, asked
+        self._drawn: tuple[Sent, tuple[Entry, ...]] | None = None
         self._run, self._turns = seal.run.hex(), exchange.plan.rounds
         self._known: Sent | None = journal.sent(self._run, self._turns)
         self._signed: bytes | None = journal.said(self._run, "head")
@@ -111,24 +116,33 @@ class Closing:
         kept = self._journal.sent(self._run, self._turns)
         if kept is not None:  # written, though the head of the journal could not be
             return kept
+        if self._drawn is None:
+            self._drawn = self._draw()
+        sent, entries = self._drawn
+        self._journal.add(self._run, sent, entries)
+        return sent
+
+    def _draw(self) -> tuple[Sent, tuple[Entry, ...]]:
+        """Return the end of the training with the answer to the last question, not yet written."""
         finals, last = self._exchange.finals, self._exchange.last
         digests = [self._hearing.digest(need) for need in finals]
         trained = self._exchange.model([self._hearing.body(need) for need in finals])
         on_star = isinstance(self._exchange, StarExchange)
         chain = chained(self._rounds.chain if on_star else NOTHING, joint(digests))
-        sealed, entries = b"", ()  # type: bytes, Any
+        sealed: bytes = b""
+        entries: tuple[Entry, ...] = ()
         asked = self._asked
         if last is not None and asked is not None and self._exchange.agent in last.agents:
             answering = asked(trained)
             inbox = answering.first_inbox()
             answered = answering.answer(0, answering.first_state(), inbox)
             body = last.layout.packed(answered.message)
+            if last.summed:
+                body = self._masking.masked_last(last.agents, chain, body)
             sealed = self._seal.sealed(Kind.SCORE, self._turns, body, heard=chain)
             entries = answered.entries
         state = self._exchange.trained.packed(trained)
-        sent = Sent(self._turns, b"".join(digests), sealed, state, chain)
-        self._journal.add(self._run, sent, entries)
-        return sent
+        return Sent(self._turns, b"".join(digests), sealed, state, chain), entries
 
     def _hear_own(self, sealed: bytes | None) -> None:
         """Take what this site says itself: the hub does not send it back."""

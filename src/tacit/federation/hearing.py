@@ -108,7 +108,7 @@ class Hearing:
     """
 
     def __init__(self, exchange: Exchange, opener: Opener, journal: Journal, run: str) -> None:
-        self._exchange, self.opener = exchange, opener
+        self.exchange, self.opener = exchange, opener
         self._journal, self._run = journal, run
         self._digests: dict[Need, bytes] = {}
         self._bodies: dict[Need, PyTree] = {}
@@ -143,16 +143,16 @@ class Hearing:
         """
         need = Need(envelope.kind, envelope.sender, envelope.round)
         name = self.opener.names[envelope.sender]
-        turn = self._exchange.turn_of(need)
+        turn = self.exchange.turn_of(need)
         if turn is None:
             raise BreachError(
                 f"{name} sent a message of round {envelope.round}, which it has none of in a plan "
-                f"of {self._exchange.plan.rounds} rounds; nothing more is answered"
+                f"of {self.exchange.plan.rounds} rounds; nothing more is answered"
             )
         sent = self._journal.sent(self._run, turn)
         known = self._digests.get(need)
         if sent is not None:
-            place = self._exchange.heard_for(turn).index(need)
+            place = self.exchange.heard_for(turn).index(need)
             known = sent.heard[32 * place : 32 * (place + 1)]
         if known is not None and known != envelope.digest:
             raise BreachError(
@@ -167,7 +167,7 @@ class Hearing:
 
     def _keep(self, need: Need, envelope: Envelope, name: str) -> None:
         try:
-            body = self._exchange.layout(need).unpacked(envelope.body, name)
+            body = self.exchange.layout(need).unpacked(envelope.body, name)
         except InputError as error:
             raise BreachError(str(error)) from None
         self._bodies[need], self._digests[need] = body, envelope.digest
@@ -176,8 +176,8 @@ class Hearing:
         """Return the model of a star that was abandoned, from the last value in the envelope."""
         values: Any = envelope.values()
         text = values.get("public")
-        if not isinstance(text, str) or not isinstance(self._exchange, StarExchange):
+        if not isinstance(text, str) or not isinstance(self.exchange, StarExchange):
             return None
-        layout = self._exchange.layouts.inbox
+        layout = self.exchange.layouts.inbox
         public = layout.unpacked(from_hex(text), self.opener.names[COORDINATOR])
-        return self._exchange.model([public])
+        return self.exchange.model([public])

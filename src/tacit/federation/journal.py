@@ -128,6 +128,12 @@ class Journal:
         row = self._one("SELECT * FROM run WHERE digest = ?", digest)
         return None if row is None else RunRow(*row)
 
+    def masked(self) -> list[str]:
+        """Return the digests of the runs for which keys of masks were made."""
+        with self._told():
+            rows = self._connection.execute("SELECT run FROM said WHERE what = 'mask'").fetchall()
+        return [str(run) for (run,) in rows]
+
     def begin(self, row: RunRow) -> None:
         """Write a run that was accepted.
 

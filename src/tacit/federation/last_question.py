@@ -16,7 +16,7 @@ from jaxtyping import Float
 
 from tacit.engine import Plan
 from tacit.engine.running import check_bounds, check_certificate, check_machine
-from tacit.errors import PrivacyError
+from tacit.errors import InputError, PrivacyError
 from tacit.evaluation import (
     PrivateScore,
     evaluation_plan,
@@ -27,9 +27,11 @@ from tacit.evaluation import (
 )
 from tacit.features import CONSTANT
 from tacit.federation.answering import Answering, layouts_of
+from tacit.federation.breach import BreachError
 from tacit.federation.codec import Layout
 from tacit.federation.party import Released
 from tacit.federation.records import private_of
+from tacit.masks import opened
 from tacit.privacy import Certificate
 from tacit.proposal import Proposal, labels_of
 from tacit.tables import Numeric
@@ -45,6 +47,8 @@ class LastQuestion:
     heard itself; its answer is that of `Answering` under the plan that it derived. Which records
     these are is a public rule on row numbers, so no record is in both legs
     (`tacit.evaluation.of_disjoint_parts`), and what the coordinator says cannot change that.
+    Where its noise counts on that of others (`summed`), answers are whole numbers of steps that
+    leave under masks, and the sum over all who answer is the only thing that anybody can read.
 
     Attributes
     ----------
@@ -62,6 +66,11 @@ class LastQuestion:
     def planned(self) -> Plan:
         """The plan for a model of zeros: for others only the question differs, and no scale."""
         return self._plan(np.zeros(self.proposal.facts.shape))
+
+    @property
+    def summed(self) -> bool:
+        """Whether only the sum of the answers may be read."""
+        return self.planned.program.summed
 
     @cached_property
     def layout(self) -> Layout:
@@ -103,9 +112,23 @@ class LastQuestion:
         private = private_of(shards, planned)
         return Answering(planned, number, private, seed=evaluation_seed(seed))
 
-    def totals(self, answers: Sequence[Float[HostArray, "S"]]) -> Float[HostArray, "S"]:
-        """Return the sum of the agents' answers."""
-        return np.asarray(np.sum(np.stack(list(answers)), axis=0, dtype=np.float64))
+    def totals(self, answers: Sequence[HostArray]) -> Float[HostArray, "S"]:
+        """Return the sum of the agents' answers, of which masks cancel in it.
+
+        Raises
+        ------
+        BreachError
+            If masks do not cancel.
+        """
+        if not self.summed:
+            return np.asarray(np.sum(np.stack(list(answers)), axis=0, dtype=np.float64))
+        words = [np.asarray(answer).view(np.uint64) for answer in answers]
+        try:
+            steps = opened(words, len(self.agents))
+        except InputError as error:
+            raise BreachError(f"of the last question, {error}") from None
+        exponent = int(np.asarray(self.planned.program.exponents)[0, 0, 0])
+        return np.ldexp(steps.astype(np.float64), exponent)
 
     def score(self, totals: Float[HostArray, "S"]) -> PrivateScore:
         """Return the figures, post-processing of the answers alone."""

@@ -16,6 +16,7 @@ from tacit.budget import Charge
 from tacit.engine import Plan, charge_of
 from tacit.engine.running import check_bounds, check_certificate, check_machine
 from tacit.errors import InputError
+from tacit.evaluation import larger_of
 from tacit.federation.agreement import SignedProposal
 from tacit.federation.answering import Answering
 from tacit.federation.last_question import LastQuestion, last_question
@@ -23,6 +24,7 @@ from tacit.federation.party import Released
 from tacit.federation.records import own_records, private_of
 from tacit.privacy import Certificate, Ledger, Sum
 from tacit.proposal import (
+    Budget,
     DataFacts,
     Proposal,
     feature_conditions,
@@ -69,7 +71,18 @@ class Local:
     @property
     def charge(self) -> Charge:
         """What the whole run would cost this site's account: its own answers, and nobody else's."""
-        return charge_for(self.plan, self.agent, range(self.plan.rounds))
+        return self.charge_for(range(self.plan.rounds + 1))
+
+    def charge_for(self, rounds: range | list[int]) -> Charge:
+        """Return the cost of this site's answers in some rounds; T is the last question.
+
+        A record is in the training or in the last question, so the larger of the two counts
+        (`tacit.evaluation.larger_of`).
+        """
+        training, last = charge_for(self.plan, self.agent, rounds), self.last
+        if last is None or self.agent not in last.agents or self.plan.rounds not in rounds:
+            return training
+        return larger_of(training, charge_for(last.planned, last.agents.index(self.agent), [0]))
 
     def records(self) -> DividedData:
         """Return the records; the cells of the file are looked at here, and nowhere before.
@@ -105,12 +118,13 @@ def charge_for(plan: Plan, agent: int, rounds: range | list[int]) -> Charge:
     others end a run early, or a public fact does, the rounds left out were not answered, and events
     that did not happen cost nothing: the sums of a filter are over the events that did. An observer
     of sums learns of a round only if all answered it, so the noise of the others is in it.
+
+    A person who may be at M sites is in the answers of all of them: each is charged what M have
+    together (`charge_of`), and that of the whole run, since a site does not know in which rounds
+    others answered.
     """
     if plan.terms.adjacency.agents_per_person > 1:
-        raise InputError(
-            "a site's account holds the answers of that site, and a person at several is in those "
-            "of others too; let each person be at one site, or leave the account out"
-        )
+        return _column(charge_of(plan), agent)
     ledger = plan.ledger
     answered = np.isin(np.arange(plan.rounds), list(rounds))[None, :, None]
     asked = np.where(answered, ledger.kind, -1)
@@ -131,8 +145,17 @@ def charge_for(plan: Plan, agent: int, rounds: range | list[int]) -> Charge:
     if not plan.program.summed:
         return charge
     every = dataclasses.replace(plan, ledger=dataclasses.replace(ledger, kind=asked))
-    of_sums = charge_of(every).summed
-    return dataclasses.replace(charge, summed=None if of_sums is None else of_sums[own])
+    return dataclasses.replace(charge, summed=_column(charge_of(every), agent).summed)
+
+
+def _column(charge: Charge, agent: int) -> Charge:
+    """Return what a charge has for one agent."""
+    own, of_sums = slice(agent, agent + 1), charge.summed
+    return dataclasses.replace(
+        charge,
+        messages=charge.messages[own],
+        summed=None if of_sums is None else of_sums[own],
+    )
 
 
 def derive(
@@ -196,6 +219,7 @@ def certificate_for(proposal: Proposal, plan: Plan, last: LastQuestion | None) -
         trust=trust,
         conditions=(
             *table_conditions(proposal.data.table.bounds, persons=persons),
+            *_persons_conditions(proposal.budget),
             *graph_conditions(proposal.structure),
             *weight_conditions(proposal.class_weights),
             *feature_conditions(proposal.data.features),
@@ -203,6 +227,18 @@ def certificate_for(proposal: Proposal, plan: Plan, last: LastQuestion | None) -
         conditional=proposal.conditional,
     )
     return training if last is None else last.certificate(training)
+
+
+def _persons_conditions(budget: Budget) -> tuple[str, ...]:
+    """Return at how many sites a person is taken to be: no site sees the files of others."""
+    if budget.rows_per_person is None:
+        return ()
+    most = budget.agents_per_person
+    where = "one of the sites" if most == 1 else f"{most} of the sites"
+    return (
+        f"each person has rows at no more than {where}, whatever the person is called there; no "
+        "site sees the files of others, so nobody can check it",
+    )
 
 
 def masked_trust(agents: int, colluders: int) -> str:
@@ -234,11 +270,6 @@ def check_runnable(proposal: Proposal, methods: Mapping[str, Method]) -> None:
         raise InputError(
             f"the proposal needs the method {name[:100]!r}, which is not one of tacit's; a site "
             "runs code of others only if its owner names it: add --method, or decline"
-        )
-    if proposal.evaluation is not None and proposal.budget.observer != "messages":
-        raise InputError(
-            "the answers about held-out records are told to all parties of a study, so they are "
-            "planned for observer messages; propose with that, or without --evaluate"
         )
 
 

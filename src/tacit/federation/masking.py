@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -21,7 +22,8 @@ from tacit.federation.local import Local
 from tacit.masks import KEY_BYTES, MaskKey, Masks, Participants, opened
 from tacit.typing import PyTree
 
-_PART = "training"
+# the last question counts its rounds anew, so it has streams of its own
+_PART, _LAST = "training", "evaluation"
 
 
 class Unmasked:
@@ -52,6 +54,17 @@ class Unmasked:
         del turn, heard
         return body
 
+    def masked_last(self, agents: Sequence[int], heard: bytes, body: bytes) -> bytes:
+        """Return the body of the answer to the last question as it may leave.
+
+        Parameters
+        ----------
+        agents
+            Those who answer it, in order.
+        """
+        del agents, heard
+        return body
+
     def forget(self) -> None:
         """Let go of what the end of the run makes useless."""
 
@@ -62,7 +75,8 @@ class Masked(Unmasked):
     **Guarantee.** What leaves is `Masks.masked`, under a key that was made for this run, is in no
     journal and is removed at its end. The set of participants is that of the first start, and is in
     the journal before anything is masked. Every round that the journal holds is closed to another
-    message.
+    message. Masks of the last question cancel among those who answer it, whose keys are in the
+    names of its streams: they have none in common with the training's.
     """
 
     keeps_state = False
@@ -74,6 +88,8 @@ class Masked(Unmasked):
         self._masks: Masks | None = None
         if journal.said(self._run, "mask") is None:
             journal.say(self._run, "mask", self._made().public)
+        with suppress(OSError):  # when somebody last went on with the run
+            os.utime(self._file)
 
     @property
     @override
@@ -107,6 +123,17 @@ class Masked(Unmasked):
             self._masks = Masks(self._key(), whole, self._agent, part=_PART, after=after)
         words = np.frombuffer(body, "<u8")
         return self._masks.masked(turn, heard, words).astype("<u8").tobytes()
+
+    @override
+    def masked_last(self, agents: Sequence[int], heard: bytes, body: bytes) -> bytes:
+        whole, number = self._participants(), agents.index(self._agent)
+        some = Participants(
+            whole.run,
+            tuple(whole.signers[agent] for agent in agents),
+            tuple(whole.keys[agent] for agent in agents),
+        )
+        masks = Masks(self._key(), some, number, part=_LAST)
+        return masks.masked(0, heard, np.frombuffer(body, "<u8")).astype("<u8").tobytes()
 
     @override
     def forget(self) -> None:

@@ -6,9 +6,8 @@ from tacit.budget import Account, Purpose, Reservation
 from tacit.engine import check_chargeable
 from tacit.engine.charging import purpose_of
 from tacit.errors import InputError
-from tacit.evaluation import check_covered
 from tacit.federation.journal import Journal, RunRow
-from tacit.federation.local import Local, charge_for
+from tacit.federation.local import Local
 
 
 class Paying:
@@ -27,14 +26,12 @@ class Paying:
     def reserve(self) -> str:
         """Reserve the run, before anything is accepted, and return what the account calls it.
 
-        An answer to the last question is paid for with the training
-        (`tacit.evaluation.check_covered`): it is given once all rounds are.
+        One reservation pays for training and last question (`Local.charge_for`).
         """
         if self._account is None:
             return ""
         local = self._local
         check_chargeable(seed=local.seed, conditional=local.certificate.conditional)
-        check_covered(local.signed.proposal, local.plan)
         self._reservation = self._account.reserve(local.charge, self._purpose())
         return self._reservation.run
 
@@ -74,8 +71,7 @@ class Paying:
             return
         answered = None
         if by_others:
-            rounds = self._journal.rounds(self._digest)
-            answered = charge_for(self._local.plan, self._local.agent, rounds)
+            answered = self._local.charge_for(self._journal.rounds(self._digest))
         if self._reservation.begun:
             self._reservation.close(released=released, answered=answered)
         else:

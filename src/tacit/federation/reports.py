@@ -230,10 +230,11 @@ def lines_of(ended: Ended, certificate: Path | None) -> list[str]:
 def _story(ended: Ended) -> str:
     signed, proposal = ended.signed, ended.signed.proposal
     return (
-        f"{len(signed.participants)} sites, each on a machine of its own, trained one model "
+        f"{len(signed.participants)} sites, each with a signing key of its own, trained one model "
         f"together on {proposal.units_text}, in {ended.plan.rounds} rounds of "
-        f"{proposal.method.name}. No site showed its records: each answered questions about them "
-        f"with noise that it drew itself. {_capital(ended.outcome.line)}."
+        f"{proposal.method.name}. What they sent are answers with noise that each draws itself, "
+        "and no records. On which machines they ran is not known here. "
+        f"{_capital(ended.outcome.line)}."
     )
 
 

@@ -65,6 +65,7 @@ class Site:
         self._seal = Seal(signed.run, local.agent, key)
         self._opener, self._subjects, self._digest = signed.opener, signed.subjects, signed.digest
         self._exchange = exchange_of(local.plan, self._subjects, local.agent, local.last)
+        self._listens = self._exchange.listens
         self._hearing = Hearing(self._exchange, self._opener, journal, self._digest)
         self._paying = Paying(local, journal, account)
         self._masking = masking_of(local, journal, self._opener)
@@ -79,7 +80,7 @@ class Site:
     @property
     def subjects(self) -> tuple[str, ...]:
         """What it listens to."""
-        return self._exchange.listens
+        return self._listens
 
     @property
     def outcome(self) -> Outcome | None:
@@ -192,8 +193,8 @@ class Site:
         local = self._local
         records = told_anew(local.records, InputError, lambda error: UnreadableError(str(error)))
         answering = local.answering(records)
-        parts = self._exchange, self._hearing, self._journal, self._seal
-        self._rounds = Rounds(answering, *parts, self._masking)
+        parts = self._hearing, self._journal, self._seal, self._masking
+        self._rounds = Rounds(answering, self._exchange, *parts)
         self._close = Closing(self._rounds, *parts, local.asked(records))
 
     # during the run

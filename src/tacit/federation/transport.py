@@ -134,7 +134,8 @@ class _Shell:
     ) -> None:
         self.party, self.link, self.watch, self.stop = party, link, watch, stop
         self.context = context
-        self.heard: asyncio.Queue[Packet] = asyncio.Queue(_MOST_WAITING)
+        self.heard: list[Packet] = []
+        self.woken = asyncio.Event()
         self.lost = asyncio.Event()
         self.why = ""
         self.said = ""
@@ -197,15 +198,16 @@ class _Shell:
 
     async def _next(self, ticked: float) -> list[Packet]:
         """Return the messages that wait; none if a tick is due before one comes."""
-        packets = []
-        if self.heard.empty():
+        if not self.heard:
             left = max(0.001, min(TICK, ticked + TICK - time.monotonic()))
+            # a timer, where asyncio.wait_for would make a task for every message
+            timer = asyncio.get_running_loop().call_later(left, self.woken.set)
             try:
-                packets.append(await asyncio.wait_for(self.heard.get(), left))
-            except TimeoutError:
-                return []
-        while not self.heard.empty():
-            packets.append(self.heard.get_nowait())
+                await self.woken.wait()
+            finally:
+                timer.cancel()
+        self.woken.clear()
+        packets, self.heard = self.heard, []
         return packets
 
     async def _sent(self, packets: list[Packet]) -> None:
@@ -276,8 +278,9 @@ class _Shell:
         return client
 
     async def _hear(self, message: Msg) -> None:
-        with contextlib.suppress(asyncio.QueueFull):
-            self.heard.put_nowait(Packet(message.subject, message.data))
+        if len(self.heard) < _MOST_WAITING:
+            self.heard.append(Packet(message.subject, message.data))
+        self.woken.set()
 
     async def _error(self, error: Exception) -> None:
         """Take note of an error that the client tells nobody else, as a violated permission."""
