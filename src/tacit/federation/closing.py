@@ -8,7 +8,7 @@ from typing import Any
 from tacit.federation.answering import Answering
 from tacit.federation.column import column_values
 from tacit.federation.envelope import NOTHING, Kind, Seal, chained
-from tacit.federation.exchange import Exchange, Need, StarExchange
+from tacit.federation.exchange import Exchange, Need
 from tacit.federation.hearing import Hearing
 from tacit.federation.journal import Journal, Sent
 from tacit.federation.party import Released
@@ -82,8 +82,8 @@ class Closing:
     def head(self) -> bytes | None:
         """Return what this site signs at the end; None while something is lacking.
 
-        On a star the chain of everything that was heard, on other networks that of the end alone,
-        since every site hears something else before it.
+        On star and tree the chain of everything that was heard, on other networks that of the end
+        alone, since every site hears something else before it.
         """
         if self._signed is None and self._known is not None and not self.lacks():
             digests = [self._hearing.digest(need) for need in self._exchange.scores]
@@ -114,8 +114,8 @@ class Closing:
         finals, last = self._exchange.finals, self._exchange.last
         digests = [self._hearing.digest(need) for need in finals]
         trained = self._exchange.model([self._hearing.body(need) for need in finals])
-        on_star = isinstance(self._exchange, StarExchange)
-        chain = chained(self._rounds.chain if on_star else NOTHING, joint(digests))
+        before = self._rounds.chain if self._exchange.one_chain else NOTHING
+        chain = chained(before, joint(digests))
         sealed, entries = b"", ()  # type: bytes, Any
         asked = self._asked
         if last is not None and asked is not None and self._exchange.agent in last.agents:

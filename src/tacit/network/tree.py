@@ -96,6 +96,12 @@ class Tree:
         """How many rounds a plan must have: any number."""
         return None
 
+    @property
+    def along(self) -> Graph:
+        """The edges of the tree alone, as a network."""
+        below = np.flatnonzero(self.parents != np.arange(self.graph.agents))
+        return Graph(self.graph.agents, np.stack([below, self.parents[below]], axis=1))
+
     def levels(self) -> tuple[Int[HostArray, " _n"], ...]:
         """Return the agents by depth, the deepest first, without the root."""
         depths = self.depths
