@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 OTHER  := .venv-diffprivlib
 
-.PHONY: demo federation test test-slow test-all soak coverage bench bench-diffprivlib lint docs gallery clean
+.PHONY: demo federation test test-slow test-all soak coverage bench bench-diffprivlib bench-peers lint docs gallery clean
 
 $(READY): pyproject.toml papers/pyproject.toml constraints.txt constraints-federation.txt
 	$(PYTHON) -m venv $(VENV)
@@ -58,6 +58,13 @@ $(OTHER)/.ready:
 bench-diffprivlib: $(READY) $(OTHER)/.ready   ## accuracy against diffprivlib, some minutes
 	$(BIN)/python -m bench.against_diffprivlib $(OTHER)/bin/python
 
+# each in an environment of its own; decent-bench needs Python 3.13
+bench-peers: $(READY)      ## seconds a round beside Flower, APPFL and decent-bench
+	test -e .venv-flower || { $(PYTHON) -m venv .venv-flower && .venv-flower/bin/python -m pip install --quiet 'flwr[simulation]==1.41.0'; }
+	test -e .venv-appfl || { $(PYTHON) -m venv .venv-appfl && .venv-appfl/bin/python -m pip install --quiet 'appfl==1.12.0'; }
+	test -e .venv-decent || { python3.13 -m venv .venv-decent && .venv-decent/bin/python -m pip install --quiet 'decent-bench==0.3.0'; }
+	$(BIN)/python -m bench.against_peers .venv-flower/bin/python .venv-appfl/bin/python .venv-decent/bin/python
+
 lint: $(READY)            ## format, style, types
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -70,4 +77,4 @@ gallery: $(READY)         ## the figures of the papers, anew at their default sc
 	$(BIN)/python docs/gallery.py --run build/gallery
 
 clean:
-	rm -rf $(VENV) $(OTHER) demo build
+	rm -rf $(VENV) $(OTHER) .venv-flower .venv-appfl .venv-decent demo build

@@ -29,7 +29,7 @@ from matplotlib.figure import Figure
 GALLERY = Path(__file__).resolve().parent / "gallery"
 COMMANDS = {
     "huang2019": ("huang2019",),
-    "ryu2023": ("ryu2023", "--part", "grid"),
+    "ryu2023": ("ryu2023",),
     "wang2024": ("wang2024",),
     "liu2022": ("liu2022",),
 }

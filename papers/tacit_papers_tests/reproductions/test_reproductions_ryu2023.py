@@ -20,6 +20,7 @@ from tacit.problems import Box, MultinomialLogistic, NoRegulariser, Problem, pub
 from tacit_papers.claims.huang2019_thm2 import exact_epsilon
 from tacit_papers.reproductions import ryu2023
 from tacit_papers.reproductions.arms import repeated
+from tacit_papers.reproductions.kept import Kept
 from tacit_papers.reproductions.ryu2023 import (
     learning,
     learning_figures,
@@ -57,7 +58,8 @@ def measured():
     group = [Trial(OUT, 2, each) for each in TINY.per_update]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(learning, "repeated", watched)
-        learning._measure(found, group, [learning.planned(TINY, one, trial) for trial in group])
+        plans = [learning.planned(TINY, one, trial) for trial in group]
+        learning._measure(found, group, plans, Kept())
     return found, np.asarray(kept[0][1].models, np.float64)
 
 
@@ -339,3 +341,51 @@ def test_times_are_said_in_fitting_units():
     assert sentence("x", 4 * 86_400) == "x will take about 4 days on this machine"
     assert "20 minutes" in sentence("x", 1200)
     assert "80 seconds" in sentence("x", 80)
+
+
+@pytest.mark.slow
+def test_a_run_that_was_interrupted_goes_on_and_ends_with_the_same_numbers(
+    tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setattr(ryu2023, "QUICK", Scale("quick", (TINY,), (GRID,)))
+    monkeypatch.setattr(ryu2023, "records", lambda run: tiny_records())
+    words = ["reproduce", "ryu2023", "--quick", "--json", "--resume", str(tmp_path / "kept")]
+    counted = []
+
+    def stops(*given, **named):
+        counted.append(given)
+        if len(counted) == 4:
+            raise KeyboardInterrupt
+        return repeated(*given, **named)
+
+    monkeypatch.setattr(learning, "repeated", stops)
+    assert main(words) == 130
+    capsys.readouterr()
+    assert main(words) == 0
+    resumed = json.loads(capsys.readouterr().out)
+    # three portions were there; the one that was interrupted is run again
+    assert len(counted) == len(learning.trials(TINY)) + 1
+    assert main(words[:-2]) == 0
+    whole = json.loads(capsys.readouterr().out)
+    assert {**resumed, "seconds": 0} == {**whole, "seconds": 0}
+
+
+def test_a_portion_of_other_settings_or_other_code_is_not_taken_up(tmp_path, monkeypatch):
+    def value(number):
+        return lambda: {"a, b": np.array([number])}
+
+    one = Kept.under(tmp_path, TINY)
+    assert one.portion("first", value(1))["a, b"] == [1]
+    assert Kept.under(tmp_path, TINY).portion("first", value(2))["a, b"] == [1]
+    assert one.portion("second", value(3))["a, b"] == [3]
+    assert 0 < one.seconds(before=math.inf) < 10
+    assert one.seconds(before=0.0) == 0
+    larger = dataclasses.replace(TINY, rounds=5)
+    assert Kept.under(tmp_path, larger).portion("first", value(4))["a, b"] == [4]
+    monkeypatch.setattr("tacit_papers.reproductions.kept._sources", lambda: "another")
+    assert Kept.under(tmp_path, TINY).portion("first", value(5))["a, b"] == [5]
+
+
+def test_a_paper_of_minutes_keeps_no_portions(tmp_path, capsys):
+    assert main(["reproduce", "liu2022", "--quick", "--resume", str(tmp_path / "x")]) == 2
+    assert "keeps no portions" in capsys.readouterr().err

@@ -30,12 +30,19 @@ def reproduce(  # noqa: PLR0913, PLR0917 - one parameter per option
             "that takes. Else 100 rounds of MNIST, 20 of FEMNIST, 100 and 25 of power flow.",
         ),
     ] = False,
+    resume: Annotated[
+        Path | None,
+        typer.Option(
+            help="Of ryu2023: a folder where finished portions are kept; called again, the run "
+            "goes on from them.",
+        ),
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="A new folder for page and numbers.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an earlier report.")] = False,
     json: Annotated[bool, typer.Option("--json", help="One JSON object, nothing else.")] = False,
 ) -> None:
     """Run the experiments of a paper again and say which of its orderings come out."""
-    asked = {"quick": quick, "full": full, "part": part}
+    asked = {"quick": quick, "full": full, "part": part, "resume": resume}
     made = interruptible(lambda: _made(paper, asked, out=out, force=force))
     if json:
         from tacit_papers.reproductions import plain  # noqa: PLC0415 - start-up

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from operator import itemgetter
 from typing import Any
 
@@ -106,6 +107,25 @@ def repeated(
     """
     program, axes = _united([made.program for made in plans])
     private = behind_the_door(plans[0], shards)
+    keys = jnp.stack([jax.random.key(seed) for seed in seeds])
+    models, trace = _runs(program, keys, private, axes=axes, plans=len(plans), keep=keep)
+    for place in range(len(seeds)):
+        _check_ledgers(plans, jax.tree.map(itemgetter((slice(None), place)), trace.records))
+    return models, trace
+
+
+# compiled once for all calls whose plans differ in numbers alone
+@partial(jax.jit, static_argnames=("axes", "plans", "keep"))
+def _runs(
+    program: Program,
+    keys: Key,
+    private: Any,
+    *,
+    axes: tuple[int | None, ...],
+    plans: int,
+    keep: frozenset[str],
+) -> tuple[Array, Trace]:
+    """Return models and traces of every plan and key: what `repeated` returns."""
 
     def one(program: Program, key: Key, private: Any) -> tuple[Array, Trace]:
         door = Live(program.oracles, program.mechanism, key)
@@ -113,21 +133,18 @@ def repeated(
         return found
 
     over_seeds = jax.vmap(one, (None, 0, None))
-    keys = jnp.stack([jax.random.key(seed) for seed in seeds])
-    over_plans = jax.vmap(over_seeds, (axes, None, None), axis_size=len(plans))
-    models, trace = jax.jit(over_plans)(program, keys, private)
-    for place in range(len(seeds)):
-        _check_ledgers(plans, jax.tree.map(itemgetter((slice(None), place)), trace.records))
-    return models, trace
+    mapped = jax.tree.unflatten(jax.tree.structure(program), axes)
+    over_plans = jax.vmap(over_seeds, (mapped, None, None), axis_size=plans)
+    found: tuple[Array, Trace] = over_plans(program, keys, private)
+    return found
 
 
-def _united(programs: list[Program]) -> tuple[Program, Any]:
-    """Return the programs as one, leaves stacked where they differ, and the axes to map over."""
+def _united(programs: list[Program]) -> tuple[Program, tuple[int | None, ...]]:
+    """Return the programs as one, leaves stacked where they differ, and the axis of each leaf."""
     leaves, shape = jax.tree.flatten(stack(programs))
     differ = [bool(np.any(np.asarray(leaf) != np.asarray(leaf[:1]))) for leaf in leaves]
     kept = [leaf if other else leaf[0] for leaf, other in zip(leaves, differ, strict=True)]
-    axes = [0 if other else None for other in differ]
-    return jax.tree.unflatten(shape, kept), jax.tree.unflatten(shape, axes)
+    return jax.tree.unflatten(shape, kept), tuple(0 if other else None for other in differ)
 
 
 def _check_ledgers(plans: Sequence[Plan], records: Record) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tacit_papers.reproductions.figure import listed
+from tacit_papers.reproductions.kept import Kept
 from tacit_papers.reproductions.reproduction import Report, Reproduction
 from tacit_papers.reproductions.ryu2023 import learning_figures, power_figures
 from tacit_papers.reproductions.ryu2023.federated import CONSTANTS, Records, records
@@ -41,7 +42,9 @@ from tacit_papers.reproductions.ryu2023.settings import (
 __all__ = ["DEFAULT", "FULL", "PARTS", "QUICK", "Scale", "build"]
 
 
-def build(scale: Scale, report: Report, *, parts: Sequence[Section] = PARTS) -> Reproduction:
+def build(
+    scale: Scale, report: Report, *, parts: Sequence[Section] = PARTS, kept: Kept | None = None
+) -> Reproduction:
     """Return the reproduction at a scale; all but times is determined by the seeds.
 
     Parameters
@@ -51,6 +54,8 @@ def build(scale: Scale, report: Report, *, parts: Sequence[Section] = PARTS) -> 
         will take.
     parts
         "fl" for Figures 5 to 7, "grid" for Figures 3 and 4 and Table 1.
+    kept
+        The finished portions of a run that was interrupted, to which those of this one are added.
 
     Raises
     ------
@@ -62,9 +67,10 @@ def build(scale: Scale, report: Report, *, parts: Sequence[Section] = PARTS) -> 
     if scale.name != "quick":
         _announce(scale, data, report, grids=bool(grids))
     pairs = zip(scale.learning, data, strict=False)
-    learning = [learned(run, one, report) for run, one in pairs]
-    flows = [published(run, report) for run in grids]
-    answers = [answered(run, report) for run in grids]
+    kept = kept or Kept()
+    learning = [learned(run, one, report, kept) for run, one in pairs]
+    flows = [published(run, report, kept) for run in grids]
+    answers = [answered(run, report, kept) for run in grids]
     return _written(scale, parts, (learning, flows, answers))
 
 

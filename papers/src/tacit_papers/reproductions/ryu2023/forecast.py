@@ -22,19 +22,29 @@ from tacit_papers.reproductions.ryu2023.power_flow import (
 )
 from tacit_papers.reproductions.ryu2023.settings import GridRuns, Learning, Trial
 
+_FEW, _MANY = 2, 6  # rounds that are timed
+
 
 def learning_seconds(run: Learning, one: Records) -> float:
-    """Return the seconds of `learned`: timed is one update of all budgets and seeds."""
-    short = dataclasses.replace(run, rounds=2)
-    plans = [planned(short, one, Trial(OBJ, 1, each)) for each in run.per_update]
+    """Return the seconds of `learned`: timed is one update of all budgets and seeds.
 
-    def once() -> None:
-        repeated(plans, one.shards, seeds=range(run.seeds), keep=frozenset())
+    Compiling and packing do not grow with the rounds, so two lengths are timed.
+    """
 
-    compiled, warm = seconds(once), seconds(once)
+    def timed(rounds: int) -> tuple[float, float]:
+        short = dataclasses.replace(run, rounds=rounds)
+        plans = [planned(short, one, Trial(OBJ, 1, each)) for each in run.per_update]
+
+        def once() -> None:
+            repeated(plans, one.shards, seeds=range(run.seeds), keep=frozenset())
+
+        return seconds(once), seconds(once)
+
+    (first, few), (_, many) = timed(_FEW), timed(_MANY)
+    update = max(many - few, 0.0) / (_MANY - _FEW)
     groups = trials(run)
     updates = sum(run.rounds * group[0].updates * len(group) for group in groups)
-    return compiled * len(groups) + warm / short.rounds * updates / len(run.per_update)
+    return first * len(groups) + update * updates / len(run.per_update)
 
 
 def grid_seconds(run: GridRuns) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -20,6 +20,8 @@ from tacit_papers.as_published.local_schedules import Form, PublishedSettings
 from tacit_papers.as_published.rate_bounds import RateFacts
 from tacit_papers.reproductions.arms import repeated
 from tacit_papers.reproductions.figure import Budget
+from tacit_papers.reproductions.kept import Kept
+from tacit_papers.reproductions.reproduction import Report
 from tacit_papers.reproductions.ryu2023.federated import (
     CONSTANTS,
     PublishedRun,
@@ -112,8 +114,8 @@ def trials(run: Learning) -> list[list[Trial]]:
     return groups
 
 
-def learned(run: Learning, one: Records, report: Callable[[str], None]) -> Learned:
-    """Return the measurements of one data set."""
+def learned(run: Learning, one: Records, report: Report, kept: Kept) -> Learned:
+    """Return the measurements of one data set, of which some may be kept."""
     rounds = np.unique(np.geomspace(1, run.rounds, run.looks).round().astype(int))
     found = Learned(run, one, rounds, {}, {}, {})
     for group in trials(run):
@@ -121,7 +123,7 @@ def learned(run: Learning, one: Records, report: Callable[[str], None]) -> Learn
         report(f"{run.data}: {first.arm}, E = {first.updates}, rho {first.rho}")
         for part in _portions(run, one, group):
             plans = [planned(run, one, trial) for trial in part]
-            _measure(found, part, plans)
+            _measure(found, part, plans, kept)
     return found
 
 
@@ -146,13 +148,16 @@ def _portions(run: Learning, one: Records, group: Sequence[Trial]) -> list[Seque
     return [group[start : start + portion] for start in range(0, len(group), portion)]
 
 
-def _measure(found: Learned, part: Sequence[Trial], plans: list[Plan]) -> None:
+def _measure(found: Learned, part: Sequence[Trial], plans: list[Plan], kept: Kept) -> None:
     """Run the plans of a portion and write down what they achieve."""
     run, one = found.run, found.one
     seeds = range(run.seeds) if math.isfinite(part[0].per_update) else range(1)
-    _, trace = repeated(plans, one.shards, seeds=seeds, keep=frozenset({"models"}))
-    models = trace.models[:, :, found.rounds - 1]  # (B, S, L, D, K)
-    seen = _metrics(one, models)
+
+    def metrics() -> dict[str, HostArray]:
+        _, trace = repeated(plans, one.shards, seeds=seeds, keep=frozenset({"models"}))
+        return _metrics(one, trace.models[:, :, found.rounds - 1])
+
+    seen = kept.portion((run, tuple(part)), metrics)
     for place, (trial, made) in enumerate(zip(part, plans, strict=True)):
         for metric, values in seen.items():
             found.samples[trial, metric] = values[place]

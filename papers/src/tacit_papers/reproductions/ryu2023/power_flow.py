@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -29,6 +29,8 @@ from tacit.privacy import Laplace, TargetChange, account, epsilon_of
 from tacit.typing import HostArray
 from tacit_papers.attacks import infer_demand
 from tacit_papers.reproductions.figure import Budget, Measured
+from tacit_papers.reproductions.kept import Kept
+from tacit_papers.reproductions.reproduction import Report
 from tacit_papers.reproductions.ryu2023.settings import (
     BETA,
     GRID_DELTA,
@@ -150,16 +152,23 @@ def grid_trials(run: GridRuns) -> list[Trial]:
     return [Trial(a, e, each) for a in PLACED for e in run.updates for each in run.per_update]
 
 
-def published(run: GridRuns, report: Callable[[str], None]) -> Published:
-    """Return the runs of all four arms on one network."""
+def published(run: GridRuns, report: Report, kept: Kept) -> Published:
+    """Return the runs of all four arms on one network, of which some may be kept."""
     net = linearised(run.case)
-    samples = {}
+    samples: dict[tuple[Trial, str], Float[HostArray, "S T"]] = {}
     for trial in grid_trials(run):
         report(f"{run.case}: {trial.arm}, E = {trial.updates}, epsilon {trial.per_update:g}")
-        found = [published_run(net, trial, run.rounds, seed=seed) for seed in range(run.seeds)]
-        for place, metric in enumerate((NOISE, OBJECTIVE, APART)):
-            samples[trial, metric] = np.stack([rows[:, place] for rows in found])
+        found = kept.portion((run, trial), partial(_published_runs, net, run, trial))
+        samples |= {(trial, metric): rows for metric, rows in found.items()}
     return Published(run, net, samples)
+
+
+def _published_runs(net: Zoned, run: GridRuns, trial: Trial) -> dict[str, HostArray]:
+    """Return every metric of a trial, `(S, T)`."""
+    seeds = range(run.seeds)
+    found = np.stack([published_run(net, trial, run.rounds, seed=seed) for seed in seeds])
+    metrics = (NOISE, OBJECTIVE, APART)
+    return {metric: found[:, :, place] for place, metric in enumerate(metrics)}
 
 
 def published_run(net: Zoned, trial: Trial, rounds: int, *, seed: int) -> Float[HostArray, "T 3"]:
@@ -239,6 +248,7 @@ def _looks(zones: list[_Zone], public: HostArray) -> tuple[float, float]:
 
 
 ATTACK, PATIENT = "error of the attacker's last reading", "error of the mean of its readings"
+READABLE = "share of the demands that can be read"
 
 
 class Asking(NamedTuple):
@@ -289,22 +299,28 @@ class Answered:
         return Budget(total, GRID_DELTA)
 
 
-def answered(run: GridRuns, report: Callable[[str], None]) -> Answered:
-    """Return every question's runs on one network, at every total."""
+def answered(run: GridRuns, report: Report, kept: Kept) -> Answered:
+    """Return every question's runs on one network, at every total; some may be kept."""
     made = with_hessians(run.case)
-    samples, readable = {}, []
+    samples: dict[tuple[str, float, str], Float[HostArray, " S"]] = {}
+    readable: list[float] = []
     for name in ASKED:
         report(f"{run.case}: {name}")
         for total in run.totals:
-            found = [
-                question_run(made, run, name, total, seed=s) for s in range(run.question_seeds)
-            ]
-            for metric in found[0][0]:
-                samples[name, total, metric] = np.array([values[metric] for values, _ in found])
-            readable += [share for _, share in found]
+            runs = partial(_question_runs, made, run, name, total)
+            found = kept.portion((run, name, total), runs)
+            readable += [*found.pop(READABLE)]
+            samples |= {(name, total, metric): values for metric, values in found.items()}
     quiet = flow_of(made, run, DEMAND, math.inf, seed=0)
     demand = float(np.sqrt(np.mean(made.relaxation.demand**2)))
     return Answered(run, samples, float(quiet.objective[-1]), demand, float(np.mean(readable)))
+
+
+def _question_runs(made: Grid, run: GridRuns, name: str, total: float) -> dict[str, HostArray]:
+    """Return every metric of a question at a total, and the share that can be read, `(S,)`."""
+    found = [question_run(made, run, name, total, seed=s) for s in range(run.question_seeds)]
+    several = {metric: np.array([values[metric] for values, _ in found]) for metric in found[0][0]}
+    return several | {READABLE: np.array([share for _, share in found])}
 
 
 def with_hessians(case: str) -> Grid:

@@ -112,6 +112,7 @@ class Scale:
 
 
 _E = (1, 5, 10)
+_FEWER = (0.05, 0.1, 1.0)  # of PER_UPDATE: both ends and one between
 _TOTALS = (0.3, 1.0, 3.0, 10.0)
 FULL = Scale(
     "full",
@@ -127,8 +128,8 @@ FULL = Scale(
 DEFAULT = Scale(
     "default",
     (
-        Learning("mnist", None, None, 100, _E, PER_UPDATE, 2, 8),
-        Learning("femnist", None, None, 20, _E, PER_UPDATE, 2, 6),
+        Learning("mnist", None, None, 100, _E, _FEWER, 2, 8),
+        Learning("femnist", None, None, 20, _E, _FEWER, 2, 6),
     ),
     (
         GridRuns("case14", 100, (1, 5), PER_UPDATE, 3, _TOTALS, 40, 5, 8),

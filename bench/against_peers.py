@@ -1,0 +1,158 @@
+"""Seconds a round, and to equal accuracy, beside other libraries on the same work.
+
+    python -m bench.against_peers FLOWER APPFL DECENT
+
+The three are interpreters of environments that have `flwr[simulation]`, `appfl` and `decent-bench`
+(`make bench-peers` builds them).
+
+The task is logistic regression on UCI Adult, ten agents of 4,000 records, every agent's full
+gradient once a round, in double precision. Flower averages on a server, APPFL runs IIADMM, the
+inexact ADMM of the authors of Ryu and Kim (2023), and decent-bench NIDS and EXTRA on a ring. They
+step by 1 / L from public facts and draw no noise, so the line to hold them against is tacit without
+noise; the other line draws the noise of a total epsilon of 1.
+
+What differs: Flower's simulation runs processes of Ray and serialises what its clients say, as the
+same code would over a network; APPFL collects a batch row by row through PyTorch's loader, and
+decent-bench loops over agents, both in one process; tacit compiles all rounds into one program and
+chooses its own steps, from the same public facts.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import jax
+import numpy as np
+
+from tacit.datasets import load, split
+from tacit.engine import Live, behind_the_door, simulate
+from tacit.problems import Shards, contiguous_partition, pack
+from tacit.proposal import DataFacts, NetworkRequest, Request, propose
+
+AGENTS, ROUNDS, NEAR = 10, 100, 0.1
+SIDES = Path(__file__).with_name("peers")
+
+
+def main() -> None:
+    """Print the table."""
+    shards = adult()
+    features, targets = (np.asarray(leaf) for leaf in _leaves(shards))
+    best = objective(optimum(features, targets)[None], features, targets)[0]
+    with tempfile.TemporaryDirectory() as folder:
+        task = Path(folder) / "task.npz"
+        np.savez(task, features=features, targets=targets, step_size=4.0, rounds=ROUNDS)
+        flower = _theirs(sys.argv[1], "flower_side.py", task)
+        appfl = _theirs(sys.argv[2], "appfl_side.py", task)
+        decent = _theirs(sys.argv[3], "decent_side.py", task)
+    rows = {
+        "Flower, federated averaging, one step": (flower["models"], _round(flower["ends"])),
+        "APPFL, IIADMM, one step": (appfl["models"], _round(appfl["ends"])),
+        "tacit, noisy-gradient without noise": _ours(shards, "noisy-gradient", np.inf),
+        "tacit, noisy-gradient, epsilon 1": _ours(shards, "noisy-gradient", 1.0),
+    }
+    for name in ("nids", "extra"):
+        theirs = decent[f"{name}_models"], _round(decent[f"{name}_ends"])
+        rows |= {
+            f"decent-bench, {name}, ring": theirs,
+            f"tacit, {name}, ring, without noise": _ours(shards, name, np.inf),
+            f"tacit, {name}, ring, epsilon 1": _ours(shards, name, 1.0),
+        }
+    print(f"UCI Adult, {AGENTS} agents of {features.shape[1]} records, {ROUNDS} rounds")
+    print(f"{'':<42}{'ms a round':>12}{'final gap':>12}{f's to a gap of {NEAR:g}':>20}")
+    for label, (models, seconds) in rows.items():
+        gaps = objective(models, features, targets) - best
+        reached = np.flatnonzero(gaps <= NEAR)
+        needed = f"{(reached[0] + 1) * seconds:.3f}" if len(reached) else "not reached"
+        print(f"{label:<42}{1000 * seconds:>12.3f}{gaps[-1]:>12.2g}{needed:>20}")
+
+
+def adult() -> Shards:
+    """Return the records of ten agents, rows of norm at most 1, in double precision."""
+    parts = split(load("adult", interval="unit"), seed=0)
+    owners = contiguous_partition(len(parts.train_targets), AGENTS)
+    return pack(
+        parts.train_features,
+        parts.train_targets,
+        owners,
+        record_norm=1.0,
+        precision="float64",
+        enforce="clip",
+    )
+
+
+def _leaves(shards: Shards) -> tuple[jax.Array, jax.Array]:
+    return shards.stacked.features, shards.stacked.targets
+
+
+def _ours(shards: Shards, name: str, epsilon: float) -> tuple[np.ndarray, float]:
+    """Return the models after every round, and the seconds of one, of which models cost nothing."""
+    facts = DataFacts(
+        name="bench",
+        task="binary",
+        classes=2,
+        columns=shards.dimension,
+        record_norm=shards.record_norm,
+        table=None,
+    )
+    network = NetworkRequest(network=None if name == "noisy-gradient" else "ring")
+    request = Request(
+        epsilon=epsilon, delta=1e-6, algorithm=name, rounds=ROUNDS, precision="float64",
+        network=network,
+    )  # fmt: skip
+    made = propose(facts, shards.counts, request).plan()
+    door = Live(made.program.oracles, made.program.mechanism, jax.random.key(0))
+    private = behind_the_door(made, shards)
+    models = simulate(made.program, door, private, keep=frozenset({"models"}))[1].models
+
+    def run() -> None:
+        simulate(made.program, door, private, keep=frozenset())[0].block_until_ready()
+
+    return np.asarray(models), _median(run) / ROUNDS
+
+
+def _median(run: Callable[[], None], repeats: int = 7) -> float:
+    times = []
+    for _ in range(repeats + 1):
+        began = time.perf_counter()
+        run()
+        times.append(time.perf_counter() - began)
+    return float(np.median(times[1:]))
+
+
+def _theirs(python: str, side: str, task: Path) -> dict[str, np.ndarray]:
+    out = task.with_name(f"{side}.npz")
+    subprocess.run([python, str(SIDES / side), str(task), str(out)], check=True)
+    with np.load(out) as found:
+        return dict(found)
+
+
+def _round(ends: np.ndarray) -> float:
+    """Return the median seconds of a round; the first is not counted, for it warms up."""
+    return float(np.median(np.diff(ends)))
+
+
+def objective(models: np.ndarray, features: np.ndarray, targets: np.ndarray) -> np.ndarray:
+    """Return the mean loss of all records for every model, `(T,)`."""
+    rows, labels = features.reshape(-1, features.shape[-1]), targets.ravel()
+    return np.array([np.mean(np.logaddexp(0, -labels * (rows @ model))) for model in models])
+
+
+def optimum(features: np.ndarray, targets: np.ndarray) -> np.ndarray:
+    """Return the minimum of `objective` by Newton's method, with a ridge of 1e-9."""
+    rows, labels = features.reshape(-1, features.shape[-1]), targets.ravel()
+    model = np.zeros(rows.shape[1])
+    for _ in range(30):
+        chance = 1 / (1 + np.exp(labels * (rows @ model)))
+        gradient = -rows.T @ (labels * chance) / len(labels) + 1e-9 * model
+        hessian = (rows.T * (chance * (1 - chance))) @ rows / len(labels)
+        model = model - np.linalg.solve(hessian + 1e-9 * np.eye(len(model)), gradient)
+    return model
+
+
+if __name__ == "__main__":
+    main()
