@@ -1,4 +1,4 @@
-"""A study of five sites, or up to ten, on this machine, each a process with keys, file and account of its own.
+"""A study of five to ten sites on this machine, each a process with keys, file and account.
 
 `make federation` runs it: five parts of UCI Adult, a hub with TLS, a hundred rounds; one site is
 killed half way and started again. What runs are the commands that the tutorial shows.
