@@ -47,6 +47,7 @@ def totals(hub, study):
     return {e.round: e.body for _, _, e in envelopes(hub, study, Kind.TOTAL)}
 
 
+@pytest.mark.slow
 def test_every_party_ends_with_the_model_of_one_machine_to_the_bit(tree, tmp_path):
     assert tree.signed.proposal.network.kind == "tree"
     hub = meet(tree, tmp_path)
