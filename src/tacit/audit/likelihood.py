@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
-from scipy.stats import beta, norm
+from scipy.special import betaincinv, ndtri
 
 from tacit import checks
 from tacit.engine.door import RivalRecord
@@ -30,7 +30,7 @@ class LowerBound:
     def reachable(self) -> float:
         """The largest bound that so many runs can prove, by an attacker who never errs."""
         none = upper_rate(0, self.runs, 1 - self.confidence)
-        return float(norm.ppf(1 - none) - norm.ppf(none))
+        return float(ndtri(1 - none) - ndtri(none))
 
 
 def log_likelihood_ratio(
@@ -96,7 +96,7 @@ def lower_bound(on_first: HostArray, on_second: HostArray, *, confidence: float)
     false_positives = int(np.sum(~(on_first > 0)))
     false_negatives = int(np.sum(~(on_second < 0)))
     a, b = (upper_rate(k, runs, 1 - confidence) for k in (false_positives, false_negatives))
-    mu = max(0.0, float(norm.ppf(1 - a) - norm.ppf(b)))
+    mu = max(0.0, float(ndtri(1 - a) - ndtri(b)))
     return LowerBound(mu, confidence, false_positives, false_negatives, runs)
 
 
@@ -104,4 +104,4 @@ def upper_rate(events: int, runs: int, alpha: float) -> float:
     """Return the Clopper-Pearson upper bound on a rate, at level alpha / 2."""
     if events >= runs:
         return 1.0
-    return float(beta.ppf(1 - alpha / 2, events + 1, runs - events))
+    return float(betaincinv(events + 1, runs - events, 1 - alpha / 2))

@@ -15,8 +15,7 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy.special import erf
-from scipy.stats import norm
+from scipy.special import erf, ndtr
 
 from tacit import checks
 from tacit.audit.computed import Finding, Subject
@@ -182,7 +181,7 @@ def tails(
         noise = (ask or answer_of)(planned, shards) / scale
         far += np.sum(noise > beyond), np.sum(noise < -beyond)
     least = upper_rate(int(np.min(far)), rounds * columns, _ALPHA)
-    ratio = float(norm.sf(beyond)) / least
+    ratio = float(ndtr(-beyond)) / least
     shown = f"noise beyond {beyond:g} deviations"
     return Finding("gradient", shown, precision, 1, columns, columns, ratio)
 
@@ -224,7 +223,7 @@ def least_error(certificate: Certificate) -> float:
     Phi(-mu / 2) for a mu; else (1 - delta) / (1 + exp(epsilon)).
     """
     if certificate.mu is not None:
-        return float(norm.cdf(-certificate.mu / 2))
+        return float(ndtr(-certificate.mu / 2))
     return (1 - certificate.delta) / (1 + math.exp(certificate.epsilon))
 
 

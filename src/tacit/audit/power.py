@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import norm
+from scipy.special import ndtri
 
 from tacit import checks
 from tacit.audit.likelihood import upper_rate
@@ -70,7 +70,7 @@ def power(
     known = max(1, runs // 3)
     gap = float(np.mean(first[:known]) - np.mean(second[:known]))
     way, scale = (1.0 if gap >= 0 else -1.0), float(planned.ledger.scale.flat[0])
-    threshold = float(np.mean(way * second[:known])) - float(norm.ppf(0.01)) * scale
+    threshold = float(np.mean(way * second[:known])) - float(ndtri(0.01)) * scale
     hits, alarms = (int(np.sum(way * side[known:] > threshold)) for side in (first, second))
     return Power(hits, alarms, runs - known, planned.certificate)
 

@@ -8,18 +8,18 @@ import re
 from collections.abc import Mapping
 from html import escape
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import matplotlib
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.backends.backend_svg import FigureCanvasSVG
-from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
 
 from tacit.report.results import error_name
 from tacit.training import Training
 from tacit.typing import HostArray
+
+# matplotlib takes half a second to import, and most commands draw nothing
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 STYLE: Mapping[Any, Any] = MappingProxyType(
     {
@@ -44,6 +44,10 @@ def curves_svg(training: Training) -> str:
     (`tacit.training.Assessment`) a dotted one. The text refers to nothing
     outside itself.
     """
+    import matplotlib  # noqa: PLC0415 - as said above
+    from matplotlib.backends.backend_svg import FigureCanvasSVG  # noqa: PLC0415
+    from matplotlib.figure import Figure  # noqa: PLC0415
+
     best = training.nonprivate if training.dataset.public else None
     with matplotlib.rc_context(dict(STYLE)):
         figure = Figure(figsize=(8.2, 3.1), layout="constrained")
@@ -66,6 +70,8 @@ def curves_svg(training: Training) -> str:
 
 
 def _draw(axes: Axes, title: str, values: HostArray, reference: float | None) -> None:
+    from matplotlib.ticker import MaxNLocator  # noqa: PLC0415 - as said above
+
     rounds = np.arange(1, len(values) + 1)
     marker = "o" if len(values) <= 30 else ""
     axes.plot(rounds, values, color=_INK, marker=marker, markersize=3.5, label="released model")
@@ -86,6 +92,8 @@ def inline_svg(figure: Figure, label: str) -> str:
     The file header and the metadata, which name outside addresses, are left out. Names of its
     parts begin with a digest of the label, so that several drawings can stand on one page.
     """
+    import matplotlib  # noqa: PLC0415 - as said above
+
     buffer = io.StringIO()
     with matplotlib.rc_context(dict(STYLE)):
         figure.savefig(buffer, format="svg", metadata={"Date": None}, transparent=True)
