@@ -341,9 +341,10 @@ def test_the_old_name_of_the_cost_of_noise_hints_at_the_new_one(capsys):
 
 
 @pytest.mark.slow
-def test_power_flow_is_charged_under_its_own_relation(tmp_path, capsys):
+@pytest.mark.parametrize("problem", [["balance", "--rounds", "3"], ["opf"]])
+def test_power_flow_is_charged_under_its_own_relation(tmp_path, capsys, problem):
     account = opened(tmp_path, epsilon=5.0, relation="target_change:0.01")
-    options = ["--beta", "0.01", "--epsilon", "1", "--delta", "1e-6", "--rounds", "3"]
+    options = ["--beta", "0.01", "--epsilon", "1", "--delta", "1e-6", "--problem", *problem]
     charged = [*options, "--account", "one", "--accounts", str(account.folder)]
     assert main(["grid", "case14", *charged]) == 0
     assert "Account: one" in capsys.readouterr().out

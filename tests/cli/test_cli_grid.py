@@ -12,6 +12,7 @@ from tacit.problems import conic_solver
 from tacit.problems.conic_solver import ConicSolver
 
 BUDGET = ["--beta", "0.01", "--epsilon", "1", "--delta", "1e-2"]
+BALANCE = [*BUDGET, "--problem", "balance"]
 KEYS = {
     "case", "zones", "objective", "central_objective", "consensus_residual", "max_violation",
     "epsilon", "delta", "mu", "question", "seconds",
@@ -35,7 +36,7 @@ def called(capsys, *arguments):
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     out = tmp_path_factory.mktemp("grid") / "report"
-    code = main(["grid", "case14", *BUDGET, "--rounds", "6", "--seed", "1", "--out", str(out)])
+    code = main(["grid", "case14", *BALANCE, "--rounds", "6", "--seed", "1", "--out", str(out)])
     assert code == 0
     return out
 
@@ -104,7 +105,7 @@ def test_json_is_one_object_and_the_objective_of_a_private_file_is_withheld(caps
     ],
 )
 def test_a_bad_option_is_one_line_that_names_the_fix(capsys, changed, fix):
-    asked = dict(zip(BUDGET[::2], BUDGET[1::2], strict=True)) | {"--rounds": "2"} | changed
+    asked = dict(zip(BALANCE[::2], BALANCE[1::2], strict=True)) | {"--rounds": "2"} | changed
     code, out, err = called(capsys, "case14", *(word for pair in asked.items() for word in pair))
     assert code == 2
     assert out == ""
@@ -145,7 +146,7 @@ def test_a_case_that_cannot_be_used_is_one_line_and_leaves_nothing(capsys, tmp_p
 def test_zones_that_name_an_unknown_bus_are_one_line(capsys, tmp_path):
     (tmp_path / "zones.txt").write_text("1-14\n15\n")
     zones = str(tmp_path / "zones.txt")
-    code, _, err = called(capsys, "case14", *BUDGET, "--rounds", "2", "--zones", zones)
+    code, _, err = called(capsys, "case14", *BALANCE, "--rounds", "2", "--zones", zones)
     assert (code, err.count("\n")) == (2, 1)
     assert "bus 15 is not in case14" in err
 
@@ -161,7 +162,7 @@ def test_a_step_that_fails_within_a_run_is_one_line(capsys, monkeypatch):
     """Planted: no step of the run is found to be feasible, and none can be refined."""
     monkeypatch.setattr(conic_solver, "NEWTON_STEPS", 0)
     monkeypatch.setattr(ConicSolver, "_interior_point", _early(ConicSolver._interior_point))
-    code, out, err = called(capsys, "case14", *BUDGET, "--rounds", "6")
+    code, out, err = called(capsys, "case14", *BALANCE, "--rounds", "6")
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert "the cone solver failed in a zone" in err
 
@@ -175,13 +176,13 @@ def _early(honest):
 
 
 def test_a_case_that_is_none_is_one_line(capsys, tmp_path):
-    code, _, err = called(capsys, "case15", *BUDGET, "--rounds", "2")
+    code, _, err = called(capsys, "case15", *BALANCE, "--rounds", "2")
     assert (code, err.count("\n")) == (2, 1)
     assert "neither a bundled case (case14, case118) nor a file" in err
 
 
 def test_without_the_solver_one_line_names_the_extra_that_brings_it(capsys, monkeypatch):
     monkeypatch.setattr(conic_solver, "clarabel", None)
-    code, out, err = called(capsys, "case14", *BUDGET, "--rounds", "2")
+    code, out, err = called(capsys, "case14", *BALANCE, "--rounds", "2")
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert 'pip install "tacit[power]"' in err

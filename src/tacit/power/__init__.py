@@ -1,4 +1,7 @@
-"""Private power flow among zones: Ryu and Kim 2023, section 6.1 and appendix D."""
+"""Private power flow among zones: the cheapest dispatch, or a state that zones agree on.
+
+The latter is section 6.1 and appendix D of Ryu and Kim 2023.
+"""
 
 from tacit.power.agents import (
     DEFAULT_QUESTION,
@@ -10,11 +13,28 @@ from tacit.power.agents import (
     plan_grid,
     proximal_weight,
 )
+from tacit.power.asking import HIDDEN, Hidden, plan_demand
 from tacit.power.case import BUNDLED, Case, bundled_case, chosen_case, parse_case, read_case
+from tacit.power.cost import Costs, costs, has_costs
+from tacit.power.dc import restored, solve_dc, widest
+from tacit.power.dc_network import DcModel, dc_model
+from tacit.power.dispatch import MODELS, Dispatch, Model
 from tacit.power.flow import Flow, Optimum, central, solve_privately
 from tacit.power.layout import layout
 from tacit.power.network import Admittance, Network, admittance, network
+from tacit.power.opf import (
+    OpfProposal,
+    OpfStudy,
+    Price,
+    met,
+    optimum,
+    price_of_privacy,
+    solve_opf,
+    solved_at,
+)
+from tacit.power.recourse import Realised, Tightening, realised, tightening
 from tacit.power.relaxation import Relaxation, relax
+from tacit.power.soc import Exactness, SocOptimum, solve_soc
 from tacit.power.zones import (
     Part,
     Zones,
@@ -29,35 +49,64 @@ from tacit.power.zones import (
 __all__ = [
     "BUNDLED",
     "DEFAULT_QUESTION",
+    "HIDDEN",
+    "MODELS",
     "QUESTIONS",
     "Admittance",
     "Case",
+    "Costs",
+    "DcModel",
+    "Dispatch",
+    "Exactness",
     "Flow",
     "Grid",
+    "Hidden",
+    "Model",
     "Network",
+    "OpfProposal",
+    "OpfStudy",
     "Optimum",
     "Part",
+    "Price",
     "Question",
+    "Realised",
     "Relaxation",
     "Settings",
+    "SocOptimum",
+    "Tightening",
     "Zones",
     "admittance",
     "bundled_case",
     "central",
     "chosen_case",
     "chosen_zones",
+    "costs",
+    "dc_model",
     "grid",
     "grown_zones",
+    "has_costs",
     "layout",
+    "met",
     "network",
+    "optimum",
     "parse_case",
     "parse_zones",
     "parts",
+    "plan_demand",
     "plan_grid",
+    "price_of_privacy",
     "proximal_weight",
     "read_case",
+    "realised",
     "relax",
+    "restored",
+    "solve_dc",
+    "solve_opf",
     "solve_privately",
+    "solve_soc",
+    "solved_at",
     "ties",
+    "tightening",
+    "widest",
     "zones_of",
 ]

@@ -20,6 +20,7 @@ from tacit.typing import HostArray
 BUNDLED: Mapping[str, str] = MappingProxyType(
     {"case14": "pglib_opf_case14_ieee.m", "case118": "pglib_opf_case118_ieee.m"}
 )
+_READ = {"version", "baseMVA", "bus", "gen", "branch", "gencost"}
 _LEAST = {"bus": 13, "gen": 10, "branch": 11}
 _MOST_BYTES = 100_000_000
 
@@ -43,7 +44,9 @@ class Case:
         From, to, r, x, b (pu), rateA (MVA; 0 is unlimited), rateB, rateC, ratio, angle (degrees),
         status and, where given, angmin, angmax (degrees).
     gencost
-        Cost rows as they stand; no rows if the file has none. Nothing here depends on them.
+        Cost rows as they stand, padded with 0; no rows if the file has none.
+    others
+        The names of further fields of the file, none of which is read.
     """
 
     name: str
@@ -52,6 +55,7 @@ class Case:
     gen: Float[HostArray, "G _C"]
     branch: Float[HostArray, "L _C"]
     gencost: Float[HostArray, "K _C"]
+    others: tuple[str, ...] = ()
 
 
 def read_case(path: Path) -> Case:
@@ -92,6 +96,7 @@ def parse_case(text: str, *, name: str, source: str) -> Case:
     np.float64(50.0)
     """
     plain = _plain(text)
+    _refuse_code(plain, source)
     matrices = {field: _matrix(plain, field, source) for field in ("bus", "gen", "branch")}
     for field, least in _LEAST.items():
         columns = matrices[field].shape[1]
@@ -102,7 +107,20 @@ def parse_case(text: str, *, name: str, source: str) -> Case:
             )
     costs = "gencost" if _find(plain, "gencost") else None
     gencost = np.zeros((0, 0)) if costs is None else _matrix(plain, costs, source)
-    return Case(name, _base(plain, source), **matrices, gencost=gencost)
+    named = set(re.findall(r"\bmpc\.(\w+)\s*=", plain)) - _READ
+    return Case(
+        name, _base(plain, source), **matrices, gencost=gencost, others=tuple(sorted(named))
+    )
+
+
+def _refuse_code(plain: str, source: str) -> None:
+    """Raise if the file computes with its matrices, as those in ohms and kW do."""
+    changed = re.search(r"\bmpc\.(\w+)\s*\([^=\n]*\)\s*=[^=]", plain)
+    if changed:
+        raise DataError(
+            f"{source}: mpc.{changed.group(1)} is changed by code, and code in a case file is not "
+            "run; save the case from MATPOWER (savecase) and give that file"
+        )
 
 
 def chosen_case(choice: str) -> Case:

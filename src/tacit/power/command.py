@@ -1,4 +1,4 @@
-"""`tacit grid`: private power flow among zones, its certificate and its report."""
+"""`tacit grid`: private power flow, optimal or balanced among zones, and its report."""
 
 from __future__ import annotations
 
@@ -17,7 +17,16 @@ from tacit.cli.accounts import account_given, begun
 from tacit.cli.console import emit, error_line, interruptible, one_of, path, read_text
 from tacit.engine import check_chargeable, reserve
 from tacit.errors import InputError
+from tacit.power.asking import HIDDEN
+from tacit.power.case import Case
+from tacit.power.cost import has_costs
+from tacit.power.dispatch import MODELS
 from tacit.power.flow import run_proposal
+from tacit.power.hidden import read_beta
+from tacit.power.network import Network
+from tacit.power.opf import OpfProposal
+from tacit.power.opf_command import OF_BALANCE, OF_OPF, deliver, proposed, solved_report
+from tacit.power.opf_results import OpfReport
 from tacit.power.page import GridStudy, grid_results, save_grid
 from tacit.power.proposal import GridProposal
 from tacit.power.zones import BUILT_IN
@@ -28,10 +37,10 @@ from tacit.report import charged_line, check_out
 def grid(  # noqa: PLR0913, PLR0917 - one parameter per option
     case: Annotated[str, typer.Argument(help="case14, case118, or a MATPOWER .m file.")],
     beta: Annotated[
-        float | None,
+        str | None,
         typer.Option(
-            help="How far one demand (active or reactive, of one bus) may change unnoticed: not a "
-            "fraction of it but per unit, so 0.01 is 1 MW where baseMVA is 100."
+            help="How far one demand (active or reactive, of one bus) may change unnoticed: 10MW, "
+            "or 5% of --largest-demand, or per unit, so 0.01 is 1 MW where baseMVA is 100."
         ),
     ] = None,
     epsilon: Annotated[
@@ -40,8 +49,36 @@ def grid(  # noqa: PLR0913, PLR0917 - one parameter per option
     delta: Annotated[
         float | None, typer.Option(help="Total budget; below 1/(number of demands).")
     ] = None,
+    problem: Annotated[
+        str | None,
+        typer.Option(
+            help="opf, the cheapest dispatch, or balance, a state that zones agree on; if not "
+            "given, opf where the case has costs."
+        ),
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option(help="Of opf: dc (if not given) or soc, the cone relaxation.")
+    ] = None,
+    eta: Annotated[
+        str | None,
+        typer.Option(
+            help="Of opf: the dispatch serves the true demand with probability at least 1 - eta, "
+            "in DC; 0.05 if not given, none for no such promise."
+        ),
+    ] = None,
+    hide: Annotated[
+        str | None,
+        typer.Option(
+            help="Of opf, what may change by beta at once: one demand (if not given), both of a "
+            "bus, or those of a zone."
+        ),
+    ] = None,
+    largest_demand: Annotated[
+        str | None,
+        typer.Option(help="What beta is per cent of: a public bound on any demand, as 200MW."),
+    ] = None,
     rounds: Annotated[
-        int | None, typer.Option(help="How often zones exchange tie variables.")
+        int | None, typer.Option(help="Of balance: how often zones exchange tie variables.")
     ] = None,
     proposal: Annotated[
         Path | None,
@@ -56,17 +93,22 @@ def grid(  # noqa: PLR0913, PLR0917 - one parameter per option
     ] = None,
     question: Annotated[
         str | None,
-        typer.Option(help=f"{', '.join(power.QUESTIONS)}; {power.DEFAULT_QUESTION} if not given."),
+        typer.Option(
+            help=f"Of balance: {', '.join(power.QUESTIONS)}; {power.DEFAULT_QUESTION} if not given."
+        ),
     ] = None,
     local_updates: Annotated[
-        int | None, typer.Option(help="Local updates per round; 1 if not given.")
+        int | None, typer.Option(help="Of balance: local updates per round; 1 if not given.")
     ] = None,
     seed: Annotated[
         int | None, typer.Option(help="Of the noise: then the run is a reproduction, not private.")
     ] = None,
     oracle_metrics: Annotated[
         bool,
-        typer.Option("--oracle-metrics", help="Show the objective though the demand is private."),
+        typer.Option(
+            "--oracle-metrics",
+            help="Show what is computed from the true demand though it is private.",
+        ),
     ] = False,
     account: Annotated[str | None, typer.Option(help=ACCOUNT_OPTIONS["account"][1])] = None,
     accounts: Annotated[
@@ -76,8 +118,13 @@ def grid(  # noqa: PLR0913, PLR0917 - one parameter per option
     force: Annotated[bool, typer.Option("--force", help="Replace an earlier report.")] = False,
     json: Annotated[bool, typer.Option("--json", help="One JSON object, nothing else.")] = False,
 ) -> None:
-    """Agree on the state of a power network among zones that keep their demand private."""
+    """Run a power network among zones that keep their demand private: dispatch, or agree."""
     given = {
+        "problem": problem,
+        "model": model,
+        "eta": eta,
+        "hide": hide,
+        "largest-demand": largest_demand,
         "beta": beta,
         "epsilon": epsilon,
         "delta": delta,
@@ -98,24 +145,59 @@ def grid(  # noqa: PLR0913, PLR0917 - one parameter per option
     if charged is not None:
         check_chargeable(seed=seed, conditional=False)
     run = Wanted(proposal, seed, oracle_metrics, charged)
-    study = interruptible(lambda: _solved(case, given, run))
-    for warning in study.warnings:
+    found = interruptible(lambda: _solved(case, given, run))
+    for warning in found.warnings:
         error_line(warning, kind="warning: ")
-    _deliver(study, out, force=force, json=json)
+    if isinstance(found, OpfReport):
+        deliver(found, out, force=force, json=json)
+    else:
+        _deliver(found, out, force=force, json=json)
 
 
 def _check(given: dict[str, Any]) -> None:
     """Raise unless every option that can be checked without the case is valid."""
-    for name in ("beta", "epsilon", "delta", "rounds"):
+    for name in ("beta", "epsilon", "delta"):
         if given[name] is None:
             raise InputError(f"no {name} is given; add --{name}, or --proposal FILE, which says it")
-    one_of("--question", given["question"] or power.DEFAULT_QUESTION, power.QUESTIONS)
-    checks.positive("beta", given["beta"])
+    for option, known in _CHOICES.items():
+        if given[option] is not None:
+            one_of(f"--{option}", given[option], known)
+    # the base does not matter to whether it can be read
+    read_beta(given["beta"], base_mva=1.0, largest=given["largest-demand"])
     checks.positive("epsilon", given["epsilon"], allow_infinity=True)
     checks.delta(given["delta"])
-    checks.at_least("rounds", given["rounds"], 1)
+    if given["rounds"] is not None:
+        checks.at_least("rounds", given["rounds"], 1)
     if given["local-updates"] is not None:
         checks.at_least("local-updates", given["local-updates"], 1)
+
+
+_CHOICES: dict[str, tuple[str, ...]] = {
+    "problem": ("opf", "balance"),
+    "question": power.QUESTIONS,
+    "model": MODELS,
+    "hide": HIDDEN,
+}
+
+
+def _problem(case: Case, given: dict[str, Any]) -> str:
+    """Return the problem that the options ask for; those of the other one are refused."""
+    problem = given["problem"] or ("opf" if has_costs(case) else "balance")
+    other, strange = ("balance", OF_BALANCE) if problem == "opf" else ("opf", OF_OPF)
+    named = [name for name in strange if given[name] is not None]
+    if named:
+        raise InputError(
+            f"--{named[0]} belongs to the problem {other}, and this is {problem}; add --problem "
+            f"{other}, or leave --{named[0]} out"
+        )
+    if problem == "opf" and not has_costs(case):
+        raise InputError(
+            f"{case.name} has no costs (mpc.gencost), so nothing is cheapest; give them, or take "
+            "--problem balance"
+        )
+    if problem == "balance" and given["rounds"] is None:
+        raise InputError("no rounds is given; add --rounds, or --proposal FILE, which says it")
+    return problem
 
 
 def _refuse_beside_proposal(given: dict[str, Any]) -> None:
@@ -137,35 +219,68 @@ class Wanted:
     account: Account | None
 
 
-def _solved(case: str, given: dict[str, Any], wanted: Wanted) -> GridStudy:
-    file = wanted.proposal
-    network = power.network(power.chosen_case(case))
+def _solved(choice: str, given: dict[str, Any], wanted: Wanted) -> GridStudy | OpfReport:
+    case = power.chosen_case(choice)
+    network = power.network(case)
+    text = None if wanted.proposal is None else read_text(wanted.proposal)
+    if text is None:
+        problem = _problem(case, given)
+    else:
+        problem = "opf" if f'"{OpfProposal.FORMAT}"' in text else "balance"
+    if problem == "balance":
+        return _balanced(choice, (case, network), given, (text, wanted))
+    proposal = proposed(case, network, given) if text is None else OpfProposal.from_json(text)
+    _check_buses(len(proposal.zones), network, choice)
+    return solved_report(
+        choice,
+        case,
+        proposal,
+        seed=wanted.seed,
+        oracle=wanted.oracle,
+        reserving=lambda name, asked: _reserved(name, asked, wanted),
+    )
+
+
+def _check_buses(buses: int, network: Network, choice: str) -> None:
+    if buses != network.buses:
+        raise InputError(
+            f"the proposal is for {buses} buses, {choice} has {network.buses}; name the case it "
+            "was made for"
+        )
+
+
+def _balanced(
+    choice: str,
+    data: tuple[Case, Network],
+    given: dict[str, Any],
+    asked: tuple[str | None, Wanted],
+) -> GridStudy:
+    (case, network), (text, wanted) = data, asked
     relaxation = power.relax(network)
-    if file is None:
+    if text is None:
         prepared = power.grid(relaxation, power.chosen_zones(network, given["zones"]))
         settings = power.Settings(
             given["question"] or power.DEFAULT_QUESTION,
             given["rounds"],
             given["local-updates"] or 1,
         )
-        budget = {name: given[name] for name in ("beta", "epsilon", "delta")}
-        proposal = GridProposal.of(prepared, settings, **budget)
+        beta = read_beta(given["beta"], base_mva=case.base_mva, largest=given["largest-demand"])
+        budget = {name: given[name] for name in ("epsilon", "delta")}
+        proposal = GridProposal.of(prepared, settings, beta=beta, **budget)
     else:
-        proposal = GridProposal.from_json(read_text(file))
-        if len(proposal.zones) != network.buses:
-            raise InputError(
-                f"the proposal is for {len(proposal.zones)} buses, {case} has {network.buses}; "
-                "name the case it was made for"
-            )
+        proposal = GridProposal.from_json(text)
+        _check_buses(len(proposal.zones), network, choice)
         prepared = power.grid(relaxation, proposal.partition(network))
-    with _reserved(case, proposal, wanted) as reservation:
+    with _reserved(choice, proposal, wanted) as reservation:
         flow = run_proposal(prepared, proposal, seed=wanted.seed, account=reservation)
     optimum = power.central(relaxation, relaxation.demand)
-    return GridStudy(case, flow, optimum, wanted.oracle)
+    return GridStudy(choice, flow, optimum, wanted.oracle)
 
 
 @contextmanager
-def _reserved(case: str, proposal: GridProposal, wanted: Wanted) -> Iterator[Reservation | None]:
+def _reserved(
+    case: str, proposal: GridProposal | OpfProposal, wanted: Wanted
+) -> Iterator[Reservation | None]:
     """Yield the reservation for a proposal, begun; closed as failed unless the run closes it.
 
     Demand stands in the file of the case, beside what is public, and was read with it.

@@ -18,6 +18,7 @@ from tacit.power.agents import Grid, Settings
 from tacit.power.proposal import GridProposal
 from tacit.power.relaxation import Relaxation
 from tacit.power.zones import limits
+from tacit.problems import ConicSet
 from tacit.typing import HostArray
 
 
@@ -175,13 +176,24 @@ def central(relaxation: Relaxation, demand: Float[HostArray, " B"]) -> Optimum:
     DataError
         If the public limits of the network contradict one another.
     """
-    layout, a = relaxation.layout, relaxation.balance
+    a = relaxation.balance
+    x = central_limits(relaxation).minimum(a.T @ a, -(a.T @ demand))
+    return Optimum(x, relaxation.objective(x, demand))
+
+
+def central_limits(relaxation: Relaxation) -> ConicSet:
+    """Return the public limits of the whole network as one set.
+
+    Raises
+    ------
+    DataError
+        If they contradict one another.
+    """
+    layout = relaxation.layout
     try:
-        within = limits(relaxation, np.arange(layout.lines), np.arange(layout.size))
+        return limits(relaxation, np.arange(layout.lines), np.arange(layout.size))
     except InputError as error:
         raise DataError(
             f"{relaxation.network.name}: no state meets all limits of the network; loosen a "
             "voltage, generation, line or angle limit"
         ) from error
-    x = within.minimum(a.T @ a, -(a.T @ demand))
-    return Optimum(x, relaxation.objective(x, demand))

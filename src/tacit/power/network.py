@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Complex, Float, Int
+from jaxtyping import Bool, Complex, Float, Int
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
@@ -114,6 +114,13 @@ def network(case: Case) -> Network:
     )
     check_network(net)
     return net
+
+
+def generators_in_service(case: Case) -> Bool[HostArray, " G"]:
+    """Return which rows of `gen` the network has: those in service, at a bus in service."""
+    buses = case.bus[case.bus[:, 1] != _ISOLATED, 0]
+    at: Bool[HostArray, " G"] = (case.gen[:, 7] > 0) & np.isin(case.gen[:, 0], buses)
+    return at
 
 
 def _known(case: Case, buses: HostArray, place: dict[int, int]) -> HostArray:

@@ -45,7 +45,7 @@ class NetworkFacts(Part):
     shunt: tuple[tuple[float, float], ...]
     voltage: tuple[tuple[float, float], ...]
     generator_bus: tuple[int, ...]
-    generator_range: tuple[tuple[float, float, float, float], ...]
+    generator_range: tuple[tuple[Extended, Extended, Extended, Extended], ...]
     ends: tuple[tuple[int, int], ...]
     resistance: tuple[float, ...]
     reactance: tuple[float, ...]
@@ -66,9 +66,9 @@ class NetworkFacts(Part):
         return cls(
             name=network.name,
             base_mva=network.base_mva,
-            resistance=_tuples(network.impedance.real),
-            reactance=_tuples(network.impedance.imag),
-            **{name: _tuples(getattr(network, name)) for name in _ARRAYS},
+            resistance=as_tuples(network.impedance.real),
+            reactance=as_tuples(network.impedance.imag),
+            **{name: as_tuples(getattr(network, name)) for name in _ARRAYS},
         )
 
     @property
@@ -149,7 +149,7 @@ class GridProposal(Document):
         """Return the proposal of a run on a prepared grid."""
         return cls(
             network=NetworkFacts.of(prepared.relaxation.network),
-            zones=_tuples(prepared.zones.of_bus),
+            zones=as_tuples(prepared.zones.of_bus),
             question=settings.question,
             rounds=settings.rounds,
             local_updates=settings.updates,
@@ -202,15 +202,15 @@ class GridProposal(Document):
     def check(self, prepared: Grid) -> None:
         """Raise `InputError` unless a grid has this network and these zones."""
         same = NetworkFacts.of(prepared.relaxation.network) == self.network
-        if not same or _tuples(prepared.zones.of_bus) != self.zones:
+        if not same or as_tuples(prepared.zones.of_bus) != self.zones:
             raise InputError(
                 f"the proposal is for {self.network.name} with other lines, limits or zones than "
                 "those given; propose again"
             )
 
 
-def _tuples(values: Any) -> Any:
+def as_tuples(values: Any) -> Any:
     """Return an array, or nested lists, as nested tuples of plain numbers."""
     if isinstance(values, np.ndarray):
         values = values.tolist()
-    return tuple(map(_tuples, values)) if isinstance(values, list) else values
+    return tuple(map(as_tuples, values)) if isinstance(values, list) else values

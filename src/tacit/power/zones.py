@@ -9,7 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 import numpy as np
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Float, Int
 from scipy.sparse import csc_array, csr_array, eye_array, vstack
 from scipy.sparse.csgraph import breadth_first_order, connected_components, shortest_path
 
@@ -224,6 +224,14 @@ def limits(
 
     A variable whose bounds coincide is an equality, so that the set keeps an interior beside it.
     """
+    matrix, offset, cones = limit_rows(relaxation, line, columns)
+    return ConicSet(matrix, offset, cones=cones)
+
+
+def limit_rows(
+    relaxation: Relaxation, line: Int[HostArray, " l"], columns: Int[HostArray, " n"]
+) -> tuple[csc_array, Float[HostArray, " N"], list[Cone]]:
+    """Return A, b and K of `limits`, which says b - A x in K."""
     lines, count = relaxation.layout.lines, len(columns)
     here = np.isin(np.arange(lines), line)
     lower, upper = relaxation.lower[columns], relaxation.upper[columns]
@@ -247,4 +255,4 @@ def limits(
     cones: list[Cone] = [("zero", zero), ("nonnegative", plain)]
     cones += [("second_order", size) for size in sizes]
     used = [(kind, size) for kind, size in cones if size]
-    return ConicSet(csc_array(vstack(blocks)), np.concatenate(offsets), cones=used)
+    return csc_array(vstack(blocks)), np.concatenate(offsets), used

@@ -4,6 +4,7 @@ from tacit.problems.class_weights import ClassWeighted
 from tacit.problems.clipping import clip_coefficient, default_clip, row_norms, within_norm
 from tacit.problems.cones import Cone
 from tacit.problems.conic import AgentSets, ConicSet, polyhedron
+from tacit.problems.conic_program import Minimum, minimise_conic
 from tacit.problems.holding_out import (
     check_at_one_agent,
     check_held_out,
@@ -89,6 +90,7 @@ __all__ = [
     "Logistic",
     "Loss",
     "MarginLoss",
+    "Minimum",
     "MultinomialLogistic",
     "NoRegulariser",
     "Operator",
@@ -129,6 +131,7 @@ __all__ = [
     "lasso",
     "loss_named",
     "minimise",
+    "minimise_conic",
     "numbered",
     "pack",
     "partition_by",

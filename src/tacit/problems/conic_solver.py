@@ -33,6 +33,17 @@ NEWTON_STEPS = 25
 # keeps Newton's matrix regular where constraints are redundant; it moves no solution
 SHIFT = 1e-8
 
+# of a problem that is solved once; without the refinement large networks stop early
+_ONCE = {
+    "tol_gap_abs": 1e-7,
+    "tol_gap_rel": 1e-7,
+    "tol_feas": 1e-7,
+    "tol_ktratio": 1e-5,
+    "iterative_refinement_reltol": 1e-14,
+    "iterative_refinement_abstol": 1e-14,
+    "iterative_refinement_max_iter": 50,
+}
+
 Pair: TypeAlias = tuple[HostArray, HostArray]
 
 
@@ -62,7 +73,7 @@ class Constraint:
 
 def constraint(A: sp.csc_array, b: Float[HostArray, "N"], cones: Sequence[Cone]) -> Constraint:
     """Return the constraint with its rows scaled and its matrices prepared."""
-    weights = _row_weights(A, cones)
+    weights = row_weights(A, cones)
     A, b = sp.csc_array(sp.diags_array(weights) @ A), weights * b
     eye = sp.eye_array(b.size, format="csc")
     fixed = sp.block_array([[None, A.T], [-A, SHIFT * eye]], format="csc")
@@ -70,7 +81,8 @@ def constraint(A: sp.csc_array, b: Float[HostArray, "N"], cones: Sequence[Cone])
     return Constraint(A, b, product_cone(cones), sp.csr_array(A.T), fixed, moving)
 
 
-def _row_weights(A: sp.csc_array, cones: Sequence[Cone]) -> HostArray:
+def row_weights(A: sp.csc_array, cones: Sequence[Cone]) -> HostArray:
+    """Return 1 / (norm of each row); rows of a second-order cone share the largest of theirs."""
     norms = spl.norm(A, axis=1) if A.shape[0] else np.zeros(0)
     start = 0
     for kind, size in cones:
@@ -317,6 +329,25 @@ def _upper(hessian: sp.csc_array | None, size: int) -> sp.csc_array:
 
 
 def _set_up(upper: sp.csc_array, within: Constraint, cones: Sequence[Cone]) -> Any:
+    linear = np.zeros(upper.shape[1])
+    # presolve may drop rows, after which the solver's data can no longer be changed
+    return _clarabel(upper, linear, (within.A, within.b, cones), presolve_enable=False)
+
+
+def interior_point(
+    hessian: Any, linear: HostArray, within: tuple[Any, HostArray, Sequence[Cone]]
+) -> Any:
+    """Return Clarabel's solution of min x'H x / 2 + linear'x with b - A x in K, whatever it is."""
+    upper = sp.csc_array(sp.triu(hessian))
+    return _clarabel(upper, linear, within, **_ONCE).solve()
+
+
+def _clarabel(
+    upper: sp.csc_array,
+    linear: HostArray,
+    within: tuple[Any, HostArray, Sequence[Cone]],
+    **options: Any,
+) -> Any:
     if clarabel is None:
         raise MissingPackageError(
             "a conic set needs the package clarabel, which is not installed: "
@@ -328,14 +359,12 @@ def _set_up(upper: sp.csc_array, within: Constraint, cones: Sequence[Cone]) -> A
         "second_order": clarabel.SecondOrderConeT,
     }
     settings = clarabel.DefaultSettings()
-    settings.verbose = False
-    # presolve may drop rows, after which the solver's data can no longer be changed
-    settings.presolve_enable = False
-    settings.max_threads = 1
+    for name, value in {"verbose": False, "max_threads": 1, **options}.items():
+        setattr(settings, name, value)
+    A, b, cones = within
     rules = [kinds[kind](size) for kind, size in cones]
-    linear = np.zeros(upper.shape[1])
     return clarabel.DefaultSolver(
-        sp.csc_matrix(upper), linear, sp.csc_matrix(within.A), within.b, rules, settings
+        sp.csc_matrix(upper), linear, sp.csc_matrix(A), b, rules, settings
     )
 
 

@@ -1,0 +1,147 @@
+"""An optimal power flow as files: a MATPOWER case, and CSV of buses, lines, generators, ties."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from tacit.power.case import Case
+from tacit.power.dispatch import Dispatch
+from tacit.power.network import Network, generators_in_service
+from tacit.power.opf import OpfStudy
+from tacit.power.zones import Zones, ties, zones_of
+from tacit.typing import HostArray
+
+_BUS = "bus_i type Pd Qd Gs Bs area Vm Va baseKV zone Vmax Vmin"
+_GEN = "bus Pg Qg Qmax Qmin Vg mBase status Pmax Pmin"
+_BRANCH = "fbus tbus r x b rateA rateB rateC ratio angle status angmin angmax"
+
+
+def exported(study: OpfStudy, case: Case) -> dict[str, str]:
+    """Return the files by name.
+
+    Notes
+    -----
+    **Guarantee.** Of the case only what is public is copied: limits, impedances, shunts, voltage
+    levels, areas. Its demands are replaced by the answers, and what a solved case says of its
+    state (Pg, Qg, Vg, Vm, Va), which tells the demand, by the dispatch.
+    """
+    network = study.proposal.network.network
+    zones = zones_of(network, np.array(study.proposal.zones))
+    tables = {"buses.csv": _buses(study, network, zones)}
+    if study.dispatch is not None:
+        lines = _lines(study.dispatch, network)
+        tables |= {
+            "lines.csv": lines,
+            "generators.csv": _generators(study.dispatch, network),
+            "ties.csv": [lines[0], *(lines[1 + line] for line in ties(network, zones))],
+        }
+    files = {name: _csv(rows) for name, rows in tables.items()}
+    return files | {"dispatch.m": matpower(study, case)}
+
+
+def matpower(study: OpfStudy, case: Case) -> str:
+    """Return a MATPOWER case with the answers as demands and the dispatch as generation."""
+    network, dispatch = study.proposal.network.network, study.dispatch
+    bus = case.bus[np.isin(case.bus[:, 0], network.numbers), :13].copy()
+    bus[:, 2:4] = study.answers * network.base_mva
+    bus[:, 7], bus[:, 8] = 1.0, 0.0
+    gen = case.gen[generators_in_service(case), :10].copy()
+    gen[:, 1:3], gen[:, 5] = 0.0, 1.0
+    if dispatch is not None:
+        bus[:, 7], bus[:, 8] = dispatch.voltage, np.rad2deg(dispatch.angle)
+        gen[:, 1:3], gen[:, 5] = dispatch.generation, dispatch.voltage[network.generator_bus]
+    inside = np.all(np.isin(case.branch[:, :2], network.numbers), axis=1)
+    branch = case.branch[(case.branch[:, 10] > 0) & inside, :13]
+    cost = case.gencost[: len(case.gen)][generators_in_service(case)]
+    parts = [
+        f"function mpc = {_identifier(network.name)}_private",
+        "% demands are noised answers of their owners; generation is dispatched for these",
+        "mpc.version = '2';",
+        f"mpc.baseMVA = {network.base_mva!r};",
+        _matrix("bus", _BUS, bus),
+        _matrix("gen", _GEN, gen),
+        _matrix("branch", _BRANCH, branch),
+        _matrix("gencost", "model startup shutdown n parameters", cost),
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def _identifier(name: str) -> str:
+    kept = "".join(c if c.isascii() and c.isalnum() else "_" for c in name)
+    return kept if kept[:1].isalpha() else f"case_{kept}"
+
+
+def _matrix(name: str, header: str, rows: HostArray) -> str:
+    body = "\n".join("\t" + "\t".join(_number(v) for v in row) + ";" for row in rows.tolist())
+    return f"% {header}\nmpc.{name} = [\n{body}\n];"
+
+
+def _number(value: float) -> str:
+    if np.isinf(value):
+        return "Inf" if value > 0 else "-Inf"
+    return repr(int(value)) if value == int(value) and abs(value) < 1e15 else repr(float(value))
+
+
+def _csv(rows: Iterable[Sequence[str]]) -> str:
+    return "".join(",".join(row) + "\n" for row in rows)
+
+
+def _table(columns: Mapping[str, HostArray]) -> list[Sequence[str]]:
+    values = [[_cell(value) for value in column.tolist()] for column in columns.values()]
+    return [list(columns), *map(list, zip(*values, strict=True))]
+
+
+def _cell(value: float) -> str:
+    if isinstance(value, int):
+        return str(value)
+    return "" if np.isnan(value) else f"{value:.6g}"
+
+
+def _buses(study: OpfStudy, network: Network, zones: Zones) -> list[Sequence[str]]:
+    base = network.base_mva
+    columns = {
+        "bus": network.numbers,
+        "zone": zones.of_bus + 1,
+        "answered_demand_mw": study.answers[:, 0] * base,
+        "answered_demand_mvar": study.answers[:, 1] * base,
+        "noise_mw": study.noise * base,
+    }
+    if study.dispatch is not None:
+        columns |= {
+            "voltage_pu": study.dispatch.voltage,
+            "angle_degrees": np.rad2deg(study.dispatch.angle),
+            "price_per_mwh": study.dispatch.price,
+        }
+    return _table(columns)
+
+
+def _lines(dispatch: Dispatch, network: Network) -> list[Sequence[str]]:
+    limit = np.where(np.isfinite(network.limit), network.limit * network.base_mva, np.nan)
+    return _table(
+        {
+            "from": network.numbers[network.ends[:, 0]],
+            "to": network.numbers[network.ends[:, 1]],
+            "flow_from": dispatch.flow[:, 0],
+            "flow_to": dispatch.flow[:, 1],
+            "limit": limit,
+            "loading_percent": 100 * dispatch.loading(limit),
+            "margin_mw": dispatch.margin,
+        }
+    )
+
+
+def _generators(dispatch: Dispatch, network: Network) -> list[Sequence[str]]:
+    base = network.base_mva
+    return _table(
+        {
+            "bus": network.numbers[network.generator_bus],
+            "mw": dispatch.generation[:, 0],
+            "mvar": dispatch.generation[:, 1],
+            "least_mw": network.generator_range[:, 0] * base,
+            "most_mw": network.generator_range[:, 1] * base,
+            "share_of_imbalance": dispatch.share,
+            "reserve_mw": dispatch.reserve,
+        }
+    )

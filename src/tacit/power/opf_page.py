@@ -1,0 +1,189 @@
+"""The page of a private optimal power flow."""
+
+from __future__ import annotations
+
+import math
+from html import escape
+
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.figure import Figure
+
+import tacit
+from tacit.power.dispatch import Dispatch
+from tacit.power.network import Network
+from tacit.power.network_figure import caption, network_svg
+from tacit.power.opf_results import OpfReport, binding, told
+from tacit.power.page import ranges
+from tacit.power.zones import Zones, ties, zones_of
+from tacit.report import (
+    STYLE,
+    certificate_box,
+    charged_section,
+    document,
+    inline_svg,
+    list_of,
+    section,
+    stamps,
+    table_of,
+)
+
+_BLUE, _ORANGE, _GREY = "#1f5fa8", "#c2570c", "#c9d1da"
+_MOST_LISTED = 20
+_UNPROTECTED = (
+    "The network: lines, limits, generators, costs, which bus lies in which zone. All of it is "
+    "public by assumption.",
+    "What is measured when the dispatch runs. The generators follow the true total demand, so "
+    "whoever sees their output sees it.",
+    "The settings, and how long the run took.",
+)
+_HIDES = {
+    "demand": "one demand, active or reactive, of one bus",
+    "bus": "the active and the reactive demand of one bus",
+    "zone": "all demands of one zone",
+}
+
+
+def opf_page(report: OpfReport) -> str:
+    """Return the report as HTML; it loads nothing from elsewhere."""
+    study, network = report.study, report.network
+    certificate = study.run.certificate
+    zones = zones_of(network, np.array(study.proposal.zones))
+    noiseless = math.isinf(certificate.epsilon)
+    title = f"{'O' if noiseless else 'Private o'}ptimal power flow on {network.name}"
+    return document(
+        title,
+        [
+            f"<h1>{escape(title)}</h1>",
+            f'<p class="lead">{escape(_story(report, zones))}</p>',
+            stamps(certificate, report.warnings),
+            certificate_box(certificate),
+            charged_section(study.run.charged),
+            section("Cost, and the price of privacy", table_of(told(report)) + _note(report)),
+            _dispatch(study.dispatch, network),
+            _drawing(network, zones),
+            section("Settings", table_of(_settings(report))),
+            section("What is not protected", list_of(_UNPROTECTED)),
+            f'<footer class="small">tacit {tacit.__version__}, {study.run.seconds:.1f} s. Plan '
+            f"<code>{study.run.plan.digest}</code> (plan.json); numbers in results.json, the case "
+            "with its dispatch in dispatch.m.</footer>",
+        ],
+    )
+
+
+def _story(report: OpfReport, zones: Zones) -> str:
+    network, noiseless = report.network, math.isinf(report.study.run.certificate.epsilon)
+    how = "without noise" if noiseless else "with noise; no zone showed its demand"
+    return (
+        f"{zones.count} zones of a network of {network.buses} buses and {network.lines} lines, "
+        f"joined by {len(ties(network, zones))} ties, were each asked for their demands, once, and "
+        f"answered {how}. Dispatch, flows and prices were computed from the answers."
+    )
+
+
+def _note(report: OpfReport) -> str:
+    """Return what the rows mean."""
+    if report.study.model is None:
+        return ""
+    text = (
+        "Price of noise: what the dispatch without room for the noise costs once the true demand "
+        "shows, less the optimum. Price of tightening: what the room adds, at the answers. DC "
+        "leaves out losses, reactive power and voltages; the cone relaxation, which has them, "
+        "costs so much more at the same answers, and the AC problem no less."
+    )
+    return f'<p class="small">{escape(text)}</p>'
+
+
+def _dispatch(dispatch: Dispatch | None, network: Network) -> str:
+    if dispatch is None:
+        return section("Dispatch", "<p>There is none at these answers.</p>")
+    limits = binding(dispatch, network)
+    more = len(limits) - _MOST_LISTED
+    listed = limits[:_MOST_LISTED] + ([f"and {more} more"] if more > 0 else [])
+    bound = list_of(listed) if listed else "<p>None.</p>"
+    return section("Dispatch", _figure(dispatch, network)) + section("Limits that bind", bound)
+
+
+def _figure(dispatch: Dispatch, network: Network) -> str:
+    with matplotlib.rc_context(dict(STYLE)):
+        figure = Figure(figsize=(8.2, 6.4), layout="constrained")
+        FigureCanvasSVG(figure)
+        top, left, right = figure.subplot_mosaic([["top", "top"], ["left", "right"]]).values()
+        _generators(top, dispatch, network)
+        _loading(left, dispatch, network)
+        _prices(right, dispatch, network)
+        return inline_svg(figure, "Dispatch by generator, loading of lines, and prices by bus")
+
+
+def _titled(axes: Axes, title: str, below: str) -> None:
+    axes.set_title(title, loc="left", fontsize=9, color="#1d232b")
+    axes.set_xlabel(below)
+    axes.grid(axis="y", color="#e3e7ec", linewidth=0.8)
+    axes.set_axisbelow(True)
+
+
+def _generators(axes: Axes, dispatch: Dispatch, network: Network) -> None:
+    """Draw the range of each generator that can run, its power and its reserve."""
+    low, high = network.generator_range[:, :2].T * network.base_mva
+    power = dispatch.generation[:, 0]
+    shown = np.flatnonzero((high > 0) & np.isfinite(high))
+    shown = shown[np.argsort(-power[shown], kind="stable")][:60]
+    place = np.arange(len(shown))
+    axes.bar(place, high[shown] - low[shown], bottom=low[shown], color=_GREY, label="range")
+    axes.bar(place, power[shown], color=_BLUE, width=0.5, label="dispatch")
+    if np.any(dispatch.reserve > 0):
+        held = dispatch.reserve[shown]
+        axes.errorbar(place, power[shown], yerr=held, fmt="none", ecolor=_ORANGE, label="reserve")
+    names = [str(n) for n in network.numbers[network.generator_bus[shown]]]
+    axes.set_xticks(place, names, fontsize=6.5, rotation=90 if len(shown) > 15 else 0)
+    axes.legend(frameon=False, fontsize=8)
+    _titled(axes, "active power by generator, MW", "bus of the generator")
+
+
+def _loading(axes: Axes, dispatch: Dispatch, network: Network) -> None:
+    limit = network.limit * network.base_mva
+    used = dispatch.loading(limit)
+    order = np.argsort(-np.nan_to_num(used))[: int(np.sum(np.isfinite(used)))]
+    place = np.arange(1, len(order) + 1)
+    with np.errstate(invalid="ignore"):
+        margin = (dispatch.margin / limit)[order]
+    axes.bar(place, 100 * used[order], color=_BLUE, width=1.0, label="flow")
+    if np.any(margin > 0):
+        axes.bar(
+            place, 100 * margin, bottom=100 * used[order], color=_ORANGE, width=1.0, label="margin"
+        )
+        axes.legend(frameon=False, fontsize=8)
+    _titled(axes, "loading of lines, % of their limit", "lines, most loaded first")
+
+
+def _prices(axes: Axes, dispatch: Dispatch, network: Network) -> None:
+    axes.bar(np.arange(1, network.buses + 1), np.sort(dispatch.price)[::-1], color=_BLUE, width=1.0)
+    _titled(axes, "price of one more MW of demand, $/MWh", "buses, dearest first")
+
+
+def _drawing(network: Network, zones: Zones) -> str:
+    svg = network_svg(network, zones)
+    note = f'<p class="small">{escape(caption(network, zones))}</p>' if svg else ""
+    rows = [
+        (f"zone {zone + 1}", f"buses {ranges(network.numbers[zones.of_bus == zone].tolist())}")
+        for zone in range(zones.count)
+    ]
+    return section("The network", svg + note + table_of(rows))
+
+
+def _settings(report: OpfReport) -> list[tuple[str, str]]:
+    study, base = report.study, report.network.base_mva
+    proposal, plan = study.proposal, study.run.plan
+    eta = "none" if proposal.eta is None else f"{proposal.eta:g}"
+    return [
+        ("what is hidden", _HIDES[proposal.hide]),
+        ("beta, how far each of it may move", f"{proposal.beta * base:g} MW or MVAr"),
+        ("model of the network", proposal.model),
+        ("eta of the chance constraints", eta),
+        ("standard deviations of the noise with room", f"{study.kept:.4g}"),
+        ("sensitivity", plan.bounds[0].derivation),
+        ("noise multiplier (scale / sensitivity)", f"{plan.multiplier:.5g}"),
+        ("noise scale of an answer", f"{float(np.max(study.noise)) * base:.5g} MW or MVAr"),
+    ]

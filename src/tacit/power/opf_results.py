@@ -1,0 +1,255 @@
+"""What is told of a private optimal power flow: plain values, sentences and files."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import tacit
+from tacit.power.case import Case
+from tacit.power.dispatch import Dispatch
+from tacit.power.export import exported
+from tacit.power.network import Network
+from tacit.power.opf import OpfStudy, met, optimum, price_of_privacy
+from tacit.power.zones import ties, zones_of
+from tacit.report import CERTIFIED, certificate_text, charged_values, json_text, strict
+from tacit.typing import HostArray
+
+# a limit binds where less than this share of it is left
+_BINDS = 1e-4
+
+
+@dataclass(frozen=True, eq=False)
+class OpfReport:
+    """A study, the case it is about, and what may be shown of it.
+
+    Attributes
+    ----------
+    case
+        With the true demand, of which something is shown only if `shows_demand`.
+    shows_demand
+        Whether figures that read the true demand may be shown: the case is published, there was no
+        noise, or the owner asked for them.
+    warnings
+        One line each.
+    """
+
+    study: OpfStudy
+    case: Case
+    network: Network
+    shows_demand: bool
+    warnings: tuple[str, ...]
+
+
+def opf_warnings(study: OpfStudy) -> tuple[str, ...]:
+    """Return what a reader of the result must know first."""
+    warnings = []
+    eta = study.proposal.eta
+    if study.dispatch is None:
+        warnings.append(
+            f"no dispatch of the model {study.proposal.model} was found that meets the answered "
+            "demand within the limits; the answers stand in the files (--out), and working on them "
+            "costs no more privacy"
+        )
+    elif study.moved > 0:
+        warnings.append(
+            "the answered demands leave no dispatch; it is made for the nearest that do, "
+            f"{study.moved:.3g} MW away in all"
+        )
+    if eta is not None and not study.promised and study.needed > 0:
+        warnings.append(
+            f"1 - eta = {1 - eta:g} is not promised: it needs room for {study.needed:.3g} standard "
+            f"deviations of the noise, and the answers leave room for {study.kept:.3g}; take less "
+            "noise (a larger epsilon, a smaller beta)"
+        )
+    return tuple(warnings)
+
+
+def opf_results(report: OpfReport, out: Path | None) -> dict[str, Any]:
+    """Return the results as strictly valid JSON values; powers in MW, money in $/h.
+
+    Notes
+    -----
+    **Guarantee.** Functions of the answers and of public facts, but for the values under `true`
+    and `price.noise`. These read the true demand, and are None unless `shows_demand`.
+    """
+    study = report.study
+    certificate, network = study.run.certificate, report.network
+    zones = zones_of(network, np.array(study.proposal.zones))
+    demand = network.demand if report.shows_demand else None
+    values: dict[str, Any] = strict(
+        {
+            "case": network.name,
+            "problem": "opf",
+            "model": study.proposal.model,
+            "buses": network.buses,
+            "lines": network.lines,
+            "zones": zones.count,
+            "ties": len(ties(network, zones)),
+            "hide": study.proposal.hide,
+            "beta_mw": study.proposal.beta * network.base_mva,
+            "noise_mw": float(np.max(study.noise)) * network.base_mva,
+            "answered_mw": float(np.sum(study.answers[:, 0])) * network.base_mva,
+            "eta": study.proposal.eta,
+            "promised": study.promised,
+            "multiplier_needed": study.needed,
+            "multiplier_kept": study.kept,
+            "moved_mw": study.moved,
+            **_dispatch_values(study.dispatch, network),
+            "relaxation": None if study.soc is None else _relaxation(study),
+            "price": price_of_privacy(study, demand)._asdict(),
+            "true": None if demand is None else _true(study, demand),
+            **{name: getattr(certificate, name) for name in CERTIFIED},
+            "account": charged_values(study.run.charged),
+            "seconds": study.run.seconds,
+            "out": None if out is None else str(out),
+            "warnings": report.warnings,
+            "proposal": study.proposal.digest,
+            "plan": study.run.plan.digest,
+            "version": tacit.__version__,
+        }
+    )
+    return values
+
+
+def _dispatch_values(dispatch: Dispatch | None, network: Network) -> dict[str, Any]:
+    if dispatch is None:
+        return {"cost": None, "reserve_mw": None, "least_price": None, "largest_price": None}
+    return {
+        "cost": dispatch.cost,
+        "reserve_mw": float(np.sum(dispatch.reserve)),
+        "least_price": float(np.min(dispatch.price)),
+        "largest_price": float(np.max(dispatch.price)),
+        "binding": binding(dispatch, network),
+    }
+
+
+def _relaxation(study: OpfStudy) -> dict[str, Any] | None:
+    if study.soc is None:
+        return None
+    exact = study.soc.exactness
+    return {
+        "cost": study.soc.dispatch.cost,
+        "exact": exact.holds,
+        "cone": exact.cone,
+        "angle": exact.angle,
+    }
+
+
+def _true(study: OpfStudy, demand: HostArray) -> dict[str, Any]:
+    """Return what an owner sees: the optimum, and what becomes of the dispatch."""
+    after = met(study, demand)
+    told = {"optimum": optimum(study, demand)}
+    if after is None:
+        return told
+    return {
+        **told,
+        "cost": after.cost,
+        "imbalance_mw": after.imbalance,
+        "served": after.served,
+        "beyond_mw": max(after.beyond, 0.0),
+    }
+
+
+def binding(dispatch: Dispatch, network: Network) -> list[str]:
+    """Return the limits that bind, as text: generators first, then lines.
+
+    A generator binds where its power with its reserve is at a limit, a line where its flow with
+    its margin is at its rating.
+    """
+    low, high = network.generator_range[:, :2].T * network.base_mva
+    power, reserve = dispatch.generation[:, 0], dispatch.reserve
+    room = _BINDS * np.maximum(1.0, np.abs(power))
+    bus = network.numbers[network.generator_bus]
+    names = [
+        f"generator at {bus[g]}: {side} {limit[g]:.4g} MW"
+        for side, limit, near in (
+            ("most", high, high - power - reserve <= room),
+            ("least", low, power - reserve - low <= room),
+        )
+        for g in np.flatnonzero(near & (low < high))
+    ]
+    limit = network.limit * network.base_mva
+    left = limit - np.abs(dispatch.flow).max(axis=1) - dispatch.margin
+    tight = np.isfinite(limit) & (left <= _BINDS * np.where(np.isfinite(limit), limit, 1))
+    ends = network.numbers[network.ends]
+    return names + [
+        f"line {ends[line, 0]}–{ends[line, 1]}: {limit[line]:.4g} MVA"
+        for line in np.flatnonzero(tight)
+    ]
+
+
+def opf_texts(report: OpfReport, page: str, out: Path) -> tuple[dict[str, str], str]:
+    """Return the files of the folder by name, and the certificate.
+
+    No file holds a true demand; `results.json` holds what `opf_results` says.
+    """
+    study = report.study
+    run = study.run
+    plan = dataclasses.replace(run.plan, certificate=run.certificate)  # with the stamp of a seed
+    texts = {
+        "results.json": json_text(opf_results(report, out)),
+        "proposal.json": study.proposal.to_json() + "\n",
+        "plan.json": json_text(strict({**plan.to_dict(), "digest": plan.digest})),
+        "report.html": page,
+        **exported(study, report.case),
+    }
+    name = study.proposal.network.name
+    return texts, certificate_text(plan, data=name, proposal=study.proposal.digest)
+
+
+def money(value: float | None) -> str:
+    """Return dollars an hour as text.
+
+    Examples
+    --------
+    >>> money(93132.68), money(-1e-12), money(None)
+    ('93,133 $/h', '0.00 $/h', 'not told')
+    """
+    if value is None:
+        return "not told"
+    digits = 0 if abs(value) >= 1000 else 2
+    return f"{round(value, digits) + 0.0:,.{digits}f} $/h"
+
+
+def told(report: OpfReport) -> list[tuple[str, str]]:
+    """Return the main results as (name, text), for the terminal and for the page."""
+    values = opf_results(report, None)
+    study, price = report.study, values["price"]
+    rows = [
+        ("Noise on each demand", f"{values['noise_mw']:.3g} MW (standard deviation; public)"),
+        ("Cost of the dispatch", money(values["cost"])),
+        ("Serves the true demand", _promise(study)),
+        ("Price of noise", money(price["noise"]) + _hint(report)),
+        ("Price of tightening", money(price["tightening"])),
+        ("Price of what DC leaves out", money(price["relaxation"]) + ", at least"),
+    ]
+    if study.model is None:
+        exact = values["relaxation"]
+        words = "exact" if exact and exact["exact"] else "not exact: a lower bound of the AC cost"
+        rows = [*rows[:3], ("Relaxation", words if exact else "has no state at these answers")]
+    true = values["true"]
+    if true is not None:
+        rows.append(("Optimum at the true demand", money(true["optimum"])))
+        if "cost" in true:
+            serves = "served" if true["served"] else f"{true['beyond_mw']:.3g} MW beyond a limit"
+            rows.append(("Cost once demand shows", f"{money(true['cost'])}; demand is {serves}"))
+            rows.append(("Answers exceed demand by", f"{true['imbalance_mw']:.3g} MW in all"))
+    return rows
+
+
+def _hint(report: OpfReport) -> str:
+    return "" if report.shows_demand else ": the demand is private (--oracle-metrics tells it)"
+
+
+def _promise(study: OpfStudy) -> str:
+    if math.isinf(study.run.certificate.epsilon):
+        return "yes: it was not noised"
+    if study.promised and study.proposal.eta is not None:
+        return f"with probability at least {1 - study.proposal.eta:g} over the noise, in DC"
+    return "not promised"
