@@ -1,4 +1,4 @@
-"""A study of five sites on this machine, each a process with keys, file and account of its own.
+"""A study of five to ten sites on this machine, each a process with keys, file and account.
 
 `make federation` runs it: five parts of UCI Adult, a hub with TLS, a hundred rounds; one site is
 killed half way and started again. What runs are the commands that the tutorial shows.
@@ -25,7 +25,10 @@ from unittest import mock
 from tacit.cli.main import main as tacit
 from tacit.datasets.adult import BUNDLED, COLUMNS, Categorical, bundled_text
 
-NAMES = ("mercy", "sinai", "charite", "guys", "karolinska")
+NAMES = (
+    "mercy", "sinai", "charite", "guys", "karolinska", "lariboisiere", "stjames", "vallhebron",
+    "rigshospitalet", "sankt-goran",
+)  # fmt: skip
 VICTIM = "guys"
 LABELS = ("<=50K", ">50K")
 
@@ -66,8 +69,8 @@ def bounds() -> str:
 class Run:
     """A folder for the study, and the environment of its processes."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, sites: int) -> None:
+        self.folder, self.names = folder, NAMES[:sites]
         self.began = time.monotonic()
         own = {"XDG_DATA_HOME": str(folder / "data"), "TACIT_STATE_DIR": str(folder / "state")}
         self.environment = {**os.environ, **own, "OMP_NUM_THREADS": "1"}
@@ -130,25 +133,26 @@ def free_port() -> int:
         return int(one.getsockname()[1])
 
 
-def set_up(run: Run, rounds: int, records: int | None, observer: str) -> None:
+def set_up(run: Run, rounds: int, records: int | None, observer: str, network: str | None) -> None:
     """Make the study, its sites and the proposal, as coordinator and owners would."""
     folder, seen = run.folder, () if observer == "messages" else ("--observer", observer)
+    along = () if network is None else ("--network", network)
     (folder / "bounds.toml").write_text(bounds(), encoding="utf-8")
     training = [*rows(0)][:records]
-    for number, name in enumerate(NAMES):
-        write_table(folder / f"{name}.csv", training[number :: len(NAMES)])
+    for number, name in enumerate(run.names):
+        write_table(folder / f"{name}.csv", training[number :: len(run.names)])
     run.command(
         "study", "new", "adult", "--bounds", "bounds.toml", "--hub", f"localhost:{free_port()}"
     )  # fmt: skip
-    for name in NAMES:
+    for name in run.names:
         run.command("site", "join", "adult.invitation", "--name", name, "--data", f"{name}.csv")
         run.command("study", "admit", "adult", f"{name}.request", answer="y\n")
         run.command("budget", "open", name, "--epsilon", "2", "--delta", "1e-5", *seen)
     run.command(
         "study", "propose", "adult", "--epsilon", "1", "--delta", "1e-6", "--rounds", str(rounds),
-        *seen,
+        *seen, *along,
     )  # fmt: skip
-    run.say(f"{len(NAMES)} sites with {len(training):,} records in all have joined")
+    run.say(f"{len(run.names)} sites with {len(training):,} records in all have joined")
 
 
 def site_command(run: Run, name: str) -> tuple[str, ...]:
@@ -164,7 +168,7 @@ def train(run: Run, rounds: int) -> None:
     run.process("hub", "study", "hub", "adult", "--host", "127.0.0.1", "--log", "hub.log")
     coordinator = run.process("coordinator", "study", "run", "adult.proposal", "--out", "report",
                               "--log", "coordinator.log")  # fmt: skip
-    commands = {name: site_command(run, name) for name in NAMES}
+    commands = {name: site_command(run, name) for name in run.names}
     sites = {name: run.process(name, *words) for name, words in commands.items()}
     killed = False
     while coordinator.poll() is None:
@@ -195,9 +199,9 @@ def report(run: Run) -> None:
     predicted = [*csv.DictReader(told.splitlines())]
     label = next(name for name in predicted[0] if name != "income" and "prob" not in name)
     wrong = sum(row[label] != row["income"] for row in predicted) / len(predicted)
-    models = {(folder / f"report-{name}" / "model.json").read_text() for name in NAMES}
+    models = {(folder / f"report-{name}" / "model.json").read_text() for name in run.names}
     terms = {json.dumps(json.loads(text)["terms"]) for text in models}
-    results = [json.loads((folder / f"report-{n}" / "results.json").read_text()) for n in NAMES]
+    results = [json.loads((folder / f"report-{n}" / "results.json").read_text()) for n in run.names]
     run.say(f"test error {wrong:.2%} on {len(test):,} published records (always {LABELS[0]}: "
             f"{sum(row[-1] == LABELS[1] for row in test) / len(test):.2%})")  # fmt: skip
     run.say(f"every site has the same model: {len(terms) == 1}")
@@ -214,16 +218,18 @@ def main() -> None:
     """Set the study up, train, and report."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--folder", type=Path, default=Path("build/federation"))
+    parser.add_argument("--sites", type=int, default=5, choices=range(4, len(NAMES) + 1))
     parser.add_argument("--rounds", type=int, default=100)
     parser.add_argument("--records", type=int, default=None)
     parser.add_argument("--observer", choices=("messages", "sum"), default="messages")
+    parser.add_argument("--network", help="such as ring: sums go along its spanning tree")
     given = parser.parse_args()
     folder: Path = given.folder.absolute()
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    run = Run(folder)
+    run = Run(folder, given.sites)
     try:
-        set_up(run, given.rounds, given.records, given.observer)
+        set_up(run, given.rounds, given.records, given.observer, given.network)
         train(run, given.rounds)
         report(run)
     finally:

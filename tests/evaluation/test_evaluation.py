@@ -13,6 +13,7 @@ from tacit.audit import check_oracle
 from tacit.budget import AccountTerms, Guarantee, open_account
 from tacit.cli.main import main
 from tacit.datasets import Dataset
+from tacit.engine.running import check_certificate
 from tacit.errors import InputError, PrivacyError
 from tacit.estimators import PrivateLinearRegression
 from tacit.evaluation import check_covered, evaluation_plan, of_disjoint_parts
@@ -20,7 +21,7 @@ from tacit.oracles import ClippedErrors, Point, Tally
 from tacit.oracles.tally import cuts_of_scores
 from tacit.privacy import Adjacency, ReplaceOne, Sum, ZeroOut
 from tacit.problems import check_held_out, hold_out
-from tacit.proposal import Proposal, Request, StructureRequest
+from tacit.proposal import NetworkRequest, Proposal, Request, StructureRequest
 from tacit.report import results
 from tacit.training import divide, proposal_for, released, train
 
@@ -220,6 +221,21 @@ def test_an_observer_of_sums_sees_the_sum_of_the_counts_alone():
 
 
 @pytest.mark.slow
+def test_on_a_tree_an_agent_that_holds_nothing_out_passes_sums_on_under_the_same_trust():
+    request = asked(observer="sum", network=NetworkRequest(network="path"))
+    data = divide(made(), 4, split_seed=0, evaluate=0.25)
+    plain = proposal_for(data, request, StructureRequest())
+    held = plain.model_copy(
+        update={"evaluation": plain.evaluation.model_copy(update={"counts": (12, 0, 12, 12)})}
+    )
+    training = held.plan()
+    planned = evaluation_plan(held, training)
+    assert planned.spec.agents == 3
+    assert planned.network.parents.tolist() == [0, 0, 1]  # 1, the root, passes sums on
+    assert planned.certificate.trust == training.certificate.trust
+    check_certificate(planned)
+
+
 def test_an_estimator_holds_rows_out_and_has_a_private_score():
     draw = np.random.default_rng(0)
     x = draw.uniform(0, 1, (2000, 1))

@@ -21,6 +21,7 @@ HOW = {
     "asked": {"evaluate": 0.2, "rounds": 4},
     "ring": {"algorithm": "nids", "network": RING},
     "relay": {"algorithm": "recal", "network": RING, "rounds": 8},
+    "tree": {"network": RING, "observer": "sum"},
 }
 RUNS = 200
 GONE = "nobody was heard for twice the patience of the study"
@@ -156,7 +157,7 @@ def soaked(studies, folder, seed):
     names = tuple(HOW)
     name = names[seed % len(names)]
     spoilt = SPECIAL[seed % len(SPECIAL)] == "table"
-    private = bool(seed // len(names) % 2) and name in ("star", "sum")
+    private = bool(seed // len(names) % 2) and name in ("star", "sum", "tree")
     return under_faults(studies[name, spoilt], folder, seed, private=private, told=name)
 
 

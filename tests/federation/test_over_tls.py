@@ -102,7 +102,7 @@ def test_a_model_around_a_centre_comes_with_the_centre_that_the_run_released(tmp
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("algorithm", ["nids", "recal"])
+@pytest.mark.parametrize("algorithm", ["nids", "recal", "noisy-gradient"])
 def test_sites_of_a_network_have_the_model_of_simulate_and_no_message_passes_the_coordinator(
     tmp_path, algorithm
 ):

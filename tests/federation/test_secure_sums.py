@@ -132,7 +132,7 @@ def test_the_certificate_rests_on_colluders_and_the_cipher_and_on_no_service(sum
     assert "the cipher of the masks" in certificate.trust
     assert "at most 1 of them beside the aggregator" in certificate.trust
     assert "secure aggregation" not in " ".join(certificate.lines())
-    assert "so nothing is credited to the masks" in masked_trust(3, 2)
+    assert "so nothing is credited to summation" in masked_trust(3, 2)
     # in one process nothing is masked, and nothing else is said
     assert "secure aggregation" in summed.signed.proposal.plan().certificate.trust
 
@@ -143,7 +143,7 @@ def test_where_all_pairs_of_an_agent_may_collude_nothing_is_credited(tmp_path):
     local = local_of(study, 0, None)
     alone = make_study(tmp_path / "messages").signed.proposal.plan()
     assert local.certificate.trust == masked_trust(3, 2)
-    assert "so nothing is credited to the masks" in local.certificate.trust
+    assert "so nothing is credited to summation" in local.certificate.trust
     largest = np.max(alone.ledger.scale, axis=0)
     assert np.all(local.plan.ledger.scale >= largest * (1 - 1e-6))
 

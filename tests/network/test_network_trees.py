@@ -94,3 +94,15 @@ def test_a_network_in_two_parts_has_no_tree_and_is_refused_in_one_line():
     with pytest.raises(InputError, match="falls into 2 parts") as refused:
         spanning_tree(Graph(4, np.array([[0, 1], [2, 3]])))
     assert "\n" not in str(refused.value)
+
+
+def test_among_some_agents_each_has_the_nearest_of_them_above_it_as_its_parent():
+    tree = spanning_tree(path(7))  # 3 is the root
+    assert tree.among(range(7)).parents.tolist() == tree.parents.tolist()
+    assert tree.among([0, 1, 3, 6]).parents.tolist() == [1, 2, 2, 2]
+    # without the root, the one nearest to it takes its place
+    left = tree.among([0, 2, 5, 6])
+    assert left.parents.tolist() == [1, 1, 1, 2]
+    assert left.graph.edges.tolist() == [[0, 1], [1, 2], [2, 3]]
+    assert tree.along.edges.tolist() == path(7).edges.tolist()
+    assert spanning_tree(ring(5)).along.edges.tolist() == [[0, 1], [0, 4], [1, 2], [3, 4]]

@@ -345,12 +345,15 @@ def test_a_clip_above_the_bound_of_the_loss_certifies_by_the_bound_of_the_loss()
 
 
 def test_colluders_beyond_the_agents_get_no_credit_for_summation():
-    noise = {}
+    noise, trust = {}, {}
     for colluders in (2, 3, 10**6):
         plan = Proposal.from_json(edited("sum", budget__colluders=colluders)).plan()
-        noise[colluders] = plan.ledger.scale[0, 0, 0]
+        noise[colluders], trust[colluders] = plan.ledger.scale[0, 0, 0], plan.certificate.trust
     alone = edited("sum", budget__observer="messages", budget__colluders=0)
     assert noise[3] == noise[10**6] >= noise[2]
+    for colluders in (2, 3, 10**6):
+        assert f"if {colluders} may collude, an agent among 3" in trust[colluders]
+        assert "secure aggregation" not in trust[colluders]
     assert noise[3] == pytest.approx(Proposal.from_json(alone).plan().ledger.scale[0, 0, 0])
 
 

@@ -33,7 +33,7 @@ from tacit.algorithms import StarAlgorithm, Turn
 from tacit.engine.network import NetworkKind
 from tacit.engine.program import Program
 from tacit.oracles import Oracle
-from tacit.privacy import Certificate, Ledger, Observer, Terms, certify
+from tacit.privacy import Certificate, Ledger, Observer, Sum, Terms, certify
 from tacit.privacy.certificate import REAL_NUMBERS
 from tacit.typing import Array, PyTree
 
@@ -222,6 +222,8 @@ def certificate_of(
     """
     certificate = certify(ledger, delta=terms.delta, adjacency=terms.adjacency, observer=observer)
     trust = network.trust(observer)
+    if isinstance(observer, Sum) and 1 < network.agents <= observer.colluders + 1:
+        trust = alone_among(network.agents, observer.colluders)
     if trust is not None:
         certificate = dataclasses.replace(certificate, trust=trust)
     if not all(oracle.exact_on_machine for oracle in oracles):
@@ -229,6 +231,18 @@ def certificate_of(
     if observer != terms.observer:
         certificate = _under_name_of(terms.observer, certificate, ledger)
     return certificate
+
+
+def alone_among(agents: int, colluders: int) -> str:
+    """Return what is taken on trust where an agent may be the only one who does not collude.
+
+    **Guarantee.** The accountant counts on the noise of A - k agents (`Ledger.mu_per_agent`), which
+    for k >= A - 1 is an agent's own alone.
+    """
+    return (
+        f"none needed: if {colluders} may collude, an agent among {agents} may face nobody else, "
+        "so nothing is credited to summation; this is the value for an observer of every message"
+    )
 
 
 def _under_name_of(observer: Observer, certificate: Certificate, ledger: Ledger) -> Certificate:

@@ -94,13 +94,20 @@ class OnTree(Star):
     def deliver(
         self, algorithm: StarAlgorithm, inboxes: PyTree, messages: PyTree, server: Turn
     ) -> PyTree:
-        def mean(sums: Array) -> Array:
-            total = sums[self.root]
-            if jnp.issubdtype(total.dtype, jnp.integer):
-                total = total.astype(jnp.float64)
-            return total / self.agents
+        total = jax.tree.map(lambda sums: sums[self.root], messages)
+        return self.combined(algorithm, inboxes, total, server)
 
-        return algorithm.combine(inboxes, jax.tree.map(mean, messages), server)
+    def combined(
+        self, algorithm: StarAlgorithm, public: PyTree, total: PyTree, server: Turn
+    ) -> PyTree:
+        """Return the public value that every agent computes from the last one and a total."""
+
+        def mean(leaf: Array) -> Array:
+            if jnp.issubdtype(leaf.dtype, jnp.integer):
+                leaf = leaf.astype(jnp.float64)
+            return leaf / self.agents
+
+        return algorithm.combine(public, jax.tree.map(mean, total), server)
 
     @override
     def traffic(self, message: int, inbox: int, rounds: int) -> Traffic:

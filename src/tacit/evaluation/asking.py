@@ -17,6 +17,7 @@ from tacit.evaluation.composition import of_disjoint_parts
 from tacit.evaluation.labels import score_of_labels
 from tacit.evaluation.numbers import score_of_numbers
 from tacit.evaluation.score import PrivateScore, Scale
+from tacit.network import Tree
 from tacit.oracles import Tally
 from tacit.privacy import Certificate, Messages
 from tacit.problems import ClassWeighted, Logistic, MultinomialLogistic, Shards, facts_from
@@ -83,9 +84,9 @@ def evaluation_plan(
         terms = dataclasses.replace(terms, observer=Messages())
     answers = question.answer_shape(shape)[0]
     algorithm = EvaluateModel(jnp.asarray(model), answers)
-    # agents that hold none out pass sums on; the plan is of the others, and its numbers the star's
-    along = proposal.network is not None and proposal.network.kind == "tree"
-    network = training.network if along and len(held) == training.spec.agents else None
+    network = None
+    if isinstance(training.network, Tree) and len(held) > 1:
+        network = training.network.among(np.flatnonzero(evaluation.counts).tolist())
     asked = partial(
         plan, facts, algorithm, (question,), terms, rounds=1, precision="float64", network=network
     )

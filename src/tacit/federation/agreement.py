@@ -19,6 +19,7 @@ from tacit import checks
 from tacit.errors import InputError, PrivacyError
 from tacit.federation.envelope import COORDINATOR, Opener, read_values
 from tacit.federation.subjects import Subjects, check_token
+from tacit.network import Tree
 from tacit.proposal import Document, Part, Proposal
 
 _LABEL = b"tacit signed proposal 1\n"
@@ -185,11 +186,12 @@ class SignedProposal(Document):
         )
 
     def neighbours(self, agent: int) -> tuple[int, ...]:
-        """Return the agents that share an edge with one; none on a star."""
+        """Return the agents to whom one may write; none on a star, along a tree those on it."""
         network = self.proposal.network
         if network is None:
             return ()
-        graph = network.network(len(self.participants)).graph
+        data = network.network(len(self.participants))
+        graph = data.along if isinstance(data, Tree) else data.graph
         return tuple(graph.neighbours()[agent].tolist())
 
     def agent_of(self, key: Ed25519PublicKey) -> int:
@@ -299,11 +301,6 @@ def check_table(proposal: Proposal) -> None:
 def check_network(proposal: Proposal) -> None:
     """Raise `InputError` for a network along which a study does not send."""
     network = proposal.network
-    if network is not None and network.kind == "tree":
-        raise InputError(
-            "a study does not add up along a tree yet; leave the network out, or name a method by "
-            "gossip or on a relay"
-        )
     if network is not None and network.exchanges > 1:
         raise InputError("a study exchanges each message once; leave the exchanges out")
 

@@ -8,7 +8,7 @@ from typing import Any
 from tacit.federation.answering import Answering, Entry
 from tacit.federation.column import column_values
 from tacit.federation.envelope import NOTHING, Kind, Seal, chained
-from tacit.federation.exchange import Need, StarExchange
+from tacit.federation.exchange import Need
 from tacit.federation.hearing import Hearing
 from tacit.federation.journal import Journal, Sent
 from tacit.federation.masking import Unmasked
@@ -87,8 +87,8 @@ class Closing:
     def head(self) -> bytes | None:
         """Return what this site signs at the end; None while something is lacking.
 
-        On a star the chain of everything that was heard, on other networks that of the end alone,
-        since every site hears something else before it.
+        On star and tree the chain of everything that was heard, on other networks that of the end
+        alone, since every site hears something else before it.
         """
         if self._signed is None and self._known is not None and not self.lacks():
             digests = [self._hearing.digest(need) for need in self._exchange.scores]
@@ -127,8 +127,8 @@ class Closing:
         finals, last = self._exchange.finals, self._exchange.last
         digests = [self._hearing.digest(need) for need in finals]
         trained = self._exchange.model([self._hearing.body(need) for need in finals])
-        on_star = isinstance(self._exchange, StarExchange)
-        chain = chained(self._rounds.chain if on_star else NOTHING, joint(digests))
+        before = self._rounds.chain if self._exchange.one_chain else NOTHING
+        chain = chained(before, joint(digests))
         sealed: bytes = b""
         entries: tuple[Entry, ...] = ()
         asked = self._asked

@@ -19,7 +19,7 @@ from tacit.federation.closing import with_scores
 from tacit.federation.envelope import NOTHING, Envelope, Kind, Opener, Seal, chained
 from tacit.federation.exchange import Exchange, Need, StarExchange
 from tacit.federation.journal import Journal
-from tacit.federation.masking import check_opens, first_link
+from tacit.federation.masking import check_total, first_link
 from tacit.federation.party import Packet, Released
 from tacit.federation.rounds import joint
 from tacit.typing import PyTree
@@ -103,7 +103,7 @@ class Collected:
 
     def __init__(self, needs: tuple[Need, ...], exchange: Exchange, opener: Opener) -> None:
         self._needs, self._exchange, self._opener = needs, exchange, opener
-        self._heard: dict[Need, tuple[bytes, PyTree]] = {}
+        self._heard: dict[Need, tuple[Envelope, PyTree]] = {}
 
     def take(self, envelope: Envelope) -> None:
         """Keep an envelope, if it is one of those that are needed."""
@@ -111,13 +111,13 @@ class Collected:
         if need not in self._needs:
             return
         name, before = self._opener.names[envelope.sender], self._heard.get(need)
-        if before is not None and before[0] != envelope.digest:
+        if before is not None and before[0].digest != envelope.digest:
             raise BreachError(f"{name} told two different ends of the run; no model is accepted")
         try:
             value = self._exchange.layout(need).unpacked(envelope.body, name)
         except InputError as error:
             raise BreachError(str(error)) from None
-        self._heard[need] = envelope.digest, value
+        self._heard[need] = envelope, value
 
     def lacks(self) -> tuple[int, ...]:
         """Return the agents whose word is missing."""
@@ -125,7 +125,11 @@ class Collected:
 
     def digests(self) -> list[bytes]:
         """Return the digests of what was told, in order, once nothing is missing."""
-        return [self._heard[need][0] for need in self._needs]
+        return [self._heard[need][0].digest for need in self._needs]
+
+    def heard(self) -> bytes:
+        """Return the chain of what the first of them heard, once nothing is missing."""
+        return self._heard[self._needs[0]][0].heard
 
     def values(self) -> list[PyTree]:
         """Return what was told, read, in order, once nothing is missing."""
@@ -207,7 +211,7 @@ class StarConducting(Conducting):
     def _combined(self) -> list[Packet]:
         messages = [self._answers[agent][1] for agent in range(self.plan.program.agents)]
         if self.plan.program.summed:
-            check_opens(messages)
+            check_total(np.add.reduce([np.asarray(one) for one in messages]), len(messages))
         value = _delivered(
             self._network, self._algorithm, self._public, messages, at(self._server, self.turn)
         )
@@ -271,7 +275,9 @@ class Watching(Conducting):
         if self._finals.lacks():
             return None
         self.turn = self.plan.rounds
-        return chained(NOTHING, joint(self._finals.digests()))
+        # every site compares this chain with its own, in the head that it signs
+        before = self._finals.heard() if self.exchange.one_chain else NOTHING
+        return chained(before, joint(self._finals.digests()))
 
     @override
     def model(self) -> Released:

@@ -10,11 +10,11 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tacit.algorithms import METHODS, Method
 from tacit.errors import InputError, PrivacyError, TacitError
 from tacit.federation.agreement import SignedProposal, key_text
+from tacit.federation.among import exchange_of
 from tacit.federation.breach import BreachError
 from tacit.federation.column import assembled, column_of
 from tacit.federation.conducting import Conducting, conducting_of
 from tacit.federation.envelope import COORDINATOR, Envelope, Kind, Seal
-from tacit.federation.exchange import exchange_of
 from tacit.federation.hearing import accepted_by_all, believed
 from tacit.federation.journal import Journal
 from tacit.federation.last_question import last_question

@@ -50,6 +50,7 @@ class Kind(IntEnum):
     MESSAGE = 17
     FINAL = 18
     SCORE = 19
+    TOTAL = 20
 
 
 @dataclass(frozen=True)

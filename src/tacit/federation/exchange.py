@@ -1,13 +1,14 @@
 """How an agent's messages travel: what it needs before a round, and where its answer goes.
 
-One class for each kind of network. All of it follows from the plan.
+One class for each kind of network, those without a coordinator's answer in `among`, `along_tree`.
+All of it follows from the plan.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -16,9 +17,6 @@ from typing_extensions import override
 
 from tacit.algorithms import Centred
 from tacit.engine import Plan
-from tacit.engine.gossip import Gossip
-from tacit.engine.network import Star
-from tacit.engine.relay import Relay
 from tacit.federation.answering import Layouts, layouts_of
 from tacit.federation.codec import Layout
 from tacit.federation.envelope import COORDINATOR, Kind
@@ -36,16 +34,35 @@ class Need(NamedTuple):
     round: int
 
 
+class Past(NamedTuple):
+    """What an agent still has of earlier rounds.
+
+    Attributes
+    ----------
+    own
+        Returns the agent's message of a round.
+    heard
+        Its last inbox, if `Exchange.keeps` says so; else ().
+    """
+
+    own: Callable[[int], PyTree]
+    heard: PyTree
+
+
 class Exchange(ABC):
     """The way of the messages in a run, as one agent or the coordinator sees it.
 
     Attributes
     ----------
+    one_chain
+        Whether all agents hear the same in every round, so that there is one chain of it.
     agent
         Whose view it is; `COORDINATOR` for the coordinator.
     last
         What held-out records are asked after the rounds; None if none are.
     """
+
+    one_chain: ClassVar[bool] = False
 
     def __init__(
         self, plan: Plan, subjects: Subjects, agent: int, last: LastQuestion | None = None
@@ -82,16 +99,43 @@ class Exchange(ABC):
         return self.finals if turn == self.plan.rounds else self.needs(turn)
 
     @abstractmethod
-    def inbox(self, turn: int, bodies: Sequence[PyTree], own: Callable[[int], PyTree]) -> PyTree:
+    def inbox(self, turn: int, bodies: Sequence[PyTree], past: Past) -> PyTree:
         """Return what the agent hears in a round.
 
         Parameters
         ----------
         bodies
             What `needs` names, read.
-        own
-            Returns the agent's own message of a round.
         """
+
+    @property
+    def keeps(self) -> Layout:
+        """The layout of what the agent heard last, where the next round needs it; else of none."""
+        return Layout.of(())
+
+    def in_common(self, turn: int) -> tuple[Need, ...]:
+        """Return what of `needs` all agents hear that hear the same; here everything."""
+        return self.needs(turn)
+
+    @property
+    def says(self) -> Kind:
+        """What the agent's message of a round is."""
+        return Kind.MESSAGE
+
+    def added(self, message: bytes, bodies: Sequence[PyTree]) -> bytes:
+        """Return what leaves in a round, of the agent's own message as it may: here just this."""
+        del bodies
+        return message
+
+    def hands_on(self, turn: int) -> Need | None:
+        """Return what of `needs` is handed on as it was signed, before the round is answered."""
+        del turn
+        return None
+
+    def handed_on(self, sealed: bytes) -> list[Packet]:
+        """Return what is handed on, on its way."""
+        del sealed
+        return []
 
     def layout(self, need: Need) -> Layout:
         """Return the layout of what is needed."""
@@ -124,9 +168,9 @@ class Exchange(ABC):
             return ()
         return tuple(Need(Kind.SCORE, agent, self.plan.rounds) for agent in self.last.agents)
 
-    def final(self, state: PyTree, own: Callable[[int], PyTree]) -> bytes | None:
+    def final(self, state: PyTree, past: Past) -> bytes | None:
         """Return what the agent tells all others at the end; None for nothing."""
-        del state, own
+        del state, past
         return None
 
     @property
@@ -164,6 +208,8 @@ class Exchange(ABC):
 class StarExchange(Exchange):
     """The coordinator publishes what all hear, and every agent answers it."""
 
+    one_chain: ClassVar[bool] = True
+
     @property
     @override
     def listens(self) -> tuple[str, ...]:
@@ -182,7 +228,7 @@ class StarExchange(Exchange):
         return need.round if due and need.round <= self.plan.rounds else None
 
     @override
-    def inbox(self, turn: int, bodies: Sequence[PyTree], own: Callable[[int], PyTree]) -> PyTree:
+    def inbox(self, turn: int, bodies: Sequence[PyTree], past: Past) -> PyTree:
         return bodies[0]
 
     @override
@@ -200,13 +246,7 @@ class StarExchange(Exchange):
 
     @override
     def model(self, finals: Sequence[PyTree]) -> Released:
-        last = jax.tree.map(jnp.asarray, finals[0])
-        weights = np.asarray(self.algorithm.model(last))
-        if not isinstance(self.plan.program.algorithm, Centred):
-            return Released(weights)
-        # without the place of the constant
-        centre = self.plan.program.algorithm.centre(last)
-        return Released(weights, np.asarray(centre, np.float64)[:-1])
+        return model_of(self.plan, finals[0])
 
 
 class AmongAgents(Exchange):
@@ -237,137 +277,13 @@ class AmongAgents(Exchange):
         return super().wish(need)
 
 
-class RelayExchange(AmongAgents):
-    """The holder of the token hears it, and passes it on."""
-
-    def __init__(
-        self, plan: Plan, subjects: Subjects, agent: int, last: LastQuestion | None = None
-    ) -> None:
-        super().__init__(plan, subjects, agent, last)
-        network = cast(Relay, self.network)
-        self._holders: list[int] = np.asarray(network.holders).tolist()
-
-    @override
-    def takes_part(self, turn: int) -> bool:
-        return self._holders[turn] == self.agent
-
-    @override
-    def needs(self, turn: int) -> tuple[Need, ...]:
-        if turn == 0:
-            return ()
-        return (Need(Kind.MESSAGE, self._holders[turn - 1], turn - 1),)
-
-    @override
-    def inbox(self, turn: int, bodies: Sequence[PyTree], own: Callable[[int], PyTree]) -> PyTree:
-        if turn == 0:
-            return self.algorithm.first_token(self.plan.program.template)
-        return bodies[0]
-
-    @override
-    def _layout(self, need: Need) -> Layout:
-        return self.layouts.message
-
-    @override
-    def packets(self, turn: int, sealed: bytes) -> list[Packet]:
-        if turn + 1 == self.plan.rounds:
-            return []
-        return [Packet(self.subjects.edge(self.agent, self._holders[turn + 1]), sealed)]
-
-    @property
-    @override
-    def finals(self) -> tuple[Need, ...]:
-        return (Need(Kind.FINAL, self._holders[-1], self.plan.rounds),)
-
-    @override
-    def final(self, state: PyTree, own: Callable[[int], PyTree]) -> bytes | None:
-        if self._holders[-1] != self.agent:
-            return None
-        return self.layouts.message.packed(own(self.plan.rounds - 1))
-
-    @override
-    def model(self, finals: Sequence[PyTree]) -> Released:
-        return Released(np.asarray(self.algorithm.model(jax.tree.map(jnp.asarray, finals[0]))))
-
-
-class GossipExchange(AmongAgents):
-    """All agents send to their neighbours in every round, and hear how these differ from them."""
-
-    def __init__(
-        self, plan: Plan, subjects: Subjects, agent: int, last: LastQuestion | None = None
-    ) -> None:
-        super().__init__(plan, subjects, agent, last)
-        network = cast(Gossip, self.network)
-        ends = zip(
-            np.asarray(network.first).tolist(),
-            np.asarray(network.second).tolist(),
-            np.asarray(network.weights).tolist(),
-            strict=True,
-        )
-        around = [
-            (second if first == agent else first, weight)
-            for first, second, weight in ends
-            if agent in (first, second)
-        ]
-        self._weights = dict(sorted(around))
-
-    @override
-    def takes_part(self, turn: int) -> bool:
-        return True
-
-    @override
-    def needs(self, turn: int) -> tuple[Need, ...]:
-        if turn == 0:
-            return ()
-        return tuple(Need(Kind.MESSAGE, other, turn - 1) for other in self._weights)
-
-    @override
-    def inbox(self, turn: int, bodies: Sequence[PyTree], own: Callable[[int], PyTree]) -> PyTree:
-        """Return sum_j w_ij (m_j - m_i) over the neighbours j, in ascending order."""
-        if turn == 0:
-            return self.algorithm.first_inbox(self.plan.program.template)
-        mine, weights = own(turn - 1), tuple(self._weights.values())
-
-        def difference(own_leaf: Any, *others: Any) -> Any:
-            flows = (
-                np.asarray(weight, own_leaf.dtype) * (other - own_leaf)
-                for weight, other in zip(weights, others, strict=True)
-            )
-            return sum(flows, np.zeros_like(own_leaf))
-
-        return jax.tree.map(difference, mine, *bodies)
-
-    @override
-    def _layout(self, need: Need) -> Layout:
-        return self.layouts.model if need.kind == Kind.FINAL else self.layouts.message
-
-    @override
-    def packets(self, turn: int, sealed: bytes) -> list[Packet]:
-        if turn + 1 == self.plan.rounds:
-            return []
-        return [Packet(self.subjects.edge(self.agent, other), sealed) for other in self._weights]
-
-    @property
-    @override
-    def finals(self) -> tuple[Need, ...]:
-        agents = range(self.plan.program.agents)
-        return tuple(Need(Kind.FINAL, agent, self.plan.rounds) for agent in agents)
-
-    @override
-    def final(self, state: PyTree, own: Callable[[int], PyTree]) -> bytes | None:
-        return self.layouts.model.packed(self.algorithm.model(jax.tree.map(jnp.asarray, state)))
-
-    @override
-    def model(self, finals: Sequence[PyTree]) -> Released:
-        return Released(np.asarray(jnp.mean(jnp.stack(tuple(map(jnp.asarray, finals))), axis=0)))
-
-
-def exchange_of(
-    plan: Plan, subjects: Subjects, agent: int, last: LastQuestion | None = None
-) -> Exchange:
-    """Return how messages travel in a plan, as an agent sees it, or `COORDINATOR`."""
-    kinds: dict[type, type[Exchange]] = {
-        Star: StarExchange,
-        Relay: RelayExchange,
-        Gossip: GossipExchange,
-    }
-    return kinds[type(plan.program.network)](plan, subjects, agent, last)
+def model_of(plan: Plan, public: PyTree) -> Released:
+    """Return the model that a last public value is, with its centre."""
+    last = jax.tree.map(jnp.asarray, public)
+    executed: Any = plan.program.executed
+    weights = np.asarray(executed.model(last))
+    if not isinstance(plan.program.algorithm, Centred):
+        return Released(weights)
+    # without the place of the constant
+    centre = plan.program.algorithm.centre(last)
+    return Released(weights, np.asarray(centre, np.float64)[:-1])

@@ -41,7 +41,9 @@ def believed(
         raise InputError("the hub handed over a message that is for somebody else; it is not used")
     owner = subjects.sender(packet.subject)
     envelope = opener.opened(packet.payload)
-    if envelope.sender != (COORDINATOR if owner is None else owner):
+    # a total goes down a tree as its root signed it, whoever hands it on
+    handed_on = envelope.kind == Kind.TOTAL and matches(subjects.edge(), packet.subject)
+    if envelope.sender != (COORDINATOR if owner is None else owner) and not handed_on:
         raise InputError(
             f"a message of {opener.names[envelope.sender]} came on the subject of somebody else; "
             "it is not used"
@@ -112,6 +114,7 @@ class Hearing:
         self._journal, self._run = journal, run
         self._digests: dict[Need, bytes] = {}
         self._bodies: dict[Need, PyTree] = {}
+        self._sealed: dict[Need, bytes] = {}
         self._latest: PyTree = None
 
     def has(self, need: Need) -> bool:
@@ -126,11 +129,15 @@ class Hearing:
         """Return what was heard, read."""
         return self._bodies[need]
 
+    def sealed(self, need: Need) -> bytes:
+        """Return what was heard, as it was signed."""
+        return self._sealed[need]
+
     def forget(self, needs: tuple[Need, ...]) -> None:
         """Let go of what was used; its digest is in the journal."""
         for need in needs:
             self._latest = self._bodies.pop(need)
-            del self._digests[need]
+            del self._digests[need], self._sealed[need]
 
     def take(self, envelope: Envelope) -> Heard:
         """Keep an envelope, unless it was heard before.
@@ -171,6 +178,7 @@ class Hearing:
         except InputError as error:
             raise BreachError(str(error)) from None
         self._bodies[need], self._digests[need] = body, envelope.digest
+        self._sealed[need] = envelope.sealed
 
     def model_so_far(self, envelope: Envelope) -> Released | None:
         """Return the model of a star that was abandoned, from the last value in the envelope."""

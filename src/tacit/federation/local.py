@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from tacit.algorithms import METHODS, Method
 from tacit.budget import Charge
 from tacit.engine import Plan, charge_of
+from tacit.engine.credit import alone_among
 from tacit.engine.running import check_bounds, check_certificate, check_machine
 from tacit.errors import InputError
 from tacit.evaluation import larger_of
@@ -246,14 +247,10 @@ def masked_trust(agents: int, colluders: int) -> str:
 
     **Guarantee.** Whoever knows keys and noise of k participants sees the sum of the words of the
     others and nothing else of them (`tacit.masks.Masks`). The accountant counts on the noise of all
-    A - k in it (`Ledger.mu_per_agent`), which is an agent's own alone where k >= A - 1.
+    A - k in it (`tacit.engine.credit.alone_among` where these are one).
     """
     if colluders >= agents - 1:
-        return (
-            f"none needed: if {colluders} may collude, an agent among {agents} may face nobody "
-            "else, so nothing is credited to the masks; this is the value for an observer of "
-            "every message"
-        )
+        return alone_among(agents, colluders)
     return (
         "the cipher of the masks (X25519, HKDF-SHA256, ChaCha20); the sites are those of "
         "owners who compared the code of the proposal among themselves; every site adds its own "

@@ -19,7 +19,7 @@ from tacit.federation.envelope import NOTHING, Envelope, Opener, chained, from_h
 from tacit.federation.journal import Journal
 from tacit.federation.keys import read_private, write_private
 from tacit.federation.local import Local
-from tacit.masks import KEY_BYTES, MaskKey, Masks, Participants, opened
+from tacit.masks import KEY_BYTES, MaskKey, Masks, Participants, opened_total
 from tacit.typing import PyTree
 
 # the last question counts its rounds anew, so it has streams of its own
@@ -212,11 +212,10 @@ def participants_of(opener: Opener, accepted: Sequence[Envelope]) -> Participant
     return Participants(opener.run, _signers(opener), tuple(keys))
 
 
-def check_opens(messages: Sequence[PyTree]) -> None:
+def check_total(total: PyTree, participants: int) -> None:
     """Raise `BreachError` if the sum over all participants is none of answers: masks are in it."""
-    words = [np.asarray(message).view(np.uint64).ravel() for message in messages]
     try:
-        opened(words, len(messages))
+        opened_total(np.asarray(total).view(np.uint64), participants)
     except InputError as error:
         raise BreachError(str(error)) from None
 

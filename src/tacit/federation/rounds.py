@@ -6,7 +6,7 @@ import hashlib
 
 from tacit.federation.answering import Answering
 from tacit.federation.envelope import Kind, Seal, chained
-from tacit.federation.exchange import Exchange, Need
+from tacit.federation.exchange import Exchange, Need, Past
 from tacit.federation.hearing import Hearing
 from tacit.federation.journal import Journal, Sent
 from tacit.federation.masking import Unmasked
@@ -38,12 +38,14 @@ class Rounds:
         self._layouts = exchange.layouts
         self._turns = answering.turns
         self._state: PyTree = answering.first_state()
+        self._heard: PyTree = ()
         self.chain, self._next = masking.first_link(), 0
+        self._handed: Need | None = None
         latest = journal.latest(self._run)
         if latest is not None and latest.round == answering.plan.rounds:
             self.chain, self._next = latest.chain, len(self._turns)
         elif latest is not None:
-            self._state = self._kept(latest.state)
+            self._state, self._heard = self._kept(latest.state)
             self.chain, self._next = latest.chain, self._turns.index(latest.round) + 1
 
     @property
@@ -63,46 +65,77 @@ class Rounds:
 
     def advance(self) -> list[Packet]:
         """Return the messages of all rounds for which everything was heard."""
-        packets: list[Packet] = []
+        packets = self._handed_on()
         while not self.done and not self.lacks():
             packets += self._answered(self.turn)
+            packets += self._handed_on()
         return packets
+
+    def _handed_on(self) -> list[Packet]:
+        """Return what others wait for before this site can answer; written down, and then said."""
+        self._hear_own()
+        need = None if self.done else self._exchange.hands_on(self.turn)
+        if need is None or need == self._handed or not self._hearing.has(need):
+            return []
+        sealed = self._journal.say(self._run, _name_of(need.round), self._hearing.sealed(need))
+        self._handed = need
+        return self._exchange.handed_on(sealed)
+
+    def _hear_own(self) -> None:
+        """Take what this site said itself and needs next: the hub does not send it back."""
+        for need in self.lacks():
+            if need.sender == self._exchange.agent:
+                sent = self._journal.sent(self._run, need.round)
+                assert sent is not None
+                self._hearing.take(self._hearing.opener.opened(sent.message))
 
     def _answered(self, turn: int) -> list[Packet]:
         needs = self._exchange.needs(turn)
         kept = self._journal.sent(self._run, turn)
         if kept is not None:  # written, though the head of the journal could not be
-            return self._go_on(kept, self._kept(kept.state))
+            return self._go_on(kept, *self._kept(kept.state))
         digests = [self._hearing.digest(need) for need in needs]
         bodies = [self._hearing.body(need) for need in needs]
-        inbox = self._exchange.inbox(turn, bodies, self._own)
-        chain = chained(self.chain, joint(digests))
+        inbox = self._exchange.inbox(turn, bodies, self._past)
+        common = [self._hearing.digest(need) for need in self._exchange.in_common(turn)]
+        chain = chained(self.chain, joint(common))
         answered = self._answering.answer(turn, self._state, inbox)
         plain = self._layouts.message.packed(answered.message)
-        body = self._masking.masked(turn, chain, plain)
-        sealed = self._seal.sealed(Kind.MESSAGE, turn, body, heard=chain)
-        state = b""
-        if self._masking.keeps_state:
-            state = self._layouts.state.packed(answered.state)
-        sent = Sent(turn, b"".join(digests), sealed, state, chain)
+        body = self._exchange.added(self._masking.masked(turn, chain, plain), bodies)
+        sealed = self._seal.sealed(self._exchange.says, turn, body, heard=chain)
+        state = answered.state if self._masking.keeps_state else self._state
+        heard = inbox if self._exchange.keeps.leaves else ()
+        sent = Sent(turn, b"".join(digests), sealed, self._keeping(state, heard), chain)
         self._journal.add(self._run, sent, answered.entries)
-        return self._go_on(sent, answered.state if self._masking.keeps_state else self._state)
+        return self._go_on(sent, state, heard)
 
-    def _go_on(self, sent: Sent, state: PyTree) -> list[Packet]:
+    def _go_on(self, sent: Sent, state: PyTree, heard: PyTree) -> list[Packet]:
         """Return what was written for a round on its way; the next one is due."""
-        self._state = state
+        self._state, self._heard = state, heard
         self.chain, self._next = sent.chain, self._next + 1
         self._hearing.forget(self._exchange.needs(sent.round))
         return self._exchange.packets(sent.round, sent.message)
 
-    def _kept(self, state: bytes) -> PyTree:
-        """Return the state after the last round; the first one where none is kept.
+    def _keeping(self, state: PyTree, heard: PyTree) -> bytes:
+        """Return what the journal keeps of a round for the next one."""
+        kept = self._layouts.state.packed(state) if self._masking.keeps_state else b""
+        return kept + self._exchange.keeps.packed(heard)
 
-        Where answers are summed, questions and messages are the same whatever the state is.
+    def _kept(self, kept: bytes) -> tuple[PyTree, PyTree]:
+        """Return the state after the last round, and what was heard in it if that is kept.
+
+        It is the first state where none is kept: where answers are summed, questions and messages
+        are the same whatever the state is.
         """
-        if not self._masking.keeps_state:
-            return self._state
-        return self._layouts.state.unpacked(state, "the journal", finite=False)
+        keeps, state = self._exchange.keeps, self._state
+        size = len(kept) - keeps.size
+        if self._masking.keeps_state:
+            state = self._layouts.state.unpacked(kept[:size], "the journal", finite=False)
+        return state, keeps.unpacked(kept[size:], "the journal", finite=False)
+
+    @property
+    def _past(self) -> Past:
+        return Past(self._own, self._heard)
 
     def _own(self, turn: int) -> PyTree:
         """Return this agent's own message of a round, from the journal."""
@@ -112,11 +145,14 @@ class Rounds:
         return self._layouts.message.unpacked(body, "the journal")
 
     def again(self, turn: object, subject: str) -> list[Packet]:
-        """Return what was sent on a subject in a round, as it was written."""
+        """Return what was said on a subject in a round, as it was written."""
         if type(turn) is not int or turn >= self._answering.plan.rounds:
             return []
-        sent = self._journal.sent(self._run, turn)
+        sent, handed = self._journal.sent(self._run, turn), None
         packets = [] if sent is None else self._exchange.packets(sent.round, sent.message)
+        if self._exchange.hands_on(turn + 1) is not None:
+            handed = self._journal.said(self._run, _name_of(turn))
+        packets += [] if handed is None else self._exchange.handed_on(handed)
         return [packet for packet in packets if packet.subject == subject]
 
     def final(self) -> bytes | None:
@@ -124,12 +160,16 @@ class Rounds:
         said = self._journal.said(self._run, "final")
         if said is not None:
             return said
-        body = self._exchange.final(self._state, self._own)
+        body = self._exchange.final(self._state, self._past)
         if body is None:
             return None
         turns = self._answering.plan.rounds
         sealed = self._seal.sealed(Kind.FINAL, turns, body, heard=self.chain)
         return self._journal.say(self._run, "final", sealed)
+
+
+def _name_of(turn: int) -> str:
+    return f"handed.{turn}"
 
 
 def joint(digests: list[bytes]) -> bytes:

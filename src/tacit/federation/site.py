@@ -9,11 +9,12 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from tacit.budget import Account
 from tacit.errors import InputError, TacitError, told_anew
+from tacit.federation.among import exchange_of
 from tacit.federation.breach import BreachError, UnreadableError
 from tacit.federation.closing import Closing
 from tacit.federation.codec import Layout
 from tacit.federation.envelope import COORDINATOR, Envelope, Kind, Seal
-from tacit.federation.exchange import Need, exchange_of
+from tacit.federation.exchange import Need
 from tacit.federation.hearing import (
     Hearing,
     accepted_by_all,
@@ -206,7 +207,7 @@ class Site:
         if kind == Kind.PROGRESS and envelope.round > self._furthest:
             self._furthest = envelope.round
             self._waiting.came()
-        if kind in (Kind.PUBLIC, Kind.MESSAGE, Kind.FINAL, Kind.SCORE):
+        if kind in (Kind.PUBLIC, Kind.MESSAGE, Kind.TOTAL, Kind.FINAL, Kind.SCORE):
             return self._told(envelope)
         if kind == Kind.WISH:
             return self._wished(subject, envelope)
@@ -220,7 +221,7 @@ class Site:
     def _replays(self, kind: Kind) -> bool:
         """Whether a finished site says again what it said: the coordinator may have lost it all."""
         finished = self._phase == "finished" and self._rounds is not None
-        alone = (Kind.MESSAGE, Kind.HEADS, Kind.END)
+        alone = (Kind.MESSAGE, Kind.TOTAL, Kind.HEADS, Kind.END)
         return finished and kind not in alone
 
     def _told(self, envelope: Envelope) -> list[Packet]:
@@ -261,7 +262,7 @@ class Site:
         if kind in (Kind.FINAL, Kind.SCORE) and values.get("sender") == agent:
             told = close.told(kind) if rounds.done else None
             return [] if told is None else [self._state(told)]
-        if kind != Kind.MESSAGE or subject != self._subjects.edge(sender, agent):
+        if kind not in (Kind.MESSAGE, Kind.TOTAL) or subject != self._subjects.edge(sender, agent):
             return []
         return rounds.again(values.get("round"), self._subjects.edge(agent, sender))
 

@@ -3,6 +3,6 @@
 from tacit.masks.keys import KEY_BYTES, MaskKey
 from tacit.masks.masks import Masks
 from tacit.masks.participants import Participants
-from tacit.masks.sums import opened
+from tacit.masks.sums import opened, opened_total
 
-__all__ = ["KEY_BYTES", "MaskKey", "Masks", "Participants", "opened"]
+__all__ = ["KEY_BYTES", "MaskKey", "Masks", "Participants", "opened", "opened_total"]

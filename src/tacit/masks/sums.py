@@ -40,7 +40,18 @@ def opened(
             f"there are words of {len(messages)} participants out of {participants}; a sum is "
             "opened over all of them or not at all"
         )
-    total = np.asarray(np.add.reduce(np.stack(messages))).view(np.int64)
+    return opened_total(np.asarray(np.add.reduce(np.stack(messages))), participants)
+
+
+def opened_total(words: UInt64[HostArray, "..."], participants: int) -> Int64[HostArray, "..."]:
+    """Return the whole numbers of a sum of words over all participants.
+
+    Raises
+    ------
+    InputError
+        As `opened`, if the sum is too large.
+    """
+    total = words.view(np.int64)
     most = min(participants * _MOST_EACH, _MOST)
     if np.any(total > most) or np.any(total < -most):
         raise InputError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -95,6 +96,29 @@ class Tree:
     def fixed_rounds(self) -> None:
         """How many rounds a plan must have: any number."""
         return None
+
+    @property
+    def along(self) -> Graph:
+        """The edges of the tree alone, as a network."""
+        below = np.flatnonzero(self.parents != np.arange(self.graph.agents))
+        return Graph(self.graph.agents, np.stack([below, self.parents[below]], axis=1))
+
+    def among(self, agents: Sequence[int]) -> Tree:
+        """Return the tree among some agents, numbered in their order; the others pass sums on.
+
+        An agent's parent is the nearest of them on its way to the root. Where there is none, the
+        one nearest to the root takes the root's place.
+        """
+        place = {agent: number for number, agent in enumerate(agents)}
+        top = min(place, key=lambda agent: int(self.depths[agent]))
+        parents = np.zeros(len(place), np.int64)
+        for agent, number in place.items():
+            above = int(self.parents[agent])
+            while above not in place and above != self.root:
+                above = int(self.parents[above])
+            parents[number] = place[top if agent == top or above not in place else above]
+        below = np.flatnonzero(parents != np.arange(len(place)))
+        return Tree(Graph(len(place), np.stack([below, parents[below]], axis=1)), parents)
 
     def levels(self) -> tuple[Int[HostArray, " _n"], ...]:
         """Return the agents by depth, the deepest first, without the root."""

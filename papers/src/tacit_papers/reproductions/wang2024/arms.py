@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
 from types import MappingProxyType
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
+from typing_extensions import override
 
 from tacit.algorithms import (
     EXTRA,
@@ -18,13 +21,15 @@ from tacit.algorithms import (
     RECAL,
     Algorithm,
     LinearisedGossipADMM,
+    Noise,
     NoisyGradient,
     Walkman,
 )
 from tacit.datasets import Dataset, load, split
 from tacit.engine import Network, Plan, plan, run
 from tacit.network import metropolis, ring, spanning_tree, uniform_walk
-from tacit.oracles import Gradient
+from tacit.oracles import Gradient, Point
+from tacit.privacy import epsilon_of, mu_of
 from tacit.problems import (
     ElasticNet,
     Logistic,
@@ -38,7 +43,7 @@ from tacit.problems import (
     random_partition,
 )
 from tacit.typing import Array, HostArray
-from tacit_papers.methods import RWADMM
+from tacit_papers.methods import RWADMM, calibrated, decor
 from tacit_papers.reproductions.arms import packed, packed_test
 from tacit_papers.reproductions.figure import Budget, Measured
 from tacit_papers.reproductions.wang2024.settings import AGENTS, OURS, PUBLISHED, Scale
@@ -154,7 +159,9 @@ def distances(found: Task, models: Float[HostArray, "B D"]) -> Float[HostArray, 
 
 RECAL_HOP = 3  # vectors: x, u and the average of the models
 STAR, CENTRAL = "noisy gradient, star", "noisy gradient, one trusted holder"
-TREE = "noisy gradient, tree"
+TREE, DECOR = "noisy gradient, tree", "DECOR (pairs share noise)"
+TREE_MASKED, STAR_MASKED = f"{TREE}, masks", f"{STAR}, masks"
+COLLUDERS = 1  # agents who tell what they know, where noise is counted on that others add
 
 
 @dataclass(frozen=True)
@@ -169,6 +176,8 @@ class RingArm:
         From the number of rounds and a seed.
     central
         Whether one holder has all records, and sends nothing.
+    observer
+        Who is watching.
     """
 
     algorithm: Callable[[Problem], Algorithm]
@@ -176,6 +185,7 @@ class RingArm:
     vectors: int
     network: Callable[[int, int], Network]
     central: bool = False
+    observer: str = "messages"
 
     def rounds(self, scale: Scale) -> int:
         """Return how many rounds send as many numbers as RECAL's hops."""
@@ -190,11 +200,71 @@ class RingArm:
             public_facts(problem, task.whole if self.central else task.shards, clip=task.clip),
             self.algorithm(problem),
             (task.oracle,),
-            budget.terms,
+            replace(budget, observer=self.observer).terms,
             rounds=rounds,
             precision="float32",
             network=self.network(rounds, seed),
         )
+
+    def done(self, task: Task, problem: Problem, budget: Budget, scale: Scale, seed: int) -> Done:
+        """Return one run; walk and noise are drawn from the seed."""
+        made = self.plan(task, problem, budget, scale, seed=seed)
+        shards = task.whole if self.central else task.shards
+        one = run(made, shards, runtime="simulate", seed=seed, keep=frozenset({"models"}))
+        spent = tuple(made.certificate.per_agent_epsilon or ())
+        models = np.asarray(one.trace.models)
+        return Done(models, one.model, most_asked(made), spent, one.seconds)
+
+
+class Done(NamedTuple):
+    """One run: models after every round, the last one, how often the busiest agent was asked."""
+
+    models: Float[HostArray, "T D"]
+    model: Float[HostArray, " D"]
+    plf: int
+    per_agent: tuple[float, ...]
+    seconds: float
+
+
+@dataclass(frozen=True)
+class DecorArm(RingArm):
+    """DECOR, with step size and tail average of `NoisyGradient` at its noise of the mean."""
+
+    @override
+    def done(self, task: Task, problem: Problem, budget: Budget, scale: Scale, seed: int) -> Done:
+        began, rounds = time.perf_counter(), self.rounds(scale)
+        spec = public_facts(problem, task.shards, clip=task.clip)
+        bound = task.oracle.bound(spec, budget.terms.adjacency, norm="l2").value[:, 0, 0]
+        mixing, mu = metropolis(ring(AGENTS)), float(mu_of(budget.total, budget.delta))
+        noise = calibrated(mixing, bound, mu, rounds, colluders=COLLUDERS)
+        of_mean = Noise(noise.own / float(np.max(bound)), np.full(AGENTS, noise.own))
+        settings = NoisyGradient(problem).schedule(spec, rounds, of_mean)
+        models = decor(
+            partial(_gradients, task), partial(_proxes, problem), mixing, noise,
+            step=float(settings["step_size"][0]), rounds=rounds,
+            start=np.zeros(task.shards.dimension), seed=seed,
+        )  # fmt: skip
+        for turn, weight in enumerate(settings["averaging"]):
+            models[turn] = models[turn - 1] + weight * (models[turn] - models[turn - 1])
+        spent = epsilon_of(budget.delta, noise.mu(bound, rounds, colluders=COLLUDERS))
+        seconds = time.perf_counter() - began
+        return Done(models, models[-1], rounds, tuple(np.asarray(spent).tolist()), seconds)
+
+
+def _gradients(task: Task, models: Float[HostArray, "A D"]) -> Float[HostArray, "A D"]:
+    return np.asarray(_exact(task.oracle, task.shards, jnp.asarray(models, jnp.float32)))
+
+
+@jax.jit
+def _exact(oracle: Gradient, shards: Shards, models: Array) -> Array:
+    answers: Array = jax.vmap(lambda one, count, x: oracle.exact(one, count, Point(x)))(
+        shards.stacked, jnp.asarray(shards.counts, jnp.float32), models
+    )
+    return answers
+
+
+def _proxes(problem: Problem, v: Float[HostArray, "A D"], step: float) -> Float[HostArray, "A D"]:
+    return np.asarray(problem.prox(jnp.asarray(v), step))
 
 
 def _walk(rounds: int, seed: int) -> Network:
@@ -226,8 +296,11 @@ METHODS: Mapping[str, RingArm] = MappingProxyType(
         "NIDS": RingArm(NIDS, _BOTH_WAYS, 2 * _BOTH_WAYS, _gossip),
         "PG-EXTRA": RingArm(EXTRA, _BOTH_WAYS, 2 * _BOTH_WAYS, _gossip),
         "gossip ADMM (IC-ADMM)": RingArm(LinearisedGossipADMM, _BOTH_WAYS, _BOTH_WAYS, _gossip),
+        DECOR: DecorArm(NoisyGradient, _BOTH_WAYS, _BOTH_WAYS, _gossip),
         TREE: RingArm(NoisyGradient, _UP_AND_DOWN, _UP_AND_DOWN, _tree),
+        TREE_MASKED: RingArm(NoisyGradient, _UP_AND_DOWN, _UP_AND_DOWN, _tree, observer="sum"),
         STAR: RingArm(NoisyGradient, _BOTH_WAYS, _BOTH_WAYS, _star),
+        STAR_MASKED: RingArm(NoisyGradient, _BOTH_WAYS, _BOTH_WAYS, _star, observer="sum"),
         CENTRAL: RingArm(NoisyGradient, 0, _BOTH_WAYS, _star, central=True),
     }
 )
@@ -278,7 +351,7 @@ class Outcome:
 
 
 def outcome(task: Task, problem: Problem, name: str, budget: Budget, scale: Scale) -> Outcome:
-    """Return what a arm achieves; repetition r draws its walk and its noise from seed r."""
+    """Return what an arm achieves; repetition r draws its walk and its noise from seed r."""
     arm = METHODS[name]
     rounds = arm.rounds(scale)
     looks = np.unique(np.linspace(0, rounds - 1, min(POINTS, rounds)).astype(int))
@@ -286,19 +359,15 @@ def outcome(task: Task, problem: Problem, name: str, budget: Budget, scale: Scal
     seconds = 0.0
     per_agent: tuple[float, ...] = ()
     for seed in range(scale.repetitions):
-        made = arm.plan(task, problem, budget, scale, seed=seed)
-        done = run(
-            made, task.whole if arm.central else task.shards, runtime="simulate", seed=seed,
-            keep=frozenset({"models"}),
-        )  # fmt: skip
-        models = np.asarray(done.trace.models)[looks]
+        done = arm.done(task, problem, budget, scale, seed)
+        models = done.models[looks]
         relative.append(distances(task, models))
         wrong.append(np.asarray(errors(task.test, jnp.asarray(models))))
         norms.append(float(np.linalg.norm(done.model)))
         gaps.append(above(task, problem, done.model))
-        plf.append(most_asked(made))
+        plf.append(done.plf)
         seconds = done.seconds
-        per_agent = per_agent or tuple(made.certificate.per_agent_epsilon or ())
+        per_agent = per_agent or done.per_agent
     return Outcome(
         sent=(looks + 1) * arm.vectors / 1000,
         relative=np.array(relative),

@@ -24,7 +24,15 @@ from tacit_papers.reproductions.figure import (
     level,
 )
 from tacit_papers.reproductions.ordering import Ordering, Pair
-from tacit_papers.reproductions.wang2024.arms import CENTRAL, METHODS, STAR, TREE, Outcome
+from tacit_papers.reproductions.wang2024.arms import (
+    CENTRAL,
+    METHODS,
+    STAR,
+    STAR_MASKED,
+    TREE,
+    TREE_MASKED,
+    Outcome,
+)
 from tacit_papers.reproductions.wang2024.as_printed import PRINTED, RECAL_PRINTED, Leak
 from tacit_papers.reproductions.wang2024.runs import COMPARED, GRAPHS, Cell, Scaling
 from tacit_papers.reproductions.wang2024.settings import (
@@ -169,7 +177,8 @@ def spending_svg(graph: Graph, spent: Sequence[float], asked: Sequence[int]) -> 
         return inline_svg(page, f"Network of {graph.agents} agents with what each spends")
 
 
-_RIVALS = tuple(name for name in METHODS if name not in {"RECAL", CENTRAL})
+_MASKED = {TREE_MASKED, STAR_MASKED}  # their budget is for another observer
+_RIVALS = tuple(name for name in METHODS if name not in {"RECAL", CENTRAL, *_MASKED})
 
 
 def orderings(cells: list[Cell], losses: tuple[str, ...]) -> list[Ordering]:

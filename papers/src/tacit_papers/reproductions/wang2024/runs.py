@@ -11,8 +11,16 @@ import numpy as np
 from jaxtyping import Float
 
 from tacit.algorithms import Algorithm
-from tacit.engine import plan, run
-from tacit.network import Graph, complete, erdos_renyi, metropolis, ring, uniform_walk
+from tacit.engine import Network, plan, run, traffic_of
+from tacit.network import (
+    Graph,
+    complete,
+    erdos_renyi,
+    metropolis,
+    ring,
+    spanning_tree,
+    uniform_walk,
+)
 from tacit.oracles import Gradient, ProximalStep
 from tacit.privacy import epsilon_of
 from tacit.problems import (
@@ -27,7 +35,7 @@ from tacit.problems import (
     public_facts,
 )
 from tacit.typing import HostArray
-from tacit_papers.methods import GossipADMM, RecycledADMM
+from tacit_papers.methods import FixedPointADMM, GossipADMM, RecycledADMM
 from tacit_papers.reproductions.figure import Budget, Measured
 from tacit_papers.reproductions.reproduction import Report
 from tacit_papers.reproductions.wang2024.arms import (
@@ -57,6 +65,7 @@ from tacit_papers.reproductions.wang2024.settings import (
 
 RHO, EXACTNESS = 0.5, 1e-3
 EXACT_ADMM, RECYCLED = "gossip ADMM, exact steps (PVP)", "R-ADMM (MR-ADMM's rounds)"
+FIXED_POINT = "ADMM as a noisy fixed-point iteration, tree"
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,10 +109,11 @@ class Cell:
 
 @dataclass(frozen=True)
 class Solved:
-    """Gossip ADMM with exact steps: answers of the agent asked most, errors, seconds."""
+    """ADMM with exact steps: answers of the agent asked most, what it sent, errors, seconds."""
 
     asked: int
     rounds: int
+    messages: int
     gap: Measured
     wrong: Measured
     seconds: float
@@ -119,7 +129,8 @@ def measured(scale: Scale, report: Report) -> tuple[list[Cell], dict[str, Solved
             cells.append(_cell(one, scale, report))
             if name == "ijcnn1" and loss == "linear":
                 report(f"{name}, {loss}: ADMM with exact steps")
-                solved = {key: _solved(key, one, scale) for key in (EXACT_ADMM, RECYCLED)}
+                names = (EXACT_ADMM, RECYCLED, FIXED_POINT)
+                solved = {key: _solved(key, one, scale) for key in names}
     return cells, solved
 
 
@@ -150,15 +161,15 @@ def _budgets(name: str, loss: str) -> tuple[Budget, ...]:
 
 
 def _solved(name: str, one: Task, scale: Scale) -> Solved:
-    """Return ADMM by gossip whose agents solve a problem when asked; l2 only, as MR-ADMM."""
+    """Return ADMM whose agents solve a problem when asked; l2 only, as MR-ADMM."""
     problem = Problem(one.problem.loss, L2(OURS[1]), WholeSpace())
-    algorithm: Algorithm = (RecycledADMM if name == RECYCLED else GossipADMM)(problem, RHO)
     best = minimise(problem, one.shards, tol=scale.optimum_tol)
     reference = replace(one, problem=problem, optimum=np.asarray(best.w), value=best.value)
+    algorithm, asked, network = _solving(name, problem)
     made = plan(
         public_facts(problem, one.shards, clip=one.clip), algorithm,
-        (ProximalStep(problem, one.clip, RHO, 1.0, EXACTNESS),), AT_TWELVE.terms,
-        rounds=scale.solver_rounds, precision="float32", network=metropolis(ring(AGENTS)),
+        (ProximalStep(asked, one.clip, RHO, 1.0, EXACTNESS),), AT_TWELVE.terms,
+        rounds=scale.solver_rounds, precision="float32", network=network,
     )  # fmt: skip
     gaps, wrong, seconds = [], [], 0.0
     for seed in range(scale.repetitions):
@@ -167,9 +178,20 @@ def _solved(name: str, one: Task, scale: Scale) -> Solved:
         seconds = time.perf_counter() - began
         gaps.append(above(reference, problem, model))
         wrong.append(error_of(one, model))
+    messages = traffic_of(made.program).messages
     return Solved(
-        most_asked(made), scale.solver_rounds, Measured.of(gaps), Measured.of(wrong), seconds
-    )
+        most_asked(made), scale.solver_rounds, messages, Measured.of(gaps), Measured.of(wrong),
+        seconds,
+    )  # fmt: skip
+
+
+def _solving(name: str, problem: Problem) -> tuple[Algorithm, Problem, Network]:
+    """Return the method, the problem of its question, and where it runs."""
+    if name == FIXED_POINT:  # the regulariser is the aggregator's
+        alone = Problem(problem.loss, NoRegulariser(), WholeSpace())
+        return FixedPointADMM(problem, RHO), alone, spanning_tree(ring(AGENTS))
+    gossip = (RecycledADMM if name == RECYCLED else GossipADMM)(problem, RHO)
+    return gossip, problem, metropolis(ring(AGENTS))
 
 
 RECORDS, FEATURES, CLOSE = 20, 5, 1e-2
