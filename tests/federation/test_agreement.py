@@ -39,11 +39,6 @@ def test_a_party_with_another_version_is_refused_by_name(study):
         SignedProposal.from_json(json.dumps(values))
 
 
-def test_a_tree_is_refused(tmp_path):
-    with pytest.raises(InputError, match="does not add up along a tree yet"):
-        make_study(tmp_path, network={"network": "ring"})
-
-
 def test_no_model_of_an_abandoned_run_is_promised_where_no_party_has_it(tmp_path):
     with pytest.raises(InputError, match="without an aggregator no party has the model so far"):
         make_study(tmp_path, algorithm="nids", network={"network": "ring"}, release=True)

@@ -30,6 +30,7 @@ STUDIES = [
     {"algorithm": "noisy-gradient", "centre": True, "features": "bins:4"},
     {"algorithm": "noisy-gradient", "rows_per_person": 2, "precision": "float32"},
     {"observer": "sum", "centre": True, "rounds": 3},
+    {"observer": "sum", "network": RING, "rounds": 3},
 ]
 
 
