@@ -100,6 +100,10 @@ def train(  # noqa: PLR0913 - one parameter per option
     out: Annotated[
         Path | None, typer.Option(parser=path, help="A new folder for the report.")
     ] = None,
+    masks: Annotated[
+        bool,
+        typer.Option("--masks", help="Of --observer sum: masks in this process, too, to see them."),
+    ] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace an earlier report.")] = False,
     reference: Annotated[
         bool, typer.Option("--reference", help="Non-private optimum for large data too.")
@@ -135,7 +139,7 @@ def train(  # noqa: PLR0913 - one parameter per option
     if not json:
         typer.echo(_heading(prepared))
     try:
-        deliver(_trained(prepared, output, seed=seed, shown=shown), output)
+        deliver(_trained(prepared, output, seed=seed, shown=shown, masks=masks), output)
     finally:
         if isinstance(prepared.account, Reservation):  # nothing, where the run has closed it
             prepared.account.close(released=False)
@@ -291,7 +295,9 @@ def _proposal_ahead(files: Files, options: RunOptions, features: str | None) -> 
     )
 
 
-def _trained(prepared: Prepared, output: Output, *, seed: int | None, shown: bool) -> Training:
+def _trained(
+    prepared: Prepared, output: Output, *, seed: int | None, shown: bool, masks: bool
+) -> Training:
     dataset = prepared.records.dataset
     cells = dataset.train_rows * len(prepared.records.names)
     reference = output.reference or (dataset.public and cells <= _REFERENCE_CELLS)
@@ -307,6 +313,7 @@ def _trained(prepared: Prepared, output: Output, *, seed: int | None, shown: boo
                 methods=prepared.methods,
                 warn=lambda text: error_line(text, kind="warning: "),
                 account=prepared.account,
+                masks=masks,
             )
         )
 

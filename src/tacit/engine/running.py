@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import jax
 import jax.numpy as jnp
@@ -17,6 +17,8 @@ from tacit.engine.charging import Charged, ChargedTo, charging
 from tacit.engine.credit import certificate_of, credits_summation
 from tacit.engine.door import Live, Private, samples
 from tacit.engine.exactness import check_arithmetic
+from tacit.engine.masking import Masking
+from tacit.engine.network import Star
 from tacit.engine.planning import Plan
 from tacit.engine.program import Program
 from tacit.engine.protocol import KEPT, Trace, observed_ledger
@@ -70,6 +72,7 @@ def run(  # noqa: PLR0913 - what is run, how, and who pays
     keep: frozenset[str] = frozenset(),
     report: Callable[[Any], None] | None = None,
     account: ChargedTo | None = None,
+    masks: bool = False,
 ) -> Run:
     """Run `plan` on `shards` and return the released model, with its certificate.
 
@@ -88,12 +91,17 @@ def run(  # noqa: PLR0913 - what is run, how, and who pays
     account
         A `tacit.budget.Account` that the run is charged to before a record is looked at, or a
         reservation of `tacit.engine.reserve` for this plan; None charges it nowhere.
+    masks
+        Whether agents' words travel under masks of all pairs (`tacit.engine.masking`), as among
+        machines: for whoever wants to see or to time them. The model is the same to the bit. They
+        take time in proportion to the square of the number of agents.
 
     Raises
     ------
     InputError
-        If the shards differ from those of the plan (counts, dimension, record norm), or the account
-        cannot hold the run (`tacit.errors.AccountError` if there is no room).
+        If the shards differ from those of the plan (counts, dimension, record norm), masks are
+        asked for where answers are not summed, or the account cannot hold the run
+        (`tacit.errors.AccountError` if there is no room).
     PrivacyError
         If no seed is given and no exact sampler is known for the noise (inside an objective), or
         the machine does not add whole numbers exactly; if a
@@ -106,13 +114,14 @@ def run(  # noqa: PLR0913 - what is run, how, and who pays
     check_certificate(plan)
     check_facts(plan, shards)
     check_machine(plan.program, seed)
+    sent = _under_masks(plan) if masks else plan
     with charging(account, plan, seed) as released:
         check_shards(shards)
         private = behind_the_door(plan, shards)
         del shards  # which may be many, and only the door's own rows are needed from here on
-        finished = _answered(plan, private, runtime, seed, keep=keep, report=report)
+        finished = _answered(sent, private, runtime, seed, keep=keep, report=report)
         # a model that was computed is released only once its ledger has been compared
-        return dataclasses.replace(finished, charged=released())
+        return dataclasses.replace(finished, plan=plan, charged=released())
 
 
 def _answered(
@@ -138,6 +147,24 @@ def _answered(
     if seed is not None or certificate.reproduction:
         certificate = dataclasses.replace(certificate, reproduction=True, attacker_tpr=1.0)
     return Run(released, trace, ledger, certificate, plan, seconds)
+
+
+def check_masks(plan: Plan) -> None:
+    """Raise `InputError` unless only sums of a plan's answers may be read."""
+    if not plan.program.summed:
+        raise InputError(
+            "masks are for answers of which only the sum may be read; plan for the observer sum "
+            "and a method whose messages are summed, or leave the masks out"
+        )
+
+
+def _under_masks(plan: Plan) -> Plan:
+    """Return the plan with masks of one run."""
+    check_masks(plan)
+    program = plan.program
+    star = cast(Star, program.network)  # no other kind is summed
+    network = dataclasses.replace(star, masking=Masking(program.agents))
+    return dataclasses.replace(plan, program=dataclasses.replace(program, network=network))
 
 
 def check_machine(program: Program, seed: int | None) -> None:

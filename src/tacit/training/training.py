@@ -16,7 +16,16 @@ import numpy as np
 from tacit.algorithms import METHODS, Centred, Method
 from tacit.budget import Account, Reservation
 from tacit.datasets import Dataset
-from tacit.engine import Charged, ChargedTo, Plan, Run, reserve, returned_on_error, run
+from tacit.engine import (
+    Charged,
+    ChargedTo,
+    Plan,
+    Run,
+    check_masks,
+    reserve,
+    returned_on_error,
+    run,
+)
 from tacit.evaluation import Evaluated, PrivateScore, check_covered, evaluate, scale_of
 from tacit.features import FeatureMap
 from tacit.privacy import Certificate, delta_warning
@@ -126,6 +135,7 @@ def train(  # noqa: PLR0913 - what is run, and who is told what
     methods: Mapping[str, Method] = METHODS,
     warn: Callable[[str], None] | None = None,
     account: ChargedTo | None = None,
+    masks: bool = False,
 ) -> Training:
     """Return the training that a proposal describes, on the records it was written for.
 
@@ -145,6 +155,8 @@ def train(  # noqa: PLR0913 - what is run, and who is told what
     account
         What the run is charged to before its door opens, or a reservation for this plan; None
         charges it nowhere.
+    masks
+        Whether the agents' words travel under masks in this process, too (`tacit.engine.run`).
 
     Raises
     ------
@@ -159,6 +171,8 @@ def train(  # noqa: PLR0913 - what is run, and who is told what
         *risk_warning(proposal, known_forecast(proposal, plan, methods)),
         *centre_warning(proposal, plan),
     )
+    if masks:
+        check_masks(plan)
     if warn is not None:
         for warning in told:
             warn(warning)
@@ -176,6 +190,7 @@ def train(  # noqa: PLR0913 - what is run, and who is told what
         keep=keep,
         report=report,
         account=account,
+        masks=masks,
     )
     problem = proposal.problem
     if proposal.centre:
