@@ -49,12 +49,21 @@ import numpy as np
 from jaxtyping import Float
 from scipy.sparse import csr_array, diags_array
 
+from tacit.errors import SolverError
 from tacit.power.dc_network import DcModel
 from tacit.power.dispatch import Dispatch, cost_rows, cost_terms, prices
-from tacit.power.recourse import Tightening, of_multiplier, shares
+from tacit.power.recourse import TOLERANCE_MW, Tightening, of_multiplier, shares
 from tacit.power.rows import Rows, column, row, some
+from tacit.power.settling import settled
 from tacit.problems import Minimum, minimise_conic
 from tacit.typing import HostArray
+
+# per unit; a narrower range is lost in the solver's accuracy
+_LEAST_ROOM = 1e-6
+_LOST = (
+    "the cone solver found no dispatch for demands that have one; check that limits are of "
+    "sensible size"
+)
 
 
 def solve_dc(
@@ -68,9 +77,10 @@ def solve_dc(
     Raises
     ------
     SolverError
-        If the solver stops short of its accuracy.
+        If the solver stops short of its accuracy, or what it returns breaks a limit
+        (`tacit.power.settling.settled`).
     """
-    program = _Program(model, demand, tight is not None)
+    program = _Program(model, demand, reserving=tight is not None)
     found = program.minimised(tight)
     return None if found is None else program.dispatch(found, tight)
 
@@ -93,75 +103,102 @@ def restored(
     """Return a dispatch where the demands leave none: for demands near them, returned beside it.
 
     What Mak, Fioretto and Van Hentenryck (arXiv 1910.04250) do to an obfuscated network: the
-    released values are moved, as little as possible in the sum of squares, to where the problem
-    has a solution. Costs break ties: a unit of power squared weighs as much as a thousand units of
-    the dearest. None if no demand at all can be served.
+    released values are moved to where the problem has a solution. First the least move in the sum
+    of squares is found, whatever it costs; then the cheapest dispatch for the demands so moved,
+    each to 1 kW. It has no prices: more demand would not be met. None if no demand at all can be
+    served.
+
+    Raises
+    ------
+    SolverError
+        As `solve_dc`.
     """
-    program = _Program(model, demand, reserving=False, moving=True)
+    moved = _Program(model, demand, moving=True).nearest()
+    if moved is None:
+        return None
+    program = _Program(model, demand, moving=True, moved=moved)
     found = program.minimised(None)
     if found is None:
-        return None
+        raise SolverError(_LOST)
     return program.dispatch(found, None), demand + found.x[program.width :]
 
 
 class _Program:
-    """The constraints as rows in (theta, p, t) and, with reserves, (psi, beta, R) after these.
+    """The constraints as rows in (theta, p, t, f) and, with reserves, (psi, phi, beta, R) too.
 
-    psi are the angles of the flows phi that a whole reserve R causes. If demand may be moved, the
-    last columns are by how much, instead.
+    Flows are variables, with x_l tau_l f_l = theta_from - theta_to - shift_l: the solver's accuracy
+    is relative to the largest number of a row, and rows in b_l theta would lose small powers beside
+    the susceptance of a short line. psi are the angles of the flows phi that a whole reserve R
+    causes. If demand may be moved, the last columns are by how much, instead.
     """
 
     def __init__(
-        self, model: DcModel, demand: HostArray, reserving: bool, moving: bool = False
+        self,
+        model: DcModel,
+        demand: HostArray,
+        *,
+        reserving: bool = False,
+        moving: bool = False,
+        moved: HostArray | None = None,
     ) -> None:
         self.model, self.demand, self.reserving = model, demand, reserving
-        self.moving = moving
+        self.moving, self.moved = moving, moved
         network, self.terms = model.network, cost_terms(model.costs, model.network.base_mva)
         self.n, self.g = network.buses, len(network.generator_bus)
-        self.width = self.n + 2 * self.g
-        extra = self.n + self.g + 1 if reserving else self.n if moving else 0
+        self.flow = self.n + 2 * self.g
+        self.width = self.flow + network.lines
+        self.phi = self.width + self.n
+        self.beta = self.phi + network.lines
+        extra = self.beta - self.width + self.g + 1 if reserving else self.n if moving else 0
         self.size = self.width + extra
         self.balance = slice(1, 1 + self.n)
 
-    def _rows(self, per_reserve: HostArray) -> Rows:
+    def _rows(self, per_reserve: HostArray, *, costs: bool = True) -> Rows:
         """Return all constraints; a line's margin is `per_reserve` times R."""
         rows = Rows(self.size)
         model, network, p = self.model, self.model.network, self.n
-        laplacian = csr_array(model.incidence.T @ model.flows)
-        still = csr_array(([1.0], ([0], [0])), shape=(1, self.n))
-        rows.equal(np.zeros(1), (still, 0))
-        injected = model.incidence.T @ model.offset - network.shunt[:, 0] - self.demand
+        meeting = csr_array(model.incidence.T)
+        rows.equal(np.zeros(1), (_first(self.n), 0))
         unit = csr_array(diags_array(np.ones(self.n)))
         moved = [(unit, self.width)] if self.moving else []
-        rows.equal(injected, (laplacian, 0), (-model.places, p), *moved)
-        self._reserve_rows(rows, laplacian)
+        places = ((meeting, self.flow), (-model.places, p), *moved)
+        rows.equal(-network.shunt[:, 0] - self.demand, *places)
+        self._angle_rows(rows, -network.shift, self.flow, 0)
+        self._reserve_rows(rows, meeting)
         self._generator_rows(rows)
         self._line_rows(rows, per_reserve)
-        cost_rows(rows, self.terms, p, p + self.g)
+        if costs:
+            cost_rows(rows, self.terms, p, p + self.g)
+        else:
+            rows.equal(np.zeros(self.g), (csr_array(diags_array(np.ones(self.g))), p + self.g))
         return rows
 
-    def _reserve_rows(self, rows: Rows, laplacian: csr_array) -> None:
+    def _angle_rows(self, rows: Rows, bound: HostArray, flow: int, angle: int) -> None:
+        reactance = csr_array(diags_array(self.model.reactance))
+        rows.equal(bound, (reactance, flow), (-self.model.incidence, angle))
+
+    def _reserve_rows(self, rows: Rows, meeting: csr_array) -> None:
         if not self.reserving:
             return
-        beta, total = self.width + self.n, self.size - 1
-        still = csr_array(([1.0], ([0], [0])), shape=(1, self.n))
+        total = self.size - 1
         rest = np.arange(1, self.n)
         spread = column(np.full(self.n - 1, 1 / self.n))
-        rows.equal(np.zeros(1), (still, self.width))
+        rows.equal(np.zeros(1), (_first(self.n), self.width))
+        self._angle_rows(rows, np.zeros(self.model.network.lines), self.phi, self.width)
         # one row follows from the others; it is left out to keep the matrix of full rank
         places = (
-            (some(laplacian, rest), self.width),
-            (-some(self.model.places, rest), beta),
+            (some(meeting, rest), self.phi),
+            (-some(self.model.places, rest), self.beta),
             (spread, total),
         )
         rows.equal(np.zeros(self.n - 1), *places)
-        rows.equal(np.zeros(1), (row(np.ones(self.g)), beta), (row(-np.ones(1)), total))
+        rows.equal(np.zeros(1), (row(np.ones(self.g)), self.beta), (row(-np.ones(1)), total))
 
     def _generator_rows(self, rows: Rows) -> None:
         low, high = self.model.network.generator_range[:, :2].T
         fixed = low == high
         unit = csr_array(diags_array(np.ones(self.g)))
-        beta = [(unit, self.width + self.n)] if self.reserving else []
+        beta = [(unit, self.beta)] if self.reserving else []
         rows.equal(low[fixed], (some(unit, fixed), self.n))
         for sign, bound in ((1.0, high), (-1.0, -low)):
             used = np.isfinite(bound) & ~fixed
@@ -175,36 +212,42 @@ class _Program:
             rows.below(np.zeros(int((~fixed).sum())), (-some(unit, ~fixed), beta[0][1]))
 
     def _line_rows(self, rows: Rows, per_reserve: HostArray) -> None:
-        model = self.model
-        for sign, bound in ((1.0, model.high + model.offset), (-1.0, -model.low - model.offset)):
+        unit = csr_array(diags_array(np.ones(self.model.network.lines)))
+        for sign, bound in ((1.0, self.model.high), (-1.0, -self.model.low)):
             used = np.isfinite(bound)
-            flows = sign * some(model.flows, used)
+            flows = (sign * some(unit, used), self.flow)
             if not self.reserving:
-                rows.below(bound[used], (flows, 0))
+                rows.below(bound[used], flows)
                 continue
-            margin = column(per_reserve[used])
+            margin = (column(per_reserve[used]), self.size - 1)
             for turn in (1.0, -1.0):
-                moved = (turn * some(model.flows, used), self.width)
-                rows.below(bound[used], (flows, 0), moved, (margin, self.size - 1))
+                rows.below(bound[used], flows, (turn * some(unit, used), self.phi), margin)
 
     def minimised(self, tight: Tightening | None) -> Minimum | None:
         hessian, linear = np.zeros(self.size), np.zeros(self.size)
-        hessian[self.n : self.width], linear[self.n : self.width] = (
-            self.terms.hessian,
-            self.terms.linear,
-        )
+        costly = slice(self.n, self.flow)
+        hessian[costly], linear[costly] = self.terms.hessian, self.terms.linear
         per_reserve = np.zeros(self.model.network.lines)
         if tight is not None:
             per_reserve = tight.margin / tight.reserve
-            beta = slice(self.width + self.n, self.size - 1)
-            hessian[beta] = self.terms.hessian[: self.g] / tight.multiplier**2
-        if self.moving:
-            dearest = np.abs(self.terms.linear[: self.g]) + self.terms.hessian[: self.g]
-            hessian[self.width :] = 2e3 * max(1.0, float(dearest.max(initial=0.0)))
+            hessian[self.beta : -1] = self.terms.hessian[: self.g] / tight.multiplier**2
         rows = self._rows(per_reserve)
         if tight is not None:
             rows.equal(np.array([tight.reserve]), (row(np.ones(1)), self.size - 1))
+        if self.moved is not None:
+            unit = csr_array(diags_array(np.ones(self.n)))
+            room = max(TOLERANCE_MW / self.model.network.base_mva, _LEAST_ROOM)
+            rows.below(room + self.moved, (unit, self.width))
+            rows.below(room - self.moved, (-unit, self.width))
         return minimise_conic(hessian, linear, rows.assembled())
+
+    def nearest(self) -> HostArray | None:
+        """Return the least move of demands, in the sum of squares, that leaves a dispatch."""
+        hessian = np.zeros(self.size)
+        hessian[self.width :] = 1.0
+        rows = self._rows(np.zeros(self.model.network.lines), costs=False)
+        found = minimise_conic(hessian, np.zeros(self.size), rows.assembled())
+        return None if found is None else found.x[self.width :]
 
     def widest(self, one: Tightening) -> float | None:
         """Return the largest R over that of multiplier 1."""
@@ -219,24 +262,32 @@ class _Program:
 
     def dispatch(self, found: Minimum, tight: Tightening | None) -> Dispatch:
         model, base = self.model, self.model.network.base_mva
-        angle, power = found.x[: self.n], found.x[self.n : self.n + self.g] * base
+        demand, priced = self.demand, prices(found, self.balance, base)
+        if self.moving:  # a demand is not met but moved: nothing says what more of it would cost
+            demand, priced = demand + found.x[self.width :], np.full(self.n, np.nan)
         reserve = np.zeros(self.g)
         if tight is not None:
-            reserve = np.maximum(found.x[self.width + self.n : self.size - 1], 0) * base
-        flow = (model.flows @ angle - model.offset) * base
-        margin = np.zeros(model.network.lines)
+            reserve = np.maximum(found.x[self.beta : -1], 0)
+        share = shares(model.network, reserve)
+        state = settled(model, found.x[self.n : self.n + self.g], share, demand, tight)
+        power, margin = state.power * base, np.zeros(model.network.lines)
         if tight is not None:
-            moved = model.flows @ found.x[self.width : self.width + self.n]
-            margin = (tight.margin + np.abs(moved)) * base
+            reserve = tight.reserve * share
+            margin = tight.margin + np.abs(state.moved)
         return Dispatch(
             model="dc",
             generation=np.stack([power, np.zeros(self.g)], axis=1),
-            share=shares(model.network, reserve),
-            reserve=reserve,
+            share=share,
+            reserve=reserve * base,
             voltage=np.ones(self.n),
-            angle=angle,
-            flow=np.stack([flow, -flow], axis=1),
-            margin=margin,
-            price=prices(found, self.balance, base),
+            angle=state.angle,
+            flow=np.stack([state.flow, -state.flow], axis=1) * base,
+            margin=margin * base,
+            price=priced,
             cost=model.costs.of(power),
         )
+
+
+def _first(columns: int) -> csr_array:
+    """Return the row that picks the first of so many variables."""
+    return csr_array(([1.0], ([0], [0])), shape=(1, columns))

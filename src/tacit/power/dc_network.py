@@ -9,10 +9,12 @@ range of the flow.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
-from scipy.sparse import coo_array, csr_array, diags_array
+from scipy.sparse import coo_array, csc_array, csr_array, diags_array
+from scipy.sparse.linalg import splu
 
 from tacit.errors import DataError
 from tacit.power.cost import Costs
@@ -26,6 +28,8 @@ class DcModel:
 
     Attributes
     ----------
+    reactance
+        `(L,)`: x tau.
     flows
         `(L, N)`: flows = flows theta - susceptance shift.
     incidence
@@ -40,6 +44,7 @@ class DcModel:
 
     network: Network
     costs: Costs
+    reactance: Float[HostArray, " L"]
     flows: csr_array
     incidence: csr_array
     offset: Float[HostArray, " L"]
@@ -85,6 +90,7 @@ def dc_model(network: Network, costs: Costs) -> DcModel:
     return DcModel(
         network,
         costs,
+        reactance,
         csr_array(diags_array(susceptance) @ incidence),
         incidence,
         susceptance * network.shift,
@@ -92,3 +98,26 @@ def dc_model(network: Network, costs: Costs) -> DcModel:
         np.minimum(network.limit, across.max(axis=1)),
         csr_array(places),
     )
+
+
+class State(NamedTuple):
+    """Angles, that of the first bus 0, flows, and what power each bus then has too much of."""
+
+    angle: Float[HostArray, " N"]
+    flow: Float[HostArray, " L"]
+    left: Float[HostArray, " N"]
+
+
+def state_at(
+    model: DcModel, injected: Float[HostArray, " N"], *, shifted: bool = True
+) -> State:
+    """Return the state at these injections, per unit, which add up to 0.
+
+    Without `shifted` the shifts of all phases are taken as 0, as in differences of two states.
+    """
+    offset = model.offset if shifted else np.zeros(model.network.lines)
+    laplacian = csc_array(model.incidence.T @ model.flows)
+    whole = injected + model.incidence.T @ offset
+    angle = np.concatenate([[0.0], splu(csc_array(laplacian[1:, 1:])).solve(whole[1:])])
+    flow = model.flows @ angle - offset
+    return State(angle, flow, injected - model.incidence.T @ flow)

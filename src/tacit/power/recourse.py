@@ -14,10 +14,13 @@ from scipy.sparse.linalg import splu
 from scipy.special import ndtri
 
 from tacit import checks
-from tacit.power.dc_network import DcModel
+from tacit.power.dc_network import DcModel, state_at
 from tacit.power.dispatch import Dispatch
 from tacit.power.network import Network
 from tacit.typing import HostArray
+
+# limits are kept to this
+TOLERANCE_MW = 1e-3
 
 
 def line_spread(model: DcModel, sigma: Float[HostArray, " N"]) -> Float[HostArray, " L"]:
@@ -30,8 +33,7 @@ def line_spread(model: DcModel, sigma: Float[HostArray, " N"]) -> Float[HostArra
     inner = splu(csc_array(laplacian[1:, 1:])).solve(model.incidence.T.toarray()[1:])
     angles = np.vstack([np.zeros(model.network.lines), inner])
     centred = angles - angles.mean(axis=0)
-    susceptance = 1 / (model.network.impedance.imag * model.network.tap)
-    return np.asarray(np.abs(susceptance) * np.linalg.norm(sigma[:, None] * centred, axis=0))
+    return np.asarray(1 / np.abs(model.reactance) * np.linalg.norm(sigma[:, None] * centred, axis=0))
 
 
 def realised(
@@ -44,11 +46,7 @@ def realised(
     network = model.network
     imbalance = float(np.sum(answered - demand))
     power = dispatch.generation[:, 0] / network.base_mva - dispatch.share * imbalance
-    injected = model.places @ power - demand - network.shunt[:, 0]
-    injected = injected + model.incidence.T @ model.offset
-    laplacian = csc_array(model.incidence.T @ model.flows)
-    angle = np.concatenate([[0.0], splu(csc_array(laplacian[1:, 1:])).solve(injected[1:])])
-    flow = model.flows @ angle - model.offset
+    flow = state_at(model, model.places @ power - demand - network.shunt[:, 0]).flow
     low, high = network.generator_range[:, :2].T
     beyond = [power - high, low - power, flow - model.high, model.low - flow]
     worst = float(np.max(np.concatenate(beyond)))
@@ -79,7 +77,7 @@ class Realised(NamedTuple):
     @property
     def served(self) -> bool:
         """Whether the demand is met within all limits, to 1 kW."""
-        return self.beyond <= 1e-3
+        return self.beyond <= TOLERANCE_MW
 
 
 class Tightening(NamedTuple):
