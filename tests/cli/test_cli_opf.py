@@ -48,7 +48,7 @@ def test_a_case_with_costs_is_dispatched_and_the_folder_holds_its_files(folder):
     assert values["price"]["relaxation"] > 1
     assert values["true"] is None
     page = (folder / "report.html").read_text()
-    assert "with probability at least 0.95 over the noise" in page
+    assert "of all runs, at most 5 %" in page
     assert "noise scale of an answer" in page
     assert page.count("<svg") == 2
     assert not re.findall(r"(?:src|href)=.?https?:", page)

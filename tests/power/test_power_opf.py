@@ -16,7 +16,7 @@ from tacit.audit import log_likelihood_ratio, lower_bound, replay
 from tacit.engine import behind_the_door, run, simulate
 from tacit.engine.door import Live, Pair, Private, Rival
 from tacit.engine.planning import plan
-from tacit.errors import InputError
+from tacit.errors import DataError, InputError
 from tacit.oracles import Targets
 from tacit.power import bundled_case, chosen_zones, network, parse_case
 from tacit.power import export as export_room
@@ -26,6 +26,7 @@ from tacit.power.hidden import read_beta, size_warning
 from tacit.power.opf import OpfProposal, OpfStudy, price_of_privacy, solve_opf, solved_at
 from tacit.power.opf_page import opf_page
 from tacit.power.opf_results import OpfReport, opf_texts, opf_warnings
+from tacit.power.opf_results import told as told_rows
 from tacit.privacy import Messages, Terms
 
 BETA, EPSILON, DELTA = 0.1, 1.0, 1e-3
@@ -330,3 +331,54 @@ def test_a_plan_with_more_targets_than_answers_is_no_plan(fourteen):
     method = TargetsOnce(shared_coordinates(places, 2 * net.buses))
     with pytest.raises(InputError, match="plan 1 round"):
         plan(spec, method, (Targets(12),), terms, rounds=2, precision="float64")
+
+
+def test_a_demand_of_any_size_is_asked_for_and_none_is_refused(fourteen):
+    """Else the refusal would tell it; clipping moves no two demands apart."""
+    case, _, zones = fourteen
+    bus = case.bus.copy()
+    bus[3, 2], bus[4, 2] = 1.1e8 * 100, np.inf
+    large = network(dataclasses.replace(case, bus=bus))
+    targets = np.asarray(demand_shards(large, zones).stacked.targets)
+    assert np.all(np.isfinite(targets))
+    assert np.max(targets) == 1e6
+
+
+def test_a_malformed_demand_is_not_quoted():
+    text = "mpc.baseMVA = 1;\nmpc.bus = [1 3 94.2*7 0 0 0 1 1 0 1 1 1.1 .9];\n"
+    with pytest.raises(DataError) as caught:
+        parse_case(text, name="own", source="own.m")
+    assert "a demand in row 1" in str(caught.value)
+    assert "94.2" not in str(caught.value)
+
+
+def test_noise_so_little_that_answers_would_be_clipped_is_refused_before_they_are_asked(fourteen):
+    _, net, zones = fourteen
+    with pytest.raises(InputError, match="does not fit"):
+        plan_demand(net, zones, hide="demand", beta=1e-12, epsilon=50.0, delta=0.01)
+
+
+def test_a_dispatch_for_other_demands_is_never_called_promised_nor_served(fourteen, study):
+    """Planted: the room is kept, but for demands that nobody answered."""
+    elsewhere = dataclasses.replace(study, served=study.served - 0.1)
+    assert study.promised
+    assert not elsewhere.promised
+    rows = dict(told_rows(OpfReport(elsewhere, fourteen[0], fourteen[1], False, ())))
+    assert rows["Serves the true demand"].startswith("no:")
+    marked = dict(told_rows(OpfReport(study, fourteen[0], fourteen[1], False, ())))
+    assert "of all runs, at most 5 %" in marked["Serves the true demand"]
+    assert any("do not repeat" in text for text in opf_warnings(study))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ("0.9];", "0.9] * 2;", "followed by"),
+        ("0.9];", "0.9]';", "followed by"),
+        ("0.9];", "0.9];\nmpc.bus = [1];", "assigned twice"),
+    ],
+)
+def test_a_matrix_that_is_computed_or_assigned_twice_is_refused(old, new, says):
+    text = "mpc.baseMVA = 1;\nmpc.bus = [1 3 9 0 0 0 1 1 0 1 1 1.1 0.9];\n"
+    with pytest.raises(DataError, match=says):
+        parse_case(text.replace(old, new), name="own", source="own.m")

@@ -14,6 +14,7 @@ from tacit.algorithms import GeneralConsensus, SharedCoordinates, lifts, shared_
 from tacit.engine.planning import Plan, plan
 from tacit.errors import InputError
 from tacit.oracles import Oracle, Residual, TargetGradient, Targets
+from tacit.power.network import bounded
 from tacit.power.relaxation import Relaxation
 from tacit.power.zones import Part, Zones, parts
 from tacit.privacy import Adjacency, Messages, TargetChange, Terms
@@ -67,7 +68,7 @@ def grid(relaxation: Relaxation, zones: Zones, *, linearised: bool = False) -> G
     """
     held = parts(relaxation, zones)
     rows = [relaxation.balance[part.rows][:, part.columns] for part in held]
-    private = [-relaxation.demand[part.rows] for part in held]
+    private = [-bounded(relaxation.demand[part.rows]) for part in held]
     features, targets, mask = _padded([row.toarray() for row in rows], private)
     norm = float(np.max(np.linalg.norm(features, axis=2), initial=0.0)) * (1 + 1e-12)
     counts = tuple(len(part.rows) for part in held)

@@ -13,7 +13,7 @@ from tacit.algorithms import TargetsOnce, shared_coordinates
 from tacit.engine import Plan, plan
 from tacit.errors import InputError
 from tacit.oracles import Targets
-from tacit.power.network import Network
+from tacit.power.network import Network, bounded
 from tacit.power.zones import Zones
 from tacit.privacy import Adjacency, Messages, TargetChange, Terms
 from tacit.problems import Shard, Shards
@@ -23,7 +23,7 @@ from tacit.typing import HostArray
 Hidden = Literal["demand", "bus", "zone"]
 HIDDEN: tuple[Hidden, ...] = ("demand", "bus", "zone")
 # per unit: far above any sensible value, far below what the solver can handle
-MOST_CHANGE, MOST_NOISE = 1e6, 1e6
+MOST_CHANGE, MOST_NOISE, MOST_DEMAND = 1e6, 1e6, 1e6
 _TARGETS: dict[Hidden, str] = {
     "demand": "demand: active or reactive power of one bus, per unit",
     "bus": "demand per unit: active and reactive power of one bus, which are the rows of a person",
@@ -49,9 +49,9 @@ def records(network: Network, zones: Zones) -> list[HostArray]:
 
 
 def demand_shards(network: Network, zones: Zones) -> Shards:
-    """Return the zones' demands as targets; there are no features."""
+    """Return the zones' demands, `bounded`, as targets; there are no features."""
     places = records(network, zones)
-    width, demand = max(map(len, places)), network.demand.T.ravel()
+    width, demand = max(map(len, places)), bounded(network.demand.T.ravel())
     targets, mask = np.zeros((2, len(places), width))
     for zone, place in enumerate(places):
         targets[zone, : len(place)], mask[zone, : len(place)] = demand[place], 1
@@ -106,7 +106,31 @@ def plan_demand(
             f"the noise would have scale {scale:g} per unit, with which nothing can be computed; "
             "raise epsilon or lower beta"
         )
+    check_lattice(planned, most_demand(network))
     return planned
+
+
+def most_demand(network: Network) -> float:
+    """Return the total that can be generated, active or reactive, per unit: a public bound."""
+    ranges = np.abs(network.generator_range)
+    active, reactive = ranges[:, :2].max(axis=1).sum(), ranges[:, 2:].max(axis=1).sum()
+    return float(min(max(active, reactive), MOST_DEMAND))
+
+
+def check_lattice(planned: Plan, largest: float) -> None:
+    """Raise `InputError` if answers up to `largest` (per unit) do not fit on the lattice.
+
+    An answer has at most 2^51 steps; a larger one is clipped, and would no longer be the demand
+    with noise of the stated size.
+    """
+    steps = np.asarray(planned.ledger.step)
+    least = float(np.min(steps[steps > 0], initial=np.inf))
+    if not largest <= 2.0**51 * least:
+        raise InputError(
+            f"a demand of {largest:.3g} per unit, which the network could serve, does not fit "
+            f"beside so little noise (at most {2.0**51 * least:.3g} does); raise beta, or lower "
+            "epsilon"
+        )
 
 
 def noise_of(planned: Plan, zones: Zones) -> Float[HostArray, " N"]:

@@ -22,6 +22,7 @@ BUNDLED: Mapping[str, str] = MappingProxyType(
 )
 _READ = {"version", "baseMVA", "bus", "gen", "branch", "gencost"}
 _LEAST = {"bus": 13, "gen": 10, "branch": 11}
+_PRIVATE = (2, 3)  # Pd and Qd of mpc.bus
 _MOST_BYTES = 100_000_000
 
 
@@ -69,6 +70,11 @@ def read_case(path: Path) -> Case:
     DataError
         If the file cannot be read, a matrix is missing, empty, ragged or has too few columns, or an
         entry is no number. The message names the file.
+
+    Notes
+    -----
+    **Guarantee.** A demand that is no number is refused in view, so whoever sees the refusal
+    learns that a cell is malformed, and which; what stands in it is not quoted.
     """
     try:
         if path.stat().st_size > _MOST_BYTES:
@@ -165,7 +171,7 @@ def _plain(text: str) -> str:
 
 
 def _find(plain: str, field: str) -> re.Match[str] | None:
-    return re.search(rf"\bmpc\.{field}\s*=\s*\[([^\]]*)\]", plain)
+    return re.search(rf"\bmpc\.{field}\s*=\s*\[([^\]]*)\]([^;\n]*)", plain)
 
 
 def _matrix(plain: str, field: str, source: str) -> HostArray:
@@ -173,6 +179,13 @@ def _matrix(plain: str, field: str, source: str) -> HostArray:
     if match is None:
         raise DataError(
             f"{source}: there is no mpc.{field} = [...]; give a MATPOWER case file of version 2"
+        )
+    if len(re.findall(rf"\bmpc\.{field}\s*=(?!=)", plain)) > 1:
+        raise DataError(f"{source}: mpc.{field} is assigned twice; keep the one that is meant")
+    if match.group(2).strip():
+        raise DataError(
+            f"{source}: mpc.{field} = [...] is followed by more than ; and code in a case file is "
+            "not run; write the numbers out"
         )
     rows = [row.replace(",", " ").split() for row in re.split(r"[;\n]", match.group(1))]
     rows = [row for row in rows if row]
@@ -186,19 +199,25 @@ def _matrix(plain: str, field: str, source: str) -> HostArray:
         )
     width = max(map(len, rows))
     padded = [row + ["0"] * (width - len(row)) for row in rows]
-    values = [[_number(e, field, k, source) for e in row] for k, row in enumerate(padded, 1)]
+    values = [
+        [
+            _number(e, field, k, source, shown=field != "bus" or c not in _PRIVATE)
+            for c, e in enumerate(row)
+        ]
+        for k, row in enumerate(padded, 1)
+    ]
     return np.array(values)
 
 
-def _number(entry: str, field: str, row: int, source: str) -> float:
+def _number(entry: str, field: str, row: int, source: str, *, shown: bool = True) -> float:
     try:
         value = float(entry)
     except ValueError:
         value = float("nan")
     if np.isnan(value):
         raise DataError(
-            f"{source}: {entry!r} in row {row} of mpc.{field} is no number; write it out (code in "
-            "a case file is not run)"
+            f"{source}: {repr(entry) if shown else 'a demand'} in row {row} of mpc.{field} is no "
+            "number; write it out (code in a case file is not run)"
         )
     return value
 

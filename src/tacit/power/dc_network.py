@@ -108,9 +108,7 @@ class State(NamedTuple):
     left: Float[HostArray, " N"]
 
 
-def state_at(
-    model: DcModel, injected: Float[HostArray, " N"], *, shifted: bool = True
-) -> State:
+def state_at(model: DcModel, injected: Float[HostArray, " N"], *, shifted: bool = True) -> State:
     """Return the state at these injections, per unit, which add up to 0.
 
     Without `shifted` the shifts of all phases are taken as 0, as in differences of two states.

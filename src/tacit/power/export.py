@@ -15,6 +15,10 @@ from tacit.typing import HostArray
 
 _BUS = "bus_i type Pd Qd Gs Bs area Vm Va baseKV zone Vmax Vmin"
 _GEN = "bus Pg Qg Qmax Qmin Vg mBase status Pmax Pmin"
+_HEADS = {
+    False: "demands are noised answers of their owners; generation is dispatched for these",
+    True: "active demands are noised answers, moved to the nearest that have a dispatch",
+}
 _BRANCH = "fbus tbus r x b rateA rateB rateC ratio angle status angmin angmax"
 
 
@@ -45,7 +49,7 @@ def matpower(study: OpfStudy, case: Case) -> str:
     """Return a MATPOWER case with the answers as demands and the dispatch as generation."""
     network, dispatch = study.proposal.network.network, study.dispatch
     bus = case.bus[np.isin(case.bus[:, 0], network.numbers), :13].copy()
-    bus[:, 2:4] = study.answers * network.base_mva
+    bus[:, 2], bus[:, 3] = study.served * network.base_mva, study.answers[:, 1] * network.base_mva
     bus[:, 7], bus[:, 8] = 1.0, 0.0
     gen = case.gen[generators_in_service(case), :10].copy()
     gen[:, 1:3], gen[:, 5] = 0.0, 1.0
@@ -57,7 +61,7 @@ def matpower(study: OpfStudy, case: Case) -> str:
     cost = case.gencost[: len(case.gen)][generators_in_service(case)]
     parts = [
         f"function mpc = {_identifier(network.name)}_private",
-        "% demands are noised answers of their owners; generation is dispatched for these",
+        f"% {_HEADS[study.restored]}",
         "mpc.version = '2';",
         f"mpc.baseMVA = {network.base_mva!r};",
         _matrix("bus", _BUS, bus),
@@ -110,6 +114,7 @@ def _buses(study: OpfStudy, network: Network, zones: Zones) -> list[Sequence[str
     }
     if study.dispatch is not None:
         columns |= {
+            "served_demand_mw": study.served * base,
             "voltage_pu": study.dispatch.voltage,
             "angle_degrees": np.rad2deg(study.dispatch.angle),
             "price_per_mwh": study.dispatch.price,

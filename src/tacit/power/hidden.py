@@ -43,16 +43,21 @@ def read_beta(text: str, *, base_mva: float, largest: str | None) -> float:
                 f"beta is {text}, but of what is not said; add --largest-demand 200MW, a public "
                 "bound on the demand of any bus (its own demand is private)"
             )
-        value, of = _parsed("largest-demand", largest)
-        if of == "%":
-            raise InputError(f"largest-demand is {largest}; give it in MW or per unit")
-        bound = checks.positive("largest-demand", _per_unit(value, of, base_mva))
+        bound = read_largest(largest, base_mva=base_mva)
         return checks.positive("beta", number / 100 * bound)
     if largest is not None:
         raise InputError(
             "largest-demand is given, which only a beta in per cent needs; leave it out"
         )
     return checks.positive("beta", _per_unit(number, unit, base_mva))
+
+
+def read_largest(text: str, *, base_mva: float) -> float:
+    """Return a public bound on every demand per unit; `InputError` if it is none."""
+    value, of = _parsed("largest-demand", text)
+    if of == "%":
+        raise InputError(f"largest-demand is {text}; give it in MW or per unit")
+    return checks.positive("largest-demand", _per_unit(value, of, base_mva))
 
 
 def _parsed(option: str, text: str) -> tuple[float, str]:

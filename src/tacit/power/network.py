@@ -116,6 +116,16 @@ def network(case: Case) -> Network:
     return net
 
 
+def bounded(demand: HostArray) -> HostArray:
+    """Return demands as answers are made of them: at most 10^6 per unit, 0 for what is no number.
+
+    **Guarantee.** No two demands are moved apart, so neighbours stay neighbours; and no size of a
+    demand need be refused, which would tell of it.
+    """
+    inside: HostArray = np.clip(np.nan_to_num(demand, nan=0.0), -_LARGEST, _LARGEST)
+    return inside
+
+
 def generators_in_service(case: Case) -> Bool[HostArray, " G"]:
     """Return which rows of `gen` the network has: those in service, at a bus in service."""
     buses = case.bus[case.bus[:, 1] != _ISOLATED, 0]
@@ -147,7 +157,10 @@ def _angles(branch: HostArray) -> HostArray:
 
 
 def check_network(net: Network) -> None:
-    """Raise `DataError` unless the network is one piece and its numbers make sense."""
+    """Raise `DataError` unless the network is one piece and its numbers make sense.
+
+    The demand is not looked at: a refusal would tell of it.
+    """
     where = net.name
     if not net.lines or np.any(net.impedance == 0) or np.any(net.ends[:, 0] == net.ends[:, 1]):
         raise DataError(f"{where}: a line needs two buses and r or x above 0; correct mpc.branch")
@@ -168,7 +181,6 @@ def check_network(net: Network) -> None:
 
 def _check_sizes(net: Network) -> None:
     sizes = {
-        "demand": (net.demand, _LARGEST),
         "shunt": (net.shunt, _LARGEST),
         "voltage limit": (net.voltage, _LARGEST),
         "line charging": (net.charging, _LARGEST),

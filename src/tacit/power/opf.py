@@ -81,8 +81,8 @@ class OpfProposal(Document):
     model
         Of the network: "dc" or "soc".
     eta
-        With probability at least 1 - eta the dispatch serves the true demand; None for a dispatch
-        without chance constraints.
+        Of all runs, at most this share return a dispatch with a promise that fails to serve the
+        true demand; None for a dispatch without chance constraints.
     beta
         The largest change of a demand that the run hides, per unit.
     """
@@ -208,12 +208,22 @@ class OpfStudy:
 
     @property
     def promised(self) -> bool:
-        """Whether the dispatch serves the true demand with probability at least 1 - eta."""
+        """Whether the dispatch keeps the room that eta needs, for the answers as they are.
+
+        Of all runs, at most eta return a dispatch so marked that fails to serve the true demand.
+        Of the marked ones alone it can be most.
+        """
         return (
             self.dispatch is not None
             and self.proposal.eta is not None
-            and (self.kept >= self.needed)
+            and self.kept >= self.needed
+            and not self.restored
         )
+
+    @property
+    def restored(self) -> bool:
+        """Whether the dispatch is made for other demands than those answered."""
+        return not np.array_equal(self.served, self.answers[:, 0])
 
     @property
     def moved(self) -> float:
@@ -303,19 +313,8 @@ def solved_at(proposal: OpfProposal, finished: Run, answers: Float[HostArray, "N
     soc = _solved(lambda: solve_soc(relax(network), costs, answers))
     if proposal.model == "soc":
         dispatch = soc.dispatch if soc else None
-        return OpfStudy(
-            proposal,
-            finished,
-            answers,
-            noise,
-            0.0,
-            0.0,
-            answers[:, 0],
-            dispatch,
-            dispatch,
-            soc,
-            None,
-        )
+        asked = (proposal, finished, answers, noise)
+        return OpfStudy(*asked, 0.0, 0.0, answers[:, 0], dispatch, dispatch, soc, None)
     model, needed, kept, served = dc_model(network, costs), 0.0, 0.0, answers[:, 0]
     plain = dispatch = _solved(lambda: solve_dc(model, served))
     if proposal.eta is not None and np.any(noise > 0):

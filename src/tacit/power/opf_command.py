@@ -14,11 +14,12 @@ from tacit import power
 from tacit.budget import Reservation
 from tacit.cli.console import emit
 from tacit.errors import InputError
+from tacit.power.asking import check_lattice
 from tacit.power.case import Case
 from tacit.power.cost import costs
-from tacit.power.hidden import is_bundled, read_beta, size_warning
+from tacit.power.hidden import is_bundled, read_beta, read_largest, size_warning
 from tacit.power.network import Network
-from tacit.power.opf import OpfProposal, solve_opf
+from tacit.power.opf import CostFacts, OpfProposal, solve_opf
 from tacit.power.opf_page import opf_page
 from tacit.power.opf_results import OpfReport, opf_results, opf_texts, opf_warnings, told
 from tacit.report import charged_line, write_folder
@@ -52,7 +53,8 @@ def proposed(case: Case, network: Network, given: dict[str, Any]) -> OpfProposal
     """Return the proposal of the options; the demand is not read."""
     model = given["model"] or "dc"
     beta = read_beta(given["beta"], base_mva=case.base_mva, largest=given["largest-demand"])
-    return OpfProposal.of(
+    largest = given["largest-demand"]
+    proposal = OpfProposal.of(
         network,
         costs(case),
         power.chosen_zones(network, given["zones"]),
@@ -63,6 +65,9 @@ def proposed(case: Case, network: Network, given: dict[str, Any]) -> OpfProposal
         epsilon=given["epsilon"],
         delta=given["delta"],
     )
+    if largest is not None:
+        check_lattice(proposal.plan(), read_largest(largest, base_mva=case.base_mva))
+    return proposal
 
 
 def solved_report(
@@ -76,6 +81,11 @@ def solved_report(
 ) -> OpfReport:
     """Return the report of a run of a proposal on a case."""
     network = power.network(case)
+    if CostFacts.of(costs(case)) != proposal.costs:
+        raise InputError(
+            f"the proposal is for {proposal.network.name} with other costs than those of {choice}; "
+            "propose again"
+        )
     with reserving(choice, proposal) as reservation:
         study = solve_opf(network, proposal, seed=seed, account=reservation)
     bundled = is_bundled(choice)

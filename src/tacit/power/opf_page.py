@@ -88,8 +88,10 @@ def _note(report: OpfReport) -> str:
     if report.study.model is None:
         return ""
     text = (
-        "Price of noise: what the dispatch without room for the noise costs once the true demand "
-        "shows, less the optimum. Price of tightening: what the room adds, at the answers. DC "
+        "The promise is a share of all runs, counted with those that return no promise. Near the "
+        "network's limits most dispatches that are marked can fail; do not repeat runs until one "
+        "is marked. Price of noise: what the dispatch without room for the noise costs once the "
+        "true demand shows, less the optimum; below 0 it breaks a limit. Price of tightening: what the room adds, at the answers. DC "
         "leaves out losses, reactive power and voltages; the cone relaxation, which has them, "
         "costs so much more at the same answers, and the AC problem no less."
     )
@@ -113,7 +115,10 @@ def _figure(dispatch: Dispatch, network: Network) -> str:
         top, left, right = figure.subplot_mosaic([["top", "top"], ["left", "right"]]).values()
         _generators(top, dispatch, network)
         _loading(left, dispatch, network)
-        _prices(right, dispatch, network)
+        if not np.any(np.isnan(dispatch.price)):
+            _prices(right, dispatch, network)
+        else:
+            right.set_axis_off()
         return inline_svg(figure, "Dispatch by generator, loading of lines, and prices by bus")
 
 

@@ -50,6 +50,11 @@ def opf_warnings(study: OpfStudy) -> tuple[str, ...]:
     """Return what a reader of the result must know first."""
     warnings = []
     eta = study.proposal.eta
+    if study.promised and study.needed > 0:
+        warnings.append(
+            "the promise is a share of all runs; near the network's limits most dispatches that "
+            "are marked as promised can fail, so do not repeat runs until one is marked"
+        )
     if study.dispatch is None:
         warnings.append(
             f"no dispatch of the model {study.proposal.model} was found that meets the answered "
@@ -63,7 +68,7 @@ def opf_warnings(study: OpfStudy) -> tuple[str, ...]:
         )
     if eta is not None and not study.promised and study.needed > 0:
         warnings.append(
-            f"1 - eta = {1 - eta:g} is not promised: it needs room for {study.needed:.3g} standard "
+            f"nothing is promised: eta {eta:.3g}  needs room for {study.needed:.3g} standard "
             f"deviations of the noise, and the answers leave room for {study.kept:.3g}; take less "
             "noise (a larger epsilon, a smaller beta)"
         )
@@ -120,11 +125,12 @@ def opf_results(report: OpfReport, out: Path | None) -> dict[str, Any]:
 def _dispatch_values(dispatch: Dispatch | None, network: Network) -> dict[str, Any]:
     if dispatch is None:
         return {"cost": None, "reserve_mw": None, "least_price": None, "largest_price": None}
+    priced = not np.any(np.isnan(dispatch.price))
     return {
         "cost": dispatch.cost,
         "reserve_mw": float(np.sum(dispatch.reserve)),
-        "least_price": float(np.min(dispatch.price)),
-        "largest_price": float(np.max(dispatch.price)),
+        "least_price": float(np.min(dispatch.price)) if priced else None,
+        "largest_price": float(np.max(dispatch.price)) if priced else None,
         "binding": binding(dispatch, network),
     }
 
@@ -225,7 +231,7 @@ def told(report: OpfReport) -> list[tuple[str, str]]:
         ("Noise on each demand", f"{values['noise_mw']:.3g} MW (standard deviation; public)"),
         ("Cost of the dispatch", money(values["cost"])),
         ("Serves the true demand", _promise(study)),
-        ("Price of noise", money(price["noise"]) + _hint(report)),
+        ("Price of noise, without room", money(price["noise"]) + _hint(report)),
         ("Price of tightening", money(price["tightening"])),
         ("Price of what DC leaves out", money(price["relaxation"]) + ", at least"),
     ]
@@ -248,8 +254,15 @@ def _hint(report: OpfReport) -> str:
 
 
 def _promise(study: OpfStudy) -> str:
+    """Return what may be said: a probability of all runs, and not of those that are marked."""
+    if study.dispatch is None or study.restored:
+        return "no: there is no dispatch for the answers"
     if math.isinf(study.run.certificate.epsilon):
-        return "yes: it was not noised"
+        model = "DC" if study.model is not None else "the cone relaxation"
+        return f"yes, in {model}: nothing was noised"
     if study.promised and study.proposal.eta is not None:
-        return f"with probability at least {1 - study.proposal.eta:g} over the noise, in DC"
+        return (
+            f"promised, in DC: of all runs, at most {100 * study.proposal.eta:.3g} % return a "
+            "dispatch with this mark that fails"
+        )
     return "not promised"

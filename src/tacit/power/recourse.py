@@ -33,7 +33,9 @@ def line_spread(model: DcModel, sigma: Float[HostArray, " N"]) -> Float[HostArra
     inner = splu(csc_array(laplacian[1:, 1:])).solve(model.incidence.T.toarray()[1:])
     angles = np.vstack([np.zeros(model.network.lines), inner])
     centred = angles - angles.mean(axis=0)
-    return np.asarray(1 / np.abs(model.reactance) * np.linalg.norm(sigma[:, None] * centred, axis=0))
+    return np.asarray(
+        1 / np.abs(model.reactance) * np.linalg.norm(sigma[:, None] * centred, axis=0)
+    )
 
 
 def realised(
