@@ -91,7 +91,8 @@ def _note(report: OpfReport) -> str:
         "The promise is a share of all runs, counted with those that return no promise. Near the "
         "network's limits most dispatches that are marked can fail; do not repeat runs until one "
         "is marked. Price of noise: what the dispatch without room for the noise costs once the "
-        "true demand shows, less the optimum; below 0 it breaks a limit. Price of tightening: what the room adds, at the answers. DC "
+        "true demand shows, less the optimum; below 0 it breaks a limit. Price of "
+        "tightening: what the room adds, at the answers. DC "
         "leaves out losses, reactive power and voltages; the cone relaxation, which has them, "
         "costs so much more at the same answers, and the AC problem no less."
     )
