@@ -433,7 +433,7 @@ def test_planning_reads_no_record(name, tacit_, monkeypatch):
     monkeypatch.setattr(sys.modules[main.__module__], "commands", lambda: known)
     for where in ("builtins.open", "io.open", "pathlib.Path.open", "pathlib.Path.read_text"):
         monkeypatch.setattr(where, refuse)
-    monkeypatch.setattr("tacit.cli.train.load", refuse)
+    monkeypatch.setattr("tacit.cli.records.load", refuse)
     monkeypatch.setattr("tacit.datasets.load", refuse)
     counts = " --counts 5,9" if FACTS[name].train_rows is None else ""
     assert json.loads(tacit_(command + counts).out)["records"] > 0

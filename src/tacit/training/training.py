@@ -166,16 +166,9 @@ def train(  # noqa: PLR0913 - what is run, and who is told what
     check_data(data, proposal)
     began = time.perf_counter()
     plan = proposal.plan(methods)
-    told = (
-        *warnings_of(proposal),
-        *risk_warning(proposal, known_forecast(proposal, plan, methods)),
-        *centre_warning(proposal, plan),
-    )
+    told = _told(proposal, plan, methods, warn)
     if masks:
         check_masks(plan)
-    if warn is not None:
-        for warning in told:
-            warn(warning)
     if isinstance(account, Account):
         account = reserved(account, proposal, plan, seed=seed, what=data.dataset.title)
         with returned_on_error(account):
@@ -226,6 +219,24 @@ def train(  # noqa: PLR0913 - what is run, and who is told what
         evaluation=evaluation,
         charged=finished.charged,
     )
+
+
+def _told(
+    proposal: Proposal,
+    plan: Plan,
+    methods: Mapping[str, Method],
+    warn: Callable[[str], None] | None,
+) -> tuple[str, ...]:
+    """Return the warnings of a proposal, each told."""
+    told = (
+        *warnings_of(proposal),
+        *risk_warning(proposal, known_forecast(proposal, plan, methods)),
+        *centre_warning(proposal, plan),
+    )
+    if warn is not None:
+        for warning in told:
+            warn(warning)
+    return told
 
 
 def reserved(
