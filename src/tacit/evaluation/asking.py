@@ -17,7 +17,6 @@ from tacit.evaluation.composition import of_disjoint_parts
 from tacit.evaluation.labels import score_of_labels
 from tacit.evaluation.numbers import score_of_numbers
 from tacit.evaluation.score import PrivateScore, Scale
-from tacit.network import Tree
 from tacit.oracles import Tally
 from tacit.privacy import Certificate, Messages
 from tacit.problems import ClassWeighted, Logistic, MultinomialLogistic, Shards, facts_from
@@ -85,7 +84,7 @@ def evaluation_plan(
     answers = question.answer_shape(shape)[0]
     algorithm = EvaluateModel(jnp.asarray(model), answers)
     network = None
-    if isinstance(training.network, Tree) and len(held) > 1:
+    if training.network is not None and len(held) > 1:
         network = training.network.among(np.flatnonzero(evaluation.counts).tolist())
     asked = partial(
         plan, facts, algorithm, (question,), terms, rounds=1, precision="float64", network=network

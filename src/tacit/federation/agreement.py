@@ -19,7 +19,6 @@ from tacit import checks
 from tacit.errors import InputError, PrivacyError
 from tacit.federation.envelope import COORDINATOR, Opener, read_values
 from tacit.federation.subjects import Subjects, check_token
-from tacit.network import Tree
 from tacit.proposal import Document, Part, Proposal
 
 _LABEL = b"tacit signed proposal 1\n"
@@ -190,9 +189,8 @@ class SignedProposal(Document):
         network = self.proposal.network
         if network is None:
             return ()
-        data = network.network(len(self.participants))
-        graph = data.along if isinstance(data, Tree) else data.graph
-        return tuple(graph.neighbours()[agent].tolist())
+        along = network.network(len(self.participants)).along
+        return tuple(along.neighbours()[agent].tolist())
 
     def agent_of(self, key: Ed25519PublicKey) -> int:
         """Return the agent whose signing key this is; `InputError` if none has it."""

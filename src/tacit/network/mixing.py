@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -64,6 +65,14 @@ class Mixing:
     graph: Graph
     weights: Float[HostArray, " E"]
     exchanges: int = 1
+
+    @property
+    def along(self) -> Graph:
+        """The edges along which messages travel: any of the network."""
+        return self.graph
+
+    def among(self, agents: Sequence[int]) -> None:
+        """Return nothing: what some agents are asked is told to all, and added up by each."""
 
     def __post_init__(self) -> None:
         weights = np.array(self.weights, np.float64)

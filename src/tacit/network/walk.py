@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -41,6 +42,14 @@ class Walk:
     graph: Graph
     holders: Int[HostArray, " T"]
     cap: int | None = None
+
+    @property
+    def along(self) -> Graph:
+        """The edges along which messages travel: any of the network."""
+        return self.graph
+
+    def among(self, agents: Sequence[int]) -> None:
+        """Return nothing: what some agents are asked is told to all, and added up by each."""
 
     def __post_init__(self) -> None:
         holders = np.array(self.holders, np.int32)

@@ -33,8 +33,10 @@ def read_beta(text: str, *, base_mva: float, largest: str | None) -> float:
 
     Examples
     --------
-    >>> [read_beta(text, base_mva=100, largest="200 MW") for text in ("10MW", "5 %", "0.1")]
-    [0.1, 0.1, 0.1]
+    >>> [read_beta(text, base_mva=100, largest=None) for text in ("10MW", "0.1")]
+    [0.1, 0.1]
+    >>> read_beta("5 %", base_mva=100, largest="200 MW")
+    0.1
     """
     number, unit = _parsed("beta", text)
     if unit == "%":

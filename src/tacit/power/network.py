@@ -99,7 +99,7 @@ def network(case: Case) -> Network:
         name=case.name,
         base_mva=case.base_mva,
         numbers=numbers,
-        demand=bus[:, 2:4] / case.base_mva,
+        demand=bounded(bus[:, 2:4] / case.base_mva),
         shunt=bus[:, 4:6] / case.base_mva,
         voltage=bus[:, [12, 11]],
         generator_bus=np.array([place[int(k)] for k in gen[:, 0]], int),

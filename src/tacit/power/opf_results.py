@@ -68,7 +68,7 @@ def opf_warnings(study: OpfStudy) -> tuple[str, ...]:
         )
     if eta is not None and not study.promised and study.needed > 0:
         warnings.append(
-            f"nothing is promised: eta {eta:.3g}  needs room for {study.needed:.3g} standard "
+            f"nothing is promised: eta {eta:.3g} needs room for {study.needed:.3g} standard "
             f"deviations of the noise, and the answers leave room for {study.kept:.3g}; take less "
             "noise (a larger epsilon, a smaller beta)"
         )

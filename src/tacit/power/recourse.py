@@ -99,7 +99,7 @@ def multiplier_of(eta: float, limited_lines: int) -> float:
     Examples
     --------
     >>> round(multiplier_of(0.05, 0), 4), round(multiplier_of(0.05, 186), 4)
-    (1.96, 3.6426)
+    (1.96, 3.6385)
     """
     each = -np.expm1(np.log1p(-checks.below_one("eta", eta)) / (1 + limited_lines))
     return float(-ndtri(each / 2)) if eta > 0 else float("inf")
