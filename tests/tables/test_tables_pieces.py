@@ -41,7 +41,11 @@ ROWS = (
 
 @pytest.fixture
 def pieces_of(monkeypatch):
-    return lambda rows: monkeypatch.setattr("tacit.tables.pieces.ROWS_AT_ONCE", rows)
+    def set_size(rows):
+        monkeypatch.setattr("tacit.tables.pieces.ROWS_AT_ONCE", rows)
+        monkeypatch.setattr("tacit.tables.blocks.BYTES_AT_ONCE", 16 * rows)
+
+    return set_size
 
 
 @pytest.fixture
@@ -193,11 +197,12 @@ def test_columns_that_name_owners_are_kept_whatever_piece_they_stand_in(pieces_o
     assert count_table(source.path, keep=["ill"]).kept["ill"].tolist() == ["no", "yes", "yes", "no"]
 
 
-def test_counting_holds_a_few_rows_at_a_time(tmp_path):
+def test_counting_holds_a_few_rows_at_a_time(tmp_path, pieces_of):
     """Planted fault: the whole table as text, which grows with the rows."""
     import tracemalloc
 
     path = tmp_path / "t.csv"
+    pieces_of(2048)
     path.write_text("a,b\n" + "123456,abcdef\n" * 20_000)
 
     def most(work):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import closing
 from itertools import chain, islice
 from typing import BinaryIO, NamedTuple
 
@@ -12,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from tacit.errors import InputError
+from tacit.tables.blocks import Block, is_bytewise, next_block
 from tacit.tables.form import Form, other_delimiter, spelled, unquoted
 from tacit.tables.identity import TEXT, kind_of
 from tacit.typing import HostArray
@@ -30,12 +32,13 @@ class Piece(NamedTuple):
     rows
         How many there are.
     cells
-        The columns as they were read: text of a CSV file, or values of a Parquet file.
+        The columns as they were read: text of a CSV file, plain or not, or values of a Parquet
+        file.
     """
 
     names: tuple[str, ...]
     rows: int
-    cells: Sequence[tuple[str, ...]] | pd.DataFrame
+    cells: Sequence[tuple[str, ...]] | Block | pd.DataFrame
 
     def text(self, names: Collection[str], form: Form) -> pd.DataFrame:
         """Return columns as text without surrounding blanks, numbers written in `form`."""
@@ -59,10 +62,18 @@ class Piece(NamedTuple):
             if quick and stored.dtype.kind in "iuf":
                 return pd.Series(stored.to_numpy())
             return pd.Series(_as_text(stored, form), dtype=object)
-        column = self.cells[place]
-        found = decimals(column) if quick and form.plain else None
-        if found is not None:
-            return pd.Series(found)
+        quick = quick and form.plain
+        column: Sequence[str] | HostArray
+        if isinstance(self.cells, Block):
+            numbers = self.cells.numbers(place) if quick else None
+            if numbers is not None:
+                return pd.Series(numbers)
+            column = self.cells.texts(place)
+        else:
+            column = self.cells[place]
+        numbers = decimals(column) if quick else None
+        if numbers is not None:
+            return pd.Series(numbers)
         return pd.Series(list(map(str.strip, column)), dtype=object)
 
     def kind(self, name: str) -> str:
@@ -79,31 +90,102 @@ def text_pieces(path: object, file: io.BufferedReader, form: Form) -> Iterator[P
         If the file is empty, or a row has another number of cells than the header. Where the
         header looks as if it were separated otherwise, the message says how.
     """
-    encoding = form.encoding_of(file.peek(8))
-    with io.TextIOWrapper(file, encoding=encoding, newline="") as lines:
-        header = next((line for line in lines if line.strip("\r\n")), "")
-        hint = _hint(header, form.delimiter)
-        if hint and form.delimiter not in unquoted(header):
-            raise InputError(f"{path} has one column as it is read; its header {hint}")
-        cells = csv.reader(
-            chain([header], lines), delimiter=form.delimiter, strict=True, skipinitialspace=True
-        )
-        names = next((tuple(map(str.strip, row)) for row in cells if row), None)
-        if names is None:
-            raise InputError(f"{path} is empty; a header and at least one row are needed")
-        before, several = 0, list(islice(cells, ROWS_AT_ONCE))
-        while True:
-            rows = [row for row in several if row]
-            if not set(map(len, rows)) <= {len(names)}:
-                raise _ragged(path, rows, before, len(names), hint)
-            columns: Sequence[tuple[str, ...]] = (
-                list(zip(*rows, strict=True)) if rows else [()] * len(names)
-            )
-            yield Piece(names, len(rows), columns)
-            before += len(rows)
-            several = list(islice(cells, ROWS_AT_ONCE))
-            if not several:
-                return
+    with closing(_lines(file, form.encoding_of(file.peek(8)), form)) as lines:
+        yield from _pieces_of_lines(path, file, lines, form)
+
+
+def _pieces_of_lines(
+    path: object, file: io.BufferedReader, lines: _Lines | io.TextIOWrapper, form: Form
+) -> Iterator[Piece]:
+    header = next((line for line in lines if line.strip("\r\n")), "")
+    hint = _hint(header, form.delimiter)
+    if hint and form.delimiter not in unquoted(header):
+        raise InputError(f"{path} has one column as it is read; its header {hint}")
+    cells = csv.reader(
+        chain([header], lines), delimiter=form.delimiter, strict=True, skipinitialspace=True
+    )
+    names = next((tuple(map(str.strip, row)) for row in cells if row), None)
+    if names is None:
+        raise InputError(f"{path} is empty; a header and at least one row are needed")
+    before = 0
+    for some in _several(file, lines, cells, len(names), form):
+        if isinstance(some, Block):
+            yield Piece(names, some.rows, some)
+            before += some.rows
+            continue
+        rows = [row for row in some if row]
+        if not set(map(len, rows)) <= {len(names)}:
+            raise _ragged(path, rows, before, len(names), hint)
+        if rows:
+            yield Piece(names, len(rows), list(zip(*rows, strict=True)))
+        before += len(rows)
+    if not before:
+        yield Piece(names, 0, [()] * len(names))
+
+
+class _Lines:
+    """The lines of a file, of which bytes are read no further than the last one that was taken."""
+
+    def __init__(self, file: io.BufferedReader, encoding: str) -> None:
+        self._file, self._encoding = file, encoding
+        self._waiting: list[str] = []
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        if not self._waiting:
+            text = self._file.readline().decode(self._encoding)
+            self._encoding = self.later_encoding  # its mark is at the start only
+            if not text:
+                raise StopIteration
+            # where lines end as on old machines there are several
+            self._waiting = list(io.StringIO(text, newline="")) if "\r" in text else [text]
+        return self._waiting.pop(0)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    @property
+    def later_encoding(self) -> str:
+        """That of what follows."""
+        return "utf-8" if self._encoding == "utf-8-sig" else self._encoding
+
+    @property
+    def between(self) -> bool:
+        """Whether the file stands behind the last line that was taken."""
+        return not self._waiting
+
+
+def _lines(file: io.BufferedReader, encoding: str, form: Form) -> _Lines | io.TextIOWrapper:
+    start = file.peek(1).rstrip(b"\r").replace(b"\r\n", b"")
+    if is_bytewise(encoding, form) and b"\r" not in start:
+        return _Lines(file, encoding)
+    return io.TextIOWrapper(file, encoding=encoding, newline="")
+
+
+def _several(
+    file: io.BufferedReader,
+    lines: _Lines | io.TextIOWrapper,
+    cells: Iterator[list[str]],
+    columns: int,
+    form: Form,
+) -> Iterator[Block | list[list[str]]]:
+    """Yield the rows of a file: blocks where these are plain, else as `csv.reader` finds them."""
+    as_rows = 0  # up to where nothing was plain
+    while True:
+        if isinstance(lines, _Lines) and lines.between and file.tell() >= as_rows:
+            block = next_block(file, columns, form.delimiter, lines.later_encoding)
+            if isinstance(block, int):
+                as_rows = file.tell() + block
+            elif block is not None:
+                yield block
+                continue
+        some = list(islice(cells, ROWS_AT_ONCE))
+        if not some:
+            return
+        yield some
 
 
 def _ragged(
@@ -143,7 +225,7 @@ def stored_pieces(file: BinaryIO) -> Iterator[pd.DataFrame]:
         yield Table.from_batches([batch]).to_pandas(integer_object_nulls=True)
 
 
-def decimals(texts: Sequence[str]) -> HostArray | None:
+def decimals(texts: Sequence[str] | HostArray) -> HostArray | None:
     """Return the numbers that texts say, in float64; None unless each says a finite one.
 
     Examples
