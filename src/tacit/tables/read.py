@@ -76,12 +76,17 @@ class TableFile:
         InputError
             As `read_table`, and if the file is not the one that was counted.
         """
+        for piece in self.parts():
+            yield piece.read(columns, numbers, self.form)
+
+    def parts(self) -> Iterator[Piece]:
+        """Yield the pieces of the file, as they stand in it; errors are those of `pieces`."""
         rows = 0
         for piece in _pieces(self.path, self.form, self.content):
             rows += piece.rows
             if piece.names != self.columns or rows > self.rows:
                 raise self._changed()
-            yield piece.read(columns, numbers, self.form)
+            yield piece
         if rows != self.rows or (self.content is None and _stamp(self.path) != self.stamp):
             raise self._changed()
 

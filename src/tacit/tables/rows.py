@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -13,10 +16,14 @@ from tacit.errors import InputError
 from tacit.problems import within_norm
 from tacit.tables.bounds import Bounds
 from tacit.tables.cells import CellError, EmptyError
-from tacit.tables.encode import Encoded, check_cells, encode, encoded_names, encoded_norm
+from tacit.tables.encode import check_cells, encode, encoded_names, encoded_norm
 from tacit.tables.facts import Numeric
+from tacit.tables.pieces import Piece
 from tacit.tables.read import Report, TableFile
 from tacit.typing import HostArray, Precision
+
+_THREADS = 2  # that read cells, beside the one that reads the file
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -66,44 +73,105 @@ def encoded_rows(
     **Guarantee.** Every row depends on one record and public facts only (`encode`, `within_norm`).
     Beside what is returned there are a few thousand rows in memory at a time.
     """
-    count, norm = sum(file.rows for file in files), encoded_norm(bounds)
-    features = np.empty((count, len(encoded_names(bounds))), precision)
-    targets = np.empty(count, np.int64 if bounds.task == "multiclass" else np.float64)
+    count = sum(file.rows for file in files)
+    rows = _Room(
+        np.empty((count, len(encoded_names(bounds))), precision),
+        np.empty(count, np.int64 if bounds.task == "multiclass" else np.float64),
+        bounds,
+    )
     place, clipped = 0, []
-    for file in files:
-        outside = 0
-        for piece in _pieces(file, bounds):
-            rows = slice(place, place + len(piece.features))
-            narrow = precision == "float32"
-            features[rows] = (
-                within_norm(piece.features, norm, precision) if narrow else piece.features
-            )
-            assert piece.targets is not None
-            targets[rows] = piece.targets
-            place, outside = rows.stop, outside + piece.clipped
-            if report is not None:
-                report(place, count)
-        clipped.append(outside)
-    return Rows(features=features, targets=targets, clipped=tuple(clipped))
+    with ThreadPoolExecutor(_THREADS) as pool:
+        for file in files:
+            outside, first = 0, place
+            for stop, found in _read(file, pool, rows, place):
+                place, outside = stop, outside + found
+                if report is not None:
+                    report(place, count)
+            assert place == first + file.rows
+            clipped.append(outside)
+    return Rows(features=rows.features, targets=rows.targets, clipped=tuple(clipped))
 
 
-def _pieces(file: TableFile, bounds: Bounds) -> Iterator[Encoded]:
-    """Yield the rows of a file as numbers; raise what `encode` of all of it would raise."""
-    columns = (*bounds.columns, bounds.target_name)
-    faults, first = Faults(), 0
-    for frame in file.pieces(columns, _plain_numbers(bounds)):
-        if faults.found:
-            faults = faults.joined(faults_in(frame, bounds, first))
+class _Room(NamedTuple):
+    """Where the rows of a table are written to."""
+
+    features: Float[HostArray, "N D"]
+    targets: Num[HostArray, "N"]
+    bounds: Bounds
+
+    def write(self, frame: pd.DataFrame, place: int) -> int | None:
+        """Write rows and return how many cells lay outside the bounds; None if one has a fault."""
+        try:
+            encoded = encode(frame, self.bounds, with_target=True)
+        except (CellError, EmptyError):
+            return None
+        rows, features = slice(place, place + len(frame)), encoded.features
+        if self.features.dtype == np.float32:
+            features = within_norm(features, encoded_norm(self.bounds), "float32")
+        assert encoded.targets is not None
+        self.features[rows], self.targets[rows] = features, encoded.targets
+        return encoded.clipped
+
+
+def _read(
+    file: TableFile, pool: ThreadPoolExecutor, room: _Room, place: int
+) -> Iterator[tuple[int, int]]:
+    """Write the rows of a file from a place on; raise what `encode` of all of it would raise.
+
+    Yields
+    ------
+    int, int
+        The place behind the rows that were written, and how many of their cells lay outside.
+    """
+    bounds = room.bounds
+    columns, numbers = (*bounds.columns, bounds.target_name), _plain_numbers(bounds)
+
+    def work(piece: Piece, start: int) -> int | None:
+        return room.write(piece.read(columns, numbers, file.form), start)
+
+    faults, first = Faults(), place
+    starts = _with_starts(file.parts(), place)
+    for (piece, start), outside in _in_order(pool, work, starts):
+        if outside is None or faults.found:
+            frame = piece.read(columns, numbers, file.form)
+            faults = faults.joined(faults_in(frame, bounds, start - first))
         else:
-            try:
-                encoded = encode(frame, bounds, with_target=True)
-            except (CellError, EmptyError):
-                faults = faults_in(frame, bounds, first)
-            else:
-                yield encoded
-        first += len(frame)
+            yield start + piece.rows, outside
     if faults.found:
         raise InputError(f"{file.path}: {faults.error(columns)}")
+
+
+def _with_starts(pieces: Iterator[Piece], place: int) -> Iterator[tuple[Piece, int]]:
+    for piece in pieces:
+        yield piece, place
+        place += piece.rows
+
+
+def _in_order(
+    pool: ThreadPoolExecutor,
+    work: Callable[[Piece, int], _T],
+    given: Iterator[tuple[Piece, int]],
+) -> Iterator[tuple[tuple[Piece, int], _T]]:
+    """Yield what is given with what the work returns of it, a few of which are done beforehand.
+
+    An error of `given` is raised where it would be if nothing were done beforehand.
+    """
+    waiting: deque[tuple[tuple[Piece, int], Future[_T]]] = deque()
+    failed: InputError | None = None
+    while True:
+        try:
+            one = next(given, None)
+        except InputError as error:
+            one, failed = None, error
+        if one is not None:
+            waiting.append((one, pool.submit(work, *one)))
+        while waiting and (one is None or len(waiting) > _THREADS):
+            done, result = waiting.popleft()
+            yield done, result.result()
+        if failed is not None:
+            raise failed
+        if one is None:
+            return
 
 
 def _plain_numbers(bounds: Bounds) -> frozenset[str]:
