@@ -47,7 +47,8 @@ class Spec:
     def __post_init__(self) -> None:
         if not self.counts:
             raise InputError("there are no agents; at least one is needed")
-        for agent, count in enumerate(self.counts):
+        whole = set(map(type, self.counts)) == {int}
+        for agent, count in enumerate(() if whole and min(self.counts) >= 1 else self.counts):
             checks.at_least(f"the record count of agent {agent}", count, 1)
         for size in self.shape:
             checks.at_least("a dimension of the model", size, 1)

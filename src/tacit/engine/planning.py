@@ -332,7 +332,10 @@ def _multiplier_on_lattice(
 def _multiplier(design: Design, questions: HostArray, terms: Terms) -> float:
     """Return the multiplier at which all questions fit the budget, each with its relative one."""
     mechanism, inside = design.mechanism, design.inside
-    per_agent = [Counter(row[row >= 0].tolist()) for row in design.network.asked(questions)]
+    asked = design.network.asked(questions)
+    if asked.strides[0] == 0:  # all agents are asked the same
+        asked = asked[:1]
+    per_agent = [Counter(row[row >= 0].tolist()) for row in asked]
     most = functools.reduce(operator.or_, per_agent)  # the most answers of an agent, by question
     if isinstance(mechanism, NoNoise) or not most:
         return 0.0

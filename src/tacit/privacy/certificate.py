@@ -250,7 +250,7 @@ def _arithmetic(ledger: Ledger) -> str:
         return ""
     if not ledger.on_lattice:
         return REAL_NUMBERS
-    coarsest = int(np.log2(np.max(ledger.steps[ledger.asked])))
+    coarsest = int(np.log2(ledger.coarsest()))
     return (
         "holds for the numbers that are computed, rounding included: exact noise on a lattice of "
         f"step 2^{coarsest} or finer"

@@ -24,6 +24,7 @@ NO_QUESTION = -1
 
 # scales are computed in float64 and may be applied in float32
 _SCALE_TOL = 1e-6
+_AGENTS_AT_ONCE = 1024
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,6 +177,12 @@ class Ledger:
         some = self._asked & (steps > 0) & np.ones(scale.shape, np.bool_)
         ratios = np.divide(scale, steps, out=np.full(some.shape, np.inf), where=some)
         return float(np.min(ratios, initial=np.inf))
+
+    def coarsest(self) -> float:
+        """Return the largest step of the lattice of an answer; 0 if none has one."""
+        steps = folding.thin(self.steps)
+        some = self._asked & np.ones(steps.shape, np.bool_)
+        return float(np.max(np.broadcast_to(steps, some.shape), initial=0.0, where=some))
 
     def most_values(self) -> int:
         """Return how many numbers on a lattice an agent gives in all, at most."""
@@ -379,9 +386,12 @@ def _honest_variance(variance: HostArray, colluders: int) -> HostArray:
 
 
 def _root_of_squares(ratios: HostArray) -> HostArray:
+    # some agents at a time: an axis that repeats its entries is written out here
+    several = range(0, max(len(ratios), 1), _AGENTS_AT_ONCE)
+    parts = (np.ascontiguousarray(ratios[start : start + _AGENTS_AT_ONCE]) for start in several)
     with np.errstate(over="ignore"):
-        squares = np.ascontiguousarray(ratios)
-        return np.asarray(np.sqrt(np.sum(np.square(squares), axis=(1, 2))))
+        sums = [np.sum(np.square(part), axis=(1, 2)) for part in parts]
+        return np.asarray(np.sqrt(np.concatenate(sums)))
 
 
 def _kept(values: HostArray) -> HostArray:
