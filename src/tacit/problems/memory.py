@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import cast
+from typing import Any, cast
 
 import jax
 import numpy as np
@@ -37,6 +37,21 @@ def aligned_zeros(shape: tuple[int, ...], dtype: DTypeLike) -> HostArray:
     start = -room.ctypes.data % _BYTES
     zeros: HostArray = room[start : start + size].view(dtype).reshape(shape)
     return zeros
+
+
+def own_array(values: Any, dtype: DTypeLike | None = None) -> Array:
+    """Return numbers as an array of JAX's own, of one type, which nobody else can write to.
+
+    As `jnp.asarray` does, but that compiles a program for every shape.
+
+    Examples
+    --------
+    >>> own_array([1, 2], "float32")
+    Array([1., 2.], dtype=float32)
+    """
+    with np.errstate(over="ignore"):  # infinite, where a shorter type does not reach so far
+        own = np.array(values, dtype, order="C")
+    return cast(Array, jax.device_put(own))
 
 
 def device_array(values: HostArray) -> Array:

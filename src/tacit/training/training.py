@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import equinox as eqx
 import jax
 import numpy as np
 
@@ -204,7 +203,7 @@ def train(  # noqa: PLR0913 - what is run, and who is told what
     plan = dataclasses.replace(plan, certificate=certificate)
     evaluation = _evaluated(proposal, plan, data, finished.model, seed)
     seconds = time.perf_counter() - began
-    nonprivate = optimum(problem, data) if reference else None
+    nonprivate = optimum(problem, data, shards) if reference else None
     return Training(
         proposal=proposal,
         dataset=data.dataset,
@@ -275,8 +274,8 @@ def _centre_of(finished: Run) -> HostArray:
     """Return the centre that a run released, without the place of the constant."""
     algorithm, publics = finished.plan.program.algorithm, finished.trace.publics
     assert isinstance(algorithm, Centred)
-    last = jax.tree.map(lambda leaf: leaf[-1], publics)
-    return np.asarray(eqx.filter_jit(algorithm.centre)(last), np.float64)[:-1]
+    last = jax.tree.map(lambda leaf: np.asarray(leaf)[-1], publics)
+    return np.asarray(jax.jit(Centred.centre)(algorithm, last), np.float64)[:-1]
 
 
 def train_on(
