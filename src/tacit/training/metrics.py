@@ -84,10 +84,9 @@ def _on_rows(problem: Problem, rows: Shard, model: Array, *, bounded: bool) -> t
     return error, jnp.mean(problem.loss.value(margins, rows.targets))
 
 
-def optimum(problem: Problem, data: DividedData, shards: Shards) -> Metrics:
+def optimum(problem: Problem, data: DividedData) -> Metrics:
     """Return the metrics of the non-private optimum of the same problem on the same shards."""
-    if shards.stacked.features.dtype != np.float64:
-        shards = data.shards("float64")
+    shards = data.shards("float64")
     solution = minimise(problem, shards, tol=1e-6)
     return measure(problem, data, shards, np.asarray(solution.w))
 

@@ -28,6 +28,7 @@ from tacit.engine import (
 from tacit.evaluation import Evaluated, PrivateScore, check_covered, evaluate, scale_of
 from tacit.features import FeatureMap
 from tacit.privacy import Certificate, delta_warning
+from tacit.problems.memory import give_back
 from tacit.proposal import (
     Proposal,
     Request,
@@ -184,11 +185,11 @@ def train(  # noqa: PLR0913 - what is run, and who is told what
         account=account,
         masks=masks,
     )
+    give_back()
     problem = proposal.problem
     if proposal.centre:
         data = data.around(_centre_of(finished))
-    shards = data.shards(proposal.precision)
-    metrics = measure(problem, data, shards, finished.model)
+    metrics = measure(problem, data, data.shards(proposal.precision), finished.model)
     curves = curves_on_test(problem, data, np.asarray(finished.trace.models))
     certificate = dataclasses.replace(
         finished.certificate,
@@ -203,7 +204,7 @@ def train(  # noqa: PLR0913 - what is run, and who is told what
     plan = dataclasses.replace(plan, certificate=certificate)
     evaluation = _evaluated(proposal, plan, data, finished.model, seed)
     seconds = time.perf_counter() - began
-    nonprivate = optimum(problem, data, shards) if reference else None
+    nonprivate = optimum(problem, data) if reference else None
     return Training(
         proposal=proposal,
         dataset=data.dataset,
