@@ -87,7 +87,7 @@ def test_programs_are_kept_and_none_holds_a_record(tmp_path):
     first = tacit(tmp_path, *TRAIN, "--out", "first")
     assert first.returncode == 0, first.stderr
     after_first = {file.name for file in kept(tmp_path)}
-    assert len(after_first) > 20
+    assert 3 <= len(after_first) <= 8  # none for what NumPy does as well
     again = tacit(tmp_path, *TRAIN, "--out", "again")
     assert again.returncode == 0, again.stderr
     assert {file.name for file in kept(tmp_path)} == after_first  # whose keys, and noise, differ

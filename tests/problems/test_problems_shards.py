@@ -1,3 +1,5 @@
+import math
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -21,6 +23,7 @@ from tacit.problems import (
     within_norm,
     zero_record,
 )
+from tacit.problems.memory import aligned_zeros, own_array
 
 
 def packed(features, targets, parts, **changes):
@@ -33,6 +36,27 @@ def small(**changes):
     features, targets = random.normal(size=(9, 3)), random.choice([-1.0, 1.0], 9)
     parts = [[0, 4, 7], [1], [2, 3, 5, 6, 8]]
     return features, targets, parts, packed(features, targets, parts, **changes)
+
+
+def test_norms_of_rows_of_every_size_are_those_of_scaled_arithmetic():
+    draw = np.random.default_rng(3)
+    sizes = 10.0 ** draw.uniform(-300, 300, (400, 1))
+    rows = np.concatenate([draw.standard_normal((400, 5)) * sizes, 1e-160 * np.eye(5), np.eye(5)])
+    mixed = np.array([[1e-170, 3e-101, 4e-101, 0, 0], [1e-300, 0, 0, 0, 1e100], [0, 0, 0, 0, 0]])
+    rows = np.concatenate([rows, mixed])
+    truth = np.array([math.hypot(*row) for row in rows.tolist()])
+    np.testing.assert_allclose(row_norms(rows), truth, rtol=1e-15, atol=0)
+    np.testing.assert_array_equal(row_norms(rows[None]), row_norms(rows)[None])
+    assert np.all(np.isnan(row_norms(np.array([[np.nan, 1.0], [1e-200, np.nan]]))))
+
+
+def test_an_array_of_ones_own_shares_no_memory():
+    values = aligned_zeros((7, 3), np.float64)
+    own = own_array(values)
+    values[0, 0] = 5.0
+    assert float(np.asarray(own)[0, 0]) == 0.0
+    assert own_array(values, np.float32).dtype == np.float32
+    assert float(np.asarray(own_array([1e300], np.float32))[0]) == math.inf
 
 
 def adversarial_rows(bound):

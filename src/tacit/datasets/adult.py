@@ -169,10 +169,8 @@ def _complete(text: str) -> Iterator[list[str]]:
     """Yield the fields of every record without a missing value."""
     for line in text.splitlines():
         # the test file opens with a comment line and both end with an empty one
-        if line and not line.startswith("|"):
-            row = line.split(", ")
-            if "?" not in row:
-                yield row
+        if line and not line.startswith("|") and "?" not in line:
+            yield line.split(", ")
 
 
 def _encode(rows: Sequence[Sequence[str]]) -> Float[HostArray, "N 104"]:
@@ -181,10 +179,10 @@ def _encode(rows: Sequence[Sequence[str]]) -> Float[HostArray, "N 104"]:
     # strict=False: the label is the one field beyond the columns
     for column, values in zip(COLUMNS, zip(*rows, strict=True), strict=False):
         if isinstance(column, Numeric):
-            features[:, start] = np.array(values, dtype=np.float64) / column.largest
+            features[:, start] = np.array([*map(float, values)]) / column.largest
             start += 1
         else:
-            codes = [column.levels.index(value) for value in values]
-            features[np.arange(len(rows)), start + np.array(codes)] = 1.0
+            places = {level: start + place for place, level in enumerate(column.levels)}
+            features[np.arange(len(rows)), [places[value] for value in values]] = 1.0
             start += len(column.levels)
     return features

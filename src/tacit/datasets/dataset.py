@@ -96,9 +96,8 @@ def centred(dataset: Dataset) -> Dataset:
     """
     if dataset.interval != "unit":
         return dataset
-    moved = np.isin(np.arange(dataset.features.shape[1]), dataset.numbers)
-    features = dataset.features * np.where(moved, 2.0, 1.0)
-    features -= moved
+    features, moved = dataset.features.copy(), list(dataset.numbers)
+    features[:, moved] = 2 * features[:, moved] - 1
     conditions = (*dataset.conditions, "the range of each number is mapped to [-1, 1]")
     return replace(dataset, features=features, interval="symmetric", conditions=conditions)
 

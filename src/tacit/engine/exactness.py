@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tacit.errors import PrivacyError
+from tacit.problems.memory import own_array
 
 _ROWS, _COLUMNS, _OUTPUTS = 500, 97, 10
 _ROW_DIGITS, _WEIGHT_DIGITS = 18, 26
@@ -27,7 +28,7 @@ def check_arithmetic() -> None:
         for shape in ((_ROWS,), (_ROWS, _OUTPUTS))
     )
     point = draw.integers(-(2**_WEIGHT_DIGITS), 2**_WEIGHT_DIGITS, (_COLUMNS,))
-    computed = _products(*(jnp.asarray(part, jnp.float64) for part in (rows, one, several, point)))
+    computed = _products(*(own_array(part, np.float64) for part in (rows, one, several, point)))
     truth = (one @ rows, rows.T @ several, rows @ point)
     for ours, exact in zip(computed, truth, strict=True):
         if ours.dtype != jnp.float64 or not np.array_equal(np.asarray(ours), exact):

@@ -28,6 +28,7 @@ from tacit.oracles import Oracle
 from tacit.privacy import Inside, Ledger, Mechanism, Observer, SensitivityBound, Sum
 from tacit.privacy.folding import folded, unfolded
 from tacit.privacy.lattice import lattice_width, step_exponents
+from tacit.problems.memory import own_array
 from tacit.spec import Spec
 from tacit.typing import Array, HostArray, Precision, PyTree
 
@@ -97,7 +98,7 @@ def cast(tree: PyTree, dtype: Any) -> PyTree:
             isinstance(x, (np.ndarray, np.generic, jax.Array))
             and jnp.issubdtype(x.dtype, jnp.floating)
         )
-        return jnp.asarray(x, dtype) if fractional else x
+        return own_array(x, dtype) if fractional else x
 
     return jax.tree.map(leaf, tree)
 
@@ -219,12 +220,12 @@ def drafted(
         algorithm=design.algorithm,
         oracles=oracles,
         mechanism=design.mechanism,
-        questions=jnp.asarray(questions, jnp.int32),
-        shared={name: jnp.asarray(v) for name, v in schedules.items() if v.ndim == 1},
-        per_agent={name: jnp.asarray(v.T) for name, v in schedules.items() if v.ndim == 2},
-        scales=jnp.asarray(design.network.of_participants(whole(_rounded_up(scale, precision)))),
-        exponents=jnp.asarray(design.network.of_participants(whole(exponents))),
-        template=jnp.zeros(design.spec.shape),
+        questions=own_array(questions, np.int32),
+        shared={name: own_array(v) for name, v in schedules.items() if v.ndim == 1},
+        per_agent={name: own_array(v.T) for name, v in schedules.items() if v.ndim == 2},
+        scales=own_array(design.network.of_participants(whole(_rounded_up(scale, precision)))),
+        exponents=own_array(design.network.of_participants(whole(exponents))),
+        template=own_array(np.zeros(design.spec.shape)),
         network=design.network,
     )
     return Draft(schedules, ledger, cast(program, jnp.dtype(precision)))

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any, Literal, cast
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from tacit.engine.charging import Charged, ChargedTo, charging
@@ -29,6 +28,7 @@ from tacit.noise import Stream
 from tacit.oracles import Oracle
 from tacit.privacy import Certificate, Ledger, Mechanism, Messages, NoNoise
 from tacit.problems import Shards, check_norms, for_exact_sums
+from tacit.problems.memory import own_array
 from tacit.typing import HostArray
 
 Runtime = Literal["simulate", "serial"]
@@ -245,14 +245,14 @@ def check_facts(plan: Plan, shards: Shards) -> None:
 def opened(oracles: tuple[Oracle, ...], mechanism: Mechanism, shards: Shards) -> Private:
     """Return all agents' records as a door for these questions and this noise takes them."""
     if isinstance(mechanism, NoNoise):
-        return Private(shards.stacked, jnp.asarray(shards.counts, shards.stacked.features.dtype))
+        return Private(shards.stacked, own_array(shards.counts, shards.stacked.features.dtype))
     rows = shards.stacked.mask.shape[-1]
     slots = max(oracle.sampling.slots(rows) for oracle in oracles)
     shard = for_exact_sums(shards, slots=slots)
     if not any(oracle.sums_records for oracle in oracles):
-        wide = shards.stacked.features.astype(jnp.float64)
+        wide = own_array(shards.stacked.features, np.float64)
         shard = dataclasses.replace(shard, features=wide, grid=None)
-    return Private(shard, jnp.asarray(shards.counts, jnp.float64))
+    return Private(shard, own_array(shards.counts, np.float64))
 
 
 def check_shards(shards: Shards) -> None:

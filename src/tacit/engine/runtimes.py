@@ -124,9 +124,9 @@ def streamed(
     A block is drawn while the program compiles, or while the one before is computed, so that two
     are in memory at most.
     """
-    network, algorithm, template = program.network, program.executed, program.template
-    carry = (network.first_states(algorithm, template), network.first_inboxes(algorithm, template))
-    turns, length = (supply.turns, server_turns(program)), supply.length()
+    network, algorithm = program.network, program.executed
+    carry, server = _beginning(program)
+    turns, length = (supply.turns, server), supply.length()
     starts = range(0, program.rounds, length)
     compiled: dict[int, Any] = {}
     traces = []
@@ -154,6 +154,14 @@ def streamed(
     trace = jax.tree.map(lambda *parts: jnp.concatenate(parts), *traces)
     records = network.spread_records(trace.records)
     return network.model(algorithm, *carry), trace._replace(records=records)
+
+
+@jax.jit
+def _beginning(program: Program) -> tuple[PyTree, Turn]:
+    """Return the carry before the first round, and the aggregator's turns."""
+    network, algorithm, template = program.network, program.executed, program.template
+    states = network.first_states(algorithm, template)
+    return (states, network.first_inboxes(algorithm, template)), server_turns(program)
 
 
 @partial(jax.jit, static_argnames=("keep", "report"))

@@ -27,7 +27,7 @@ CONSTANT = 0.3
 # records nearer to the centre than this share of the record norm are pulled towards it
 NEAREST = 2.0**-6
 # that are moved at a time, so that the work takes little memory beside the rows
-_ROWS = 2**16
+_ROWS = 2**12
 
 
 @dataclass(frozen=True, eq=False)

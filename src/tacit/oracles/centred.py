@@ -25,7 +25,7 @@ from tacit.errors import InputError
 from tacit.features import NEAREST
 from tacit.oracles.oracle import Assumptions, Oracle
 from tacit.oracles.placement import AddedNoise
-from tacit.oracles.sums import margins, record_sum, with_rounding
+from tacit.oracles.sums import margins, over_rows, record_sum, with_rounding
 from tacit.privacy import Adjacency, Norm, SensitivityBound, mean_gradient_bound
 from tacit.problems import Loss, Shard, clip_coefficient
 from tacit.problems.grid import cut
@@ -158,7 +158,20 @@ class CentredGradient(Oracle):
     @override
     def exact(self, shard: Shard, count: Float[Array, ""], query: Around) -> Float[Array, "D *K"]:
         centre = usable_centre(query.centre, self.record_norm)
-        x = query.inner.x
+
+        def sums(rows: Shard) -> tuple[Array, Array, Array]:
+            return self._of_rows(rows, centre, query.inner.x)
+
+        summed: tuple[Array, Array, Array] = over_rows(shard, sums)
+        of_rows, scaled, coefficients = summed
+        of_centre = jnp.tensordot(centre, scaled, axes=0)
+        total: Array = (of_rows - of_centre).at[-1].set(self.constant * coefficients)
+        return total / count
+
+    def _of_rows(
+        self, shard: Shard, centre: Float[Array, "D"], x: Float[Array, "D *K"]
+    ) -> tuple[Array, Array, Array]:
+        """Return sum_j x_j a_j', sum_j a_j and sum_j b_j."""
         weights, last = x.at[-1].set(0), x[-1]
         distance = self._distances(shard, centre)
         if weights.ndim == 2:
@@ -168,7 +181,7 @@ class CentredGradient(Oracle):
         coefficient = clip_coefficient(
             self.loss.coefficient(z, shard.targets), self.coefficient_bound
         )
-        return self._sum(shard, centre, coefficient, distance) / count
+        return self._sums(shard, coefficient, distance)
 
     def _distances(self, shard: Shard, centre: Float[Array, "D"]) -> Float[Array, "M"]:
         """Return n_j, rounded up."""
@@ -179,13 +192,9 @@ class CentredGradient(Oracle):
         distance: Array = jnp.sqrt(jnp.maximum(square, 0.0) + slack)
         return jnp.maximum(distance, NEAREST * self.record_norm)
 
-    def _sum(
-        self,
-        shard: Shard,
-        centre: Float[Array, "D"],
-        coefficient: Float[Array, "M *K"],
-        distance: Float[Array, "M *_"],
-    ) -> Float[Array, "D *K"]:
+    def _sums(
+        self, shard: Shard, coefficient: Float[Array, "M *K"], distance: Float[Array, "M *_"]
+    ) -> tuple[Array, Array, Array]:
         steepest = self.coefficient_bound / (NEAREST * self.record_norm)
         scaled = coefficient / distance
         mask = shard.mask if coefficient.ndim == 1 else shard.mask[:, None]
@@ -194,9 +203,7 @@ class CentredGradient(Oracle):
             scaled = cut(scaled, steepest, digits)
             coefficient = cut(coefficient, self.coefficient_bound, digits)
         of_rows = record_sum(shard, scaled, steepest)
-        of_centre = jnp.tensordot(centre, jnp.sum(scaled * mask, axis=0), axes=0)
-        last = self.constant * jnp.sum(coefficient * mask, axis=0)
-        return (of_rows - of_centre).at[-1].set(last)
+        return of_rows, jnp.sum(scaled * mask, axis=0), jnp.sum(coefficient * mask, axis=0)
 
     @override
     def bound(self, spec: Spec, adjacency: Adjacency, *, norm: Norm) -> SensitivityBound:

@@ -11,7 +11,7 @@ from typing_extensions import override
 from tacit.oracles.oracle import Assumptions, Oracle
 from tacit.oracles.queries import Point
 from tacit.oracles.sampling import Sampling, batches
-from tacit.oracles.sums import margins, record_sum
+from tacit.oracles.sums import margins, over_rows, record_sum
 from tacit.privacy import Adjacency, Norm, SensitivityBound, mean_gradient_bound
 from tacit.problems import Loss, Shard, clip_coefficient
 from tacit.spec import Spec
@@ -58,9 +58,14 @@ class Gradient(Oracle):
 
     @override
     def exact(self, shard: Shard, count: Float[Array, ""], query: Point) -> Float[Array, "..."]:
-        coefficient = self.loss.coefficient(margins(shard, query.x), shard.targets)
-        clipped = clip_coefficient(coefficient, self.coefficient_bound)
-        return record_sum(shard, clipped, self.coefficient_bound) / count
+        bound = self.coefficient_bound
+
+        def summed(rows: Shard) -> Float[Array, "..."]:
+            coefficient = self.loss.coefficient(margins(rows, query.x), rows.targets)
+            return record_sum(rows, clip_coefficient(coefficient, bound), bound)
+
+        total: Array = over_rows(shard, summed)
+        return total / count
 
     @override
     def bound(self, spec: Spec, adjacency: Adjacency, *, norm: Norm) -> SensitivityBound:

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -28,7 +29,7 @@ from tacit.errors import InputError
 from tacit.privacy import SensitivityBound
 from tacit.problems import Shard
 from tacit.problems.grid import DIGITS, cut, whole_log2
-from tacit.typing import Array
+from tacit.typing import Array, PyTree
 
 # weights beyond it are cut: a margin of a row of any norm that is allowed stays finite
 _LARGEST = 2.0**500
@@ -73,6 +74,57 @@ def record_sum(
         return jnp.matmul(terms, shard.features)
     # of the forms tried, this one is the quickest under XLA on a CPU
     return jnp.matmul(shard.features.T, terms)
+
+
+# bytes of an agent's rows that are worked on at once, and of a block of longer ones. Small: the
+# blocks of all agents are in the cache together
+_AT_ONCE, _BLOCK = 2**23, 2**19
+
+
+def over_rows(shard: Shard, term: Callable[[Shard], PyTree]) -> PyTree:
+    """Return the sum of `term` over blocks of rows; of few rows `term` of them all.
+
+    A block stays in the processor's cache between its margins and its sum, so that many rows are
+    read from memory once and not twice.
+
+    **Guarantee.** Terms are sums over records by `record_sum`, exact on a grid in any order, so the
+    blocks change no bit of their sum. Where the last block would be shorter it begins earlier, and
+    what was added before is masked: which rows these are depends on the number of rows alone.
+
+    Parameters
+    ----------
+    term
+        From some rows to a sum over them; whole multiples of one unit wherever there is a grid.
+    """
+    rows, columns = shard.features.shape
+    bytes_of_all = rows * columns * shard.features.dtype.itemsize
+    if bytes_of_all <= _AT_ONCE:
+        return term(shard)
+    blocks = -(-bytes_of_all // _BLOCK)
+    size = -(-rows // blocks)
+
+    def block(number: Array) -> PyTree:
+        first = number * size
+        start = jnp.minimum(first, rows - size)
+
+        def cut_out(leaf: Array) -> Array:
+            return jax.lax.dynamic_slice_in_dim(leaf, start, size)
+
+        mask = cut_out(shard.mask) * _not_before(first, start + jnp.arange(size))
+        features, targets = cut_out(shard.features), cut_out(shard.targets)
+        return term(dataclasses.replace(shard, features=features, targets=targets, mask=mask))
+
+    def step(number: Array, total: PyTree) -> PyTree:
+        return jax.tree.map(jnp.add, total, block(number))
+
+    shapes = jax.eval_shape(block, jnp.zeros((), jnp.int32))
+    nothing = jax.tree.map(lambda one: jnp.zeros(one.shape, one.dtype), shapes)
+    return jax.lax.fori_loop(0, blocks, step, nothing)
+
+
+def _not_before(first: Array, places: Array) -> Array:
+    """Return which places are not among those of earlier blocks."""
+    return places >= first
 
 
 # what rounding may add to the bound of an answer that is not a sum, at most

@@ -10,13 +10,27 @@ from tacit.errors import InputError
 from tacit.problems.losses import Loss
 from tacit.typing import Array, HostArray, Precision, Scalar
 
+# of the sum of squares; squares of 1e-154, which underflow, do not matter beside it
+_LEAST_SQUARE = 1e-200
+
 
 def row_norms(rows: Float[np.ndarray, "*A M D"]) -> Float[np.ndarray, "*A M"]:
     """Return |x|_2 of every row, computed in float64 without overflow or underflow."""
-    wide = np.abs(np.asarray(rows, np.float64))
+    wide = np.asarray(rows, np.float64)
+    with np.errstate(over="ignore", invalid="ignore"):
+        squares = np.einsum("...d,...d->...", wide, wide)
+    norms: HostArray = np.sqrt(squares)
+    # elsewhere a square that matters may be beyond the range of the type
+    scaled = ~((squares > _LEAST_SQUARE) & (squares < 1 / _LEAST_SQUARE))
+    norms[scaled] = _scaled_norms(wide[scaled])
+    return norms
+
+
+def _scaled_norms(wide: Float[HostArray, "M D"]) -> Float[HostArray, "M"]:
+    wide = np.abs(wide)
     largest = wide.max(axis=-1, keepdims=True, initial=0.0)
     scaled = wide / np.where(largest > 0, largest, 1.0)
-    norms: HostArray = largest[..., 0] * np.sqrt(np.einsum("...d,...d->...", scaled, scaled))
+    norms: HostArray = largest[..., 0] * np.sqrt(np.einsum("md,md->m", scaled, scaled))
     return norms
 
 
@@ -58,9 +72,8 @@ def _slack(rows: HostArray) -> float:
 def _upper_norms(rows: HostArray) -> HostArray:
     wide = np.asarray(rows, np.float64)
     single = np.count_nonzero(wide, axis=-1) <= 1
-    upper: HostArray = np.where(
-        single, np.abs(wide).max(axis=-1, initial=0.0), row_norms(wide) * (1 + _slack(wide))
-    )
+    upper = row_norms(wide) * (1 + _slack(wide))
+    upper[single] = np.abs(wide[single]).max(axis=-1, initial=0.0)
     return upper
 
 

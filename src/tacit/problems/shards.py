@@ -8,7 +8,6 @@ from typing import Literal
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int, Shaped
 
@@ -16,7 +15,7 @@ from tacit import checks
 from tacit.errors import InputError, PrivacyError, told_anew
 from tacit.problems.clipping import row_norms, within_norm
 from tacit.problems.grid import Grid, on_grid, row_digits
-from tacit.problems.memory import aligned_zeros, device_array, in_pieces
+from tacit.problems.memory import aligned_zeros, device_array, in_pieces, own_array
 from tacit.problems.persons import EMPTY, Persons
 from tacit.typing import Array, HostArray, Precision
 
@@ -71,7 +70,7 @@ class Shards(eqx.Module):
 
     def shard(self, agent: int) -> Shard:
         """Return the records of one agent, padding included."""
-        one: Shard = jax.tree.map(lambda leaf: leaf[agent], self.stacked)
+        one: Shard = jax.tree.map(lambda leaf: own_array(np.asarray(leaf)[agent]), self.stacked)
         return one
 
 
@@ -91,7 +90,7 @@ def for_exact_sums(shards: Shards, *, slots: int = 0) -> Shard:
     rows = stacked.mask.shape[-1]
     grid = Grid(shards.record_norm, row_digits(rows, slots), rows)
     features = device_array(on_grid(np.asarray(stacked.features), grid))
-    return Shard(features, stacked.targets, stacked.mask.astype(jnp.float64), grid)
+    return Shard(features, stacked.targets, own_array(stacked.mask, np.float64), grid)
 
 
 @dataclass(frozen=True)
@@ -175,7 +174,7 @@ def pack(  # noqa: PLR0913 - rows, whose they are, and what is enforced
             answers[agent, filled] = targets[held]
             mask[agent, filled] = 1
     counts = tuple(int(part.size) for part in indices)
-    data = Shard(device_array(rows), jnp.asarray(answers), jnp.asarray(mask))
+    data = Shard(device_array(rows), own_array(answers), own_array(mask))
     return Shards(data, counts, float(record_norm))
 
 

@@ -105,15 +105,14 @@ def minimise(
         start = problem.constraint.project(jnp.zeros(problem.model_shape(shards.dimension)))
         w, iterations = accelerated(problem, flat, start, tol, max_iterations)
     curvature = smoothness(problem, flat)
-    w, residual = prox_gradient_residual(problem, flat, w, curvature)
+    w, residual, value = prox_gradient_residual(problem, flat, w, curvature)
     if not float(residual) <= tol:
         raise InputError(
             f"the residual is {float(residual):.2g} after {iterations} iterations, above tol "
             f"{tol:g}; allow more iterations, a larger tol, or add a regulariser"
         )
-    value = float(objective(problem, flat, w))
     gap = _gap_bound(float(residual), float(problem.regulariser.strong_convexity), curvature)
-    return Solution(w, value, float(residual), gap, iterations)
+    return Solution(w, float(value), float(residual), gap, iterations)
 
 
 def _structured(problem: Problem, structure: ComposedL1, flat: Flat, tol: float) -> Solution:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import NamedTuple
 
-import jax.numpy as jnp
+import jax
 import numpy as np
 
 from tacit.algorithms import (
@@ -33,9 +33,10 @@ from tacit.algorithms import (
 from tacit.engine import Plan
 from tacit.errors import InputError
 from tacit.oracles import around
-from tacit.problems import Problem
+from tacit.problems import Loss, Problem
 from tacit.proposal.proposal import Proposal
 from tacit.spec import Spec
+from tacit.typing import Array
 
 ENOUGH = 1.05
 
@@ -175,13 +176,20 @@ def risk_of_zero(proposal: Proposal, *, scaled: bool = False) -> float | None:
     """
     data, loss = proposal.data, proposal.problem.loss
     if data.task == "multiclass":
-        targets = jnp.arange(data.classes)
+        assert data.classes is not None
+        targets = np.arange(data.classes)
     elif data.task == "binary" or data.table is not None or scaled:
-        targets = jnp.asarray([-1.0, 0.0, 1.0] if data.task == "regression" else [-1.0, 1.0])
+        targets = np.array([-1.0, 0.0, 1.0] if data.task == "regression" else [-1.0, 1.0])
     else:
         return None
-    margins = jnp.zeros((len(targets), *(() if loss.outputs is None else (loss.outputs,))))
-    return float(jnp.max(loss.value(margins, targets)))
+    margins = np.zeros((len(targets), *(() if loss.outputs is None else (loss.outputs,))))
+    return float(np.max(np.asarray(_losses(loss, margins, targets))))
+
+
+@jax.jit
+def _losses(loss: Loss, margins: Array, targets: Array) -> Array:
+    values: Array = loss.value(margins, targets)
+    return values
 
 
 def worse_than_zero(

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tacit.problems import Problem, Shard, Shards, minimise
+from tacit.problems.memory import own_array
 from tacit.tables import Table
 from tacit.training.assessment import Assessment, assess
 from tacit.training.data import DividedData, target_scale
@@ -52,7 +53,7 @@ def measure(problem: Problem, data: DividedData, shards: Shards, model: HostArra
     """Return the metrics of one model; test rows are clipped like training rows."""
     curves = curves_on_test(problem, data, model[None])
     error, loss = (float(v[0]) for v in curves.values()) if curves else (math.nan, math.nan)
-    weights = jnp.asarray(model, shards.stacked.features.dtype)
+    weights = own_array(model, shards.stacked.features.dtype)
     objective, wrong = _on_shards(problem, shards, weights, bounded=_is_bounded(data))
     train_error = float(_in_units(data, np.float64(wrong)))
     assessment = None
@@ -67,23 +68,20 @@ def curves_on_test(problem: Problem, data: DividedData, models: HostArray) -> di
     """Return `test_error` and `test_loss` of each of T models, `(T,)` each; empty without tests."""
     if not len(data.parts.test_targets):
         return {}
-    stacked = jnp.asarray(models, jnp.float64)
-    errors, losses = _on_rows(problem, data.test.shard(0), stacked, bounded=_is_bounded(data))
-    return {"test_error": _in_units(data, np.asarray(errors)), "test_loss": np.asarray(losses)}
+    rows, bounded, wide = data.test.shard(0), _is_bounded(data), np.asarray(models, np.float64)
+    # one program for one model and for those of all rounds
+    pairs = [_on_rows(problem, rows, model, bounded=bounded) for model in wide]
+    errors, losses = np.array(jax.device_get(pairs), np.float64).T
+    return {"test_error": _in_units(data, errors), "test_loss": losses}
 
 
 @partial(jax.jit, static_argnames="bounded")
-def _on_rows(problem: Problem, rows: Shard, models: Array, *, bounded: bool) -> tuple[Array, Array]:
-    """Return error and loss of each model; rows are arguments, or they would be in the program."""
-
-    def one(model: Array) -> tuple[Array, Array]:
-        margins = rows.features @ model
-        answers = margins.clip(-1, 1) if bounded else margins
-        error = jnp.mean(problem.loss.error(answers, rows.targets))
-        return error, jnp.mean(problem.loss.value(margins, rows.targets))
-
-    both: tuple[Array, Array] = jax.lax.map(one, models)
-    return both
+def _on_rows(problem: Problem, rows: Shard, model: Array, *, bounded: bool) -> tuple[Array, Array]:
+    """Return error and loss of a model; rows are arguments, or they would be in the program."""
+    margins = rows.features @ model
+    answers = margins.clip(-1, 1) if bounded else margins
+    error = jnp.mean(problem.loss.error(answers, rows.targets))
+    return error, jnp.mean(problem.loss.value(margins, rows.targets))
 
 
 def optimum(problem: Problem, data: DividedData) -> Metrics:

@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import equinox as eqx
 import jax
 import numpy as np
 
@@ -29,6 +28,7 @@ from tacit.engine import (
 from tacit.evaluation import Evaluated, PrivateScore, check_covered, evaluate, scale_of
 from tacit.features import FeatureMap
 from tacit.privacy import Certificate, delta_warning
+from tacit.problems.memory import give_back
 from tacit.proposal import (
     Proposal,
     Request,
@@ -185,11 +185,11 @@ def train(  # noqa: PLR0913 - what is run, and who is told what
         account=account,
         masks=masks,
     )
+    give_back()
     problem = proposal.problem
     if proposal.centre:
         data = data.around(_centre_of(finished))
-    shards = data.shards(proposal.precision)
-    metrics = measure(problem, data, shards, finished.model)
+    metrics = measure(problem, data, data.shards(proposal.precision), finished.model)
     curves = curves_on_test(problem, data, np.asarray(finished.trace.models))
     certificate = dataclasses.replace(
         finished.certificate,
@@ -275,8 +275,8 @@ def _centre_of(finished: Run) -> HostArray:
     """Return the centre that a run released, without the place of the constant."""
     algorithm, publics = finished.plan.program.algorithm, finished.trace.publics
     assert isinstance(algorithm, Centred)
-    last = jax.tree.map(lambda leaf: leaf[-1], publics)
-    return np.asarray(eqx.filter_jit(algorithm.centre)(last), np.float64)[:-1]
+    last = jax.tree.map(lambda leaf: np.asarray(leaf)[-1], publics)
+    return np.asarray(jax.jit(Centred.centre)(algorithm, last), np.float64)[:-1]
 
 
 def train_on(
