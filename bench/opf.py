@@ -98,8 +98,8 @@ def rows_of(name: str, draws: int) -> None:
 
 def main(draws: int, cases: list[str]) -> None:
     print(
-        "| case | epsilon | beta | noise per demand, MW | imbalance, MW | found, no room | served | "
-        "$/h over optimum | of it | found, with room | served | $/h over optimum | of it | fail |"
+        "| case | epsilon | beta | noise per demand, MW | imbalance, MW | found, no room | served "
+        "| $/h over optimum | of it | found, with room | served | $/h over optimum | of it | fail |"
     )
     print("|" + "---|" * 14)
     for name in cases:
