@@ -80,7 +80,8 @@ class Repair:
             problem.solve(solver=cp.CLARABEL)
         except cp.SolverError:
             return None
-        return self.demand.value
+        moved: HostArray | None = self.demand.value
+        return moved
 
 
 def solved(model: DcModel, demand: HostArray) -> Dispatch | None:
