@@ -13,6 +13,8 @@ from tacit.power.dc_network import dc_model
 from tacit.power.opf import OpfProposal, solve_opf
 from tacit.power.price import met, optimum, price_of_privacy
 from tacit.power.recourse import of_multiplier, realised, tightening
+from tacit.power.relaxation import relax
+from tacit.power.soc import solve_soc
 
 ETA = 0.05
 
@@ -149,6 +151,18 @@ def test_a_dispatch_does_not_depend_on_the_base_of_its_file(base):
         found.append([kept.cost, *kept.generation[:, 0], near[0].cost, moved])
         found[-1] += [kept.price.max(), 100 * widest(model, demand, sigma)]
     np.testing.assert_allclose(found[0], found[1], rtol=1e-5, atol=2e-3)
+
+
+@pytest.mark.parametrize("base", [0.01, 1e6])
+def test_the_relaxation_does_not_depend_on_the_base_either(base):
+    case, found = bundled_case("case14"), []
+    for one in (case, on(case, base)):
+        net = network(one)
+        soc = solve_soc(relax(net), costs(one), net.demand)
+        found.append(
+            [soc.dispatch.cost, soc.dispatch.price.max(), *soc.dispatch.generation.ravel()]
+        )
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-6, atol=1e-3)
 
 
 def test_limits_that_leave_a_single_flow_are_no_lack_of_a_dispatch():

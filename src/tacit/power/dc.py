@@ -50,16 +50,15 @@ from jaxtyping import Float
 from scipy.sparse import csr_array, diags_array
 
 from tacit.errors import SolverError
-from tacit.power.dc_network import DcModel, on_base
+from tacit.power.dc_network import DcModel, dc_model
 from tacit.power.dispatch import Dispatch, cost_rows, cost_terms, prices
+from tacit.power.network import in_solver
 from tacit.power.recourse import TOLERANCE_MW, Tightening, of_multiplier, shares
 from tacit.power.rows import Rows, column, row, some
 from tacit.power.settling import settled
 from tacit.problems import Minimum, minimise_conic
 from tacit.typing import HostArray
 
-# MVA
-_BASE_MVA = 100.0
 # per unit; a narrower range is lost in the solver's accuracy
 _LEAST_ROOM = 1e-6
 _LOST = (
@@ -136,8 +135,10 @@ def _in_solver(model: DcModel, demand: HostArray) -> tuple[DcModel, HostArray, f
 
     Fixed, so that the same network in MW is solved alike whatever base its file has.
     """
-    factor = model.network.base_mva / _BASE_MVA
-    return on_base(model, _BASE_MVA), factor * demand, factor
+    network = in_solver(model.network)
+    factor = model.network.base_mva / network.base_mva
+    scaled = model if factor == 1 else dc_model(network, model.costs)
+    return scaled, factor * demand, factor
 
 
 class _Program:

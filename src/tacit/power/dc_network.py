@@ -8,7 +8,7 @@ range of the flow.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -102,30 +102,6 @@ def dc_model(network: Network, costs: Costs) -> DcModel:
         np.maximum(-network.limit, across.min(axis=1)),
         np.minimum(network.limit, across.max(axis=1)),
         csr_array(places),
-    )
-
-
-def on_base(model: DcModel, base_mva: float) -> DcModel:
-    """Return the model per unit of another base, MVA; powers in MW stay what they are.
-
-    A solver's accuracy is absolute where numbers are small. The base of a case file is free, and
-    with a huge one every power per unit would be lost in it.
-    """
-    factor = model.network.base_mva / base_mva
-    if factor == 1:
-        return model
-    net = model.network
-    scaled = {name: factor * getattr(net, name) for name in ("demand", "shunt", "limit")}
-    return dc_model(
-        replace(
-            net,
-            base_mva=base_mva,
-            generator_range=factor * net.generator_range,
-            impedance=net.impedance / factor,
-            charging=factor * net.charging,
-            **scaled,
-        ),
-        model.costs,
     )
 
 
