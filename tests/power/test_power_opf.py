@@ -23,10 +23,11 @@ from tacit.power import export as export_room
 from tacit.power.asking import demand_shards, hidden_adjacency, noise_of, plan_demand, records
 from tacit.power.cost import costs
 from tacit.power.hidden import read_beta, size_warning
-from tacit.power.opf import OpfProposal, OpfStudy, price_of_privacy, solve_opf, solved_at
+from tacit.power.opf import OpfProposal, OpfStudy, solve_opf, solved_at
 from tacit.power.opf_page import opf_page
 from tacit.power.opf_results import OpfReport, opf_texts, opf_warnings
 from tacit.power.opf_results import told as told_rows
+from tacit.power.price import price_of_privacy
 from tacit.privacy import Messages, Terms
 
 BETA, EPSILON, DELTA = 0.1, 1.0, 1e-3

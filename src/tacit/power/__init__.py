@@ -22,16 +22,8 @@ from tacit.power.dispatch import MODELS, Dispatch, Model
 from tacit.power.flow import Flow, Optimum, central, solve_privately
 from tacit.power.layout import layout
 from tacit.power.network import Admittance, Network, admittance, network
-from tacit.power.opf import (
-    OpfProposal,
-    OpfStudy,
-    Price,
-    met,
-    optimum,
-    price_of_privacy,
-    solve_opf,
-    solved_at,
-)
+from tacit.power.opf import OpfProposal, OpfStudy, solve_opf, solved_at
+from tacit.power.price import Price, met, optimum, price_of_privacy
 from tacit.power.recourse import Realised, Tightening, realised, tightening
 from tacit.power.relaxation import Relaxation, relax
 from tacit.power.soc import Exactness, SocOptimum, solve_soc

@@ -50,8 +50,9 @@ from jaxtyping import Float
 from scipy.sparse import csr_array, diags_array
 
 from tacit.errors import SolverError
-from tacit.power.dc_network import DcModel
+from tacit.power.dc_network import DcModel, dc_model
 from tacit.power.dispatch import Dispatch, cost_rows, cost_terms, prices
+from tacit.power.network import in_solver
 from tacit.power.recourse import TOLERANCE_MW, Tightening, of_multiplier, shares
 from tacit.power.rows import Rows, column, row, some
 from tacit.power.settling import settled
@@ -80,6 +81,9 @@ def solve_dc(
         If the solver stops short of its accuracy, or what it returns breaks a limit
         (`tacit.power.settling.settled`).
     """
+    model, demand, factor = _in_solver(model, demand)
+    if tight is not None:
+        tight = Tightening(tight.multiplier, factor * tight.reserve, factor * tight.margin)
     program = _Program(model, demand, reserving=tight is not None)
     found = program.minimised(tight)
     return None if found is None else program.dispatch(found, tight)
@@ -93,7 +97,9 @@ def widest(
     It is found by one linear problem, since the constraints are linear in z. None if not even 0
     leaves one.
     """
-    found = _Program(model, demand, reserving=True).widest(of_multiplier(model, sigma, 1.0))
+    model, demand, factor = _in_solver(model, demand)
+    one = of_multiplier(model, factor * sigma, 1.0)
+    found = _Program(model, demand, reserving=True).widest(one)
     return None if found is None else 0.99 * max(found, 0.0)
 
 
@@ -113,6 +119,7 @@ def restored(
     SolverError
         As `solve_dc`.
     """
+    model, demand, factor = _in_solver(model, demand)
     moved = _Program(model, demand, moving=True).nearest()
     if moved is None:
         return None
@@ -120,7 +127,18 @@ def restored(
     found = program.minimised(None)
     if found is None:
         raise SolverError(_LOST)
-    return program.dispatch(found, None), demand + found.x[program.width :]
+    return program.dispatch(found, None), (demand + found.x[program.width :]) / factor
+
+
+def _in_solver(model: DcModel, demand: HostArray) -> tuple[DcModel, HostArray, float]:
+    """Return model and demand per unit of the solver's base, and what the latter was taken times.
+
+    Fixed, so that the same network in MW is solved alike whatever base its file has.
+    """
+    network = in_solver(model.network)
+    factor = model.network.base_mva / network.base_mva
+    scaled = model if factor == 1 else dc_model(network, model.costs)
+    return scaled, factor * demand, factor
 
 
 class _Program:

@@ -64,8 +64,13 @@ def dc_model(network: Network, costs: Costs) -> DcModel:
     Raises
     ------
     DataError
-        If a line has no reactance.
+        If a line has no reactance, or no generator is in service.
     """
+    if not len(network.generator_bus):
+        raise DataError(
+            f"{network.name}: no generator is in service, so there is nothing to dispatch; set the "
+            "status of one (column 8 of mpc.gen) to 1"
+        )
     reactance = network.impedance.imag * network.tap
     if np.any(reactance == 0):
         first = int(np.flatnonzero(reactance == 0)[0])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +17,8 @@ from tacit.typing import HostArray
 _ISOLATED = 4
 # per unit; the largest published networks stay below 50, and their admittances below 10^4
 _LARGEST, _LARGEST_ADMITTANCE = 1e6, 1e8
+# what optimal power flow is solved per unit of
+SOLVER_MVA = 100.0
 _RIGHT_ANGLE = 90.0  # degrees; a limit on the angle difference of that size is no limit
 
 
@@ -114,6 +116,20 @@ def network(case: Case) -> Network:
     )
     check_network(net)
     return net
+
+
+def in_solver(net: Network) -> Network:
+    """Return the network per unit of `SOLVER_MVA`; powers in MW stay what they are.
+
+    A solver's accuracy is absolute where numbers are small. The base of a case file is free, and
+    with a huge one every power per unit would be lost in it.
+    """
+    factor = net.base_mva / SOLVER_MVA
+    if factor == 1:
+        return net
+    powers = ("demand", "shunt", "generator_range", "limit", "charging")
+    scaled = {name: factor * getattr(net, name) for name in powers}
+    return replace(net, base_mva=SOLVER_MVA, impedance=net.impedance / factor, **scaled)
 
 
 def bounded(demand: HostArray) -> HostArray:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from jaxtyping import Float
@@ -25,14 +25,7 @@ from tacit.power.dispatch import Dispatch, Model
 from tacit.power.flow import central_limits
 from tacit.power.network import Network
 from tacit.power.proposal import NetworkFacts, as_tuples
-from tacit.power.recourse import (
-    Realised,
-    Tightening,
-    line_spread,
-    of_multiplier,
-    realised,
-    tightening,
-)
+from tacit.power.recourse import Tightening, line_spread, of_multiplier, tightening
 from tacit.power.relaxation import relax
 from tacit.power.soc import SocOptimum, solve_soc
 from tacit.power.zones import Zones, zones_of
@@ -147,27 +140,6 @@ def check_eta(eta: float | None, model: Model) -> None:
             "eta is given with the model soc, whose recourse is not affine; take --model dc, or "
             "leave --eta out"
         )
-
-
-class Price(NamedTuple):
-    """What privacy costs, apart, in $/h; a part is None where it cannot or may not be told.
-
-    Attributes
-    ----------
-    noise
-        What the dispatch without chance constraints costs once the true demand shows, less the
-        optimum at the true demand. It reads the true demand. Below 0 only where that dispatch
-        breaks a limit.
-    tightening
-        What the chance constraints add, at the answers.
-    relaxation
-        What the DC model leaves out (losses, reactive power, voltages), at least: the optimum of
-        the cone relaxation at the answers less that of DC.
-    """
-
-    noise: float | None
-    tightening: float | None
-    relaxation: float | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -347,48 +319,6 @@ def _tightest(
     if found is not None:
         return needed, found
     most = widest(model, demand, noise)
-    if not most:
-        return 0.0, None
+    if not most:  # no room at all, as where a limit leaves a single flow, is no lack of a dispatch
+        return 0.0, solve_dc(model, demand)
     return most, solve_dc(model, demand, of_multiplier(model, noise, most))
-
-
-def price_of_privacy(study: OpfStudy, demand: Float[HostArray, "N 2"] | None = None) -> Price:
-    """Return the parts of the price.
-
-    Parameters
-    ----------
-    demand
-        The true demand, per unit, where it may be read; then the part of the noise is told.
-    """
-    if study.model is None:
-        return Price(None, None, None)
-    plain = None if study.plain is None else study.plain.cost
-    tightened = None if study.dispatch is None else study.dispatch.cost
-    relaxed = None if study.soc is None else study.soc.dispatch.cost
-    shown = None
-    if demand is not None and study.plain is not None:
-        after = realised(study.model, study.plain, study.answers[:, 0], demand[:, 0])
-        shown = _less(after.cost, optimum(study, demand))
-    return Price(shown, _less(tightened, plain), _less(relaxed, plain))
-
-
-def _less(one: float | None, other: float | None) -> float | None:
-    return None if one is None or other is None else one - other
-
-
-def optimum(study: OpfStudy, demand: Float[HostArray, "N 2"]) -> float | None:
-    """Return the optimal cost at this demand (per unit) without chance constraints; not private."""
-    if study.model is not None:
-        found = solve_dc(study.model, demand[:, 0])
-        return None if found is None else found.cost
-    network = study.proposal.network.network
-    costs = study.proposal.costs.costs(len(network.generator_bus))
-    exact = solve_soc(relax(network), costs, demand)
-    return None if exact is None else exact.dispatch.cost
-
-
-def met(study: OpfStudy, demand: Float[HostArray, "N 2"]) -> Realised | None:
-    """Return what becomes of the dispatch at this demand, in DC; not private."""
-    if study.model is None or study.dispatch is None:
-        return None
-    return realised(study.model, study.dispatch, study.served, demand[:, 0])

@@ -15,7 +15,8 @@ from tacit.power.case import Case
 from tacit.power.dispatch import Dispatch
 from tacit.power.export import exported
 from tacit.power.network import Network
-from tacit.power.opf import OpfStudy, met, optimum, price_of_privacy
+from tacit.power.opf import OpfStudy
+from tacit.power.price import met, optimum, price_of_privacy
 from tacit.power.zones import ties, zones_of
 from tacit.report import CERTIFIED, certificate_text, charged_values, json_text, strict
 from tacit.typing import HostArray
@@ -81,7 +82,8 @@ def opf_results(report: OpfReport, out: Path | None) -> dict[str, Any]:
     Notes
     -----
     **Guarantee.** Functions of the answers and of public facts, but for the values under `true`
-    and `price.noise`. These read the true demand, and are None unless `shows_demand`.
+    and of `price`: `noise`, `recourse` and `total`. These read the true demand, and are None unless
+    `shows_demand`.
     """
     study = report.study
     certificate, network = study.run.certificate, report.network
@@ -235,6 +237,11 @@ def told(report: OpfReport) -> list[tuple[str, str]]:
         ("Price of tightening", money(price["tightening"])),
         ("Price of what DC leaves out", money(price["relaxation"]) + ", at least"),
     ]
+    if price["total"] is not None:
+        rows[-1:-1] = [
+            ("Price of the other way to the demand", money(price["recourse"])),
+            ("Price of privacy in all", money(price["total"])),
+        ]
     if study.model is None:
         exact = values["relaxation"]
         words = "exact" if exact and exact["exact"] else "not exact: a lower bound of the AC cost"

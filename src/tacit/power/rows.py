@@ -4,10 +4,27 @@ from __future__ import annotations
 
 import numpy as np
 from jaxtyping import Float
-from scipy.sparse import coo_array, csc_array, csr_array, vstack
+from scipy.sparse import csc_array, csr_array
 
 from tacit.problems import Cone
 from tacit.typing import HostArray
+
+
+class _Part:
+    """Rows of one kind, as triplets."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.bounds: list[HostArray] = [np.zeros(0)]
+        self.places: list[tuple[HostArray, HostArray, HostArray]] = []
+
+    def add(self, bound: HostArray, blocks: tuple[tuple[csr_array, int], ...]) -> None:
+        for block, first in blocks:
+            # a block is CSR, and its rows are counted without a conversion
+            row = np.repeat(np.arange(block.shape[0]), np.diff(block.indptr))
+            self.places.append((row + self.count, block.indices + first, block.data))
+        self.count += len(bound)
+        self.bounds.append(bound)
 
 
 class Rows:
@@ -15,32 +32,25 @@ class Rows:
 
     def __init__(self, columns: int) -> None:
         self.columns = columns
-        self._equal: list[tuple[csr_array, HostArray]] = []
-        self._below: list[tuple[csr_array, HostArray]] = []
+        self._equal, self._below = _Part(), _Part()
 
     def equal(self, bound: Float[HostArray, " K"], *blocks: tuple[csr_array, int]) -> None:
         """Add sum of block x[first column of the block onwards] = bound."""
-        self._equal.append((self._wide(len(bound), blocks), bound))
+        self._equal.add(bound, blocks)
 
     def below(self, bound: Float[HostArray, " K"], *blocks: tuple[csr_array, int]) -> None:
         """Add sum of block x[first column of the block onwards] <= bound."""
-        self._below.append((self._wide(len(bound), blocks), bound))
-
-    def _wide(self, rows: int, blocks: tuple[tuple[csr_array, int], ...]) -> csr_array:
-        total = csr_array((rows, self.columns))
-        for block, first in blocks:
-            place = coo_array(block)
-            wide = (place.data, (place.coords[0], place.coords[1] + first))
-            total = total + csr_array(wide, shape=(rows, self.columns))
-        return total
+        self._below.add(bound, blocks)
 
     def assembled(self) -> tuple[csc_array, Float[HostArray, " N"], list[Cone]]:
         """Return A, b and K: equations first, all in the order in which they were added."""
-        kept = [*self._equal, *self._below]
-        counts = [sum(len(b) for _, b in part) for part in (self._equal, self._below)]
-        cones: list[Cone] = [("zero", counts[0]), ("nonnegative", counts[1])]
-        matrix = csc_array(vstack([block for block, _ in kept]))
-        return matrix, np.concatenate([b for _, b in kept]), [c for c in cones if c[1]]
+        first, then = self._equal, self._below
+        places = [*first.places, *((row + first.count, *rest) for row, *rest in then.places)]
+        row, column_, value = (np.concatenate(part) for part in zip(*places, strict=True))
+        shape = (first.count + then.count, self.columns)
+        cones: list[Cone] = [("zero", first.count), ("nonnegative", then.count)]
+        bound = np.concatenate([*first.bounds, *then.bounds])
+        return csc_array((value, (row, column_)), shape=shape), bound, [c for c in cones if c[1]]
 
 
 def some(matrix: csr_array, rows: HostArray) -> csr_array:

@@ -21,8 +21,9 @@ from scipy.sparse.linalg import lsqr
 
 from tacit.power.cost import Costs
 from tacit.power.dispatch import Dispatch, cost_rows, cost_terms, prices
+from tacit.power.network import in_solver
 from tacit.power.recourse import shares
-from tacit.power.relaxation import Relaxation
+from tacit.power.relaxation import Relaxation, relax
 from tacit.power.rows import Rows
 from tacit.power.zones import limit_rows
 from tacit.problems import Minimum, minimise_conic
@@ -50,7 +51,10 @@ class Exactness(NamedTuple):
 
 
 class SocOptimum(NamedTuple):
-    """A dispatch of the relaxation, its state x, and how far that is from exact."""
+    """A dispatch of the relaxation, its state x, and how far that is from exact.
+
+    x is per unit of `tacit.power.network.SOLVER_MVA`, whatever the base of the file.
+    """
 
     dispatch: Dispatch
     x: Float[HostArray, " n"]
@@ -67,6 +71,10 @@ def solve_soc(
     SolverError
         If the solver stops short of its accuracy.
     """
+    network = in_solver(relaxation.network)
+    if network is not relaxation.network:
+        demand = relaxation.network.base_mva / network.base_mva * demand
+        relaxation = relax(network)
     layout, generators = relaxation.layout, relaxation.layout.generators
     terms = cost_terms(costs, relaxation.network.base_mva)
     # after x come the variables t of piecewise linear costs
