@@ -134,7 +134,14 @@ def parse_case(text: str, *, name: str, source: str) -> Case:
         *_unread(matrices["gen"], matrices["branch"], gencost),
     )
     return Case(
-        name, _base(plain, source), **matrices, gencost=gencost, others=others, ignored=ignored
+        name,
+        _base(plain, source),
+        bus=matrices["bus"],
+        gen=matrices["gen"],
+        branch=matrices["branch"],
+        gencost=gencost,
+        others=others,
+        ignored=ignored,
     )
 
 

@@ -133,6 +133,13 @@ def generators_in_service(case: Case) -> Bool[HostArray, " G"]:
     return at
 
 
+def lines_in_service(case: Case) -> Bool[HostArray, " L"]:
+    """Return which rows of `branch` the network has: those in service, between such buses."""
+    buses = case.bus[case.bus[:, 1] != _ISOLATED, 0]
+    between: Bool[HostArray, " L"] = np.all(np.isin(case.branch[:, :2], buses), axis=1)
+    return between & (case.branch[:, 10] > 0)
+
+
 def _known(case: Case, buses: HostArray, place: dict[int, int]) -> HostArray:
     """Return which rows name buses in service only; a number that no bus has is an error."""
     unknown = ~np.isin(buses, case.bus[:, 0])

@@ -215,8 +215,8 @@ def _check_version(parts: Mapping[str, Any], source: str) -> None:
 
 def _setting(parts: Mapping[str, Any], name: str, source: str) -> float:
     value = parts.get(name)
-    known = isinstance(value, int | float) and not isinstance(value, bool)
-    if not known or not 0 < value < 1e9:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if value is None or not number or not 0 < value < 1e9:
         raise DataError(f"{source}: {name} is missing or not a number above 0; give it")
     return float(value)
 
