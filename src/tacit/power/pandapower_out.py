@@ -276,6 +276,7 @@ def _generators(study: OpfStudy, case: Case) -> dict[str, tuple[list[int], Colum
             columns |= {"va_degree": [0.0] * len(at), "slack_weight": [1.0] * len(at)}
         else:
             columns |= {"p_mw": power[at, 0].tolist(), "scaling": [1.0] * len(at)}
+            columns |= {"sn_mva": [math.nan] * len(at)}
         if name == "sgen":
             columns |= {"q_mvar": power[at, 1].tolist()}
         else:
