@@ -89,7 +89,7 @@ def test_no_message_passes_the_coordinator_on_a_network(ring, tmp_path):
 
 
 def test_a_round_that_all_sites_missed_is_repeated_once_for_all_of_them(star, tmp_path):
-    """If it were repeated for each, A sites that are late would bring A^2 messages, and be later."""
+    """Repeated for each, A sites that are late would bring A^2 messages, and be later still."""
     lost = []
 
     def spoil(sender, receiver, packet):
