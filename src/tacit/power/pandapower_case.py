@@ -103,6 +103,7 @@ def case_of_net(net: Net, *, name: str) -> Case:
     gen, generators = _dispatched(net, buses)
     _check_reference(net, buses, bus)
     branch, lines, notes = _branch_matrix(net, buses, out)
+    _move_charging(bus, branch, net.sn_mva)
     gencost, unread = gencost_of(net, generators)
     return Case(
         name,
@@ -323,6 +324,20 @@ def _branch_matrix(
     notes = [f"conductances to ground of {', '.join(lossy)}"] if lossy else []
     notes += [f"{short} lines between buses that switches join"] if short else []
     return np.concatenate(rows), Elements(tuple(tables), tuple(places)), tuple(notes)
+
+
+def _move_charging(bus: HostArray, branch: HostArray, base_mva: float) -> None:
+    """Move the charging of transformers to their buses, where the pi model has it.
+
+    It is the same network; but whoever reads a branch with charging and a ratio as a transformer of
+    the T model, as pandapower does, would change its reactance once more.
+    """
+    moved = branch[:, 8] != 0
+    place = {int(number): k for k, number in enumerate(bus[:, 0])}
+    half = base_mva * branch[moved, 4] / 2
+    for side, share in ((0, half / branch[moved, 8] ** 2), (1, half)):
+        np.add.at(bus[:, 5], [place[int(k)] for k in branch[moved, side]], share)
+    branch[moved, 4] = 0.0
 
 
 _ENDS = {

@@ -278,7 +278,7 @@ def _generators(study: OpfStudy, case: Case) -> dict[str, tuple[list[int], Colum
             columns |= {"p_mw": power[at, 0].tolist(), "scaling": [1.0] * len(at)}
             columns |= {"sn_mva": [math.nan] * len(at)}
         if name == "sgen":
-            columns |= {"q_mvar": power[at, 1].tolist()}
+            columns |= {"q_mvar": power[at, 1].tolist(), "type": [None] * len(at)}
         else:
             columns |= {"vm_pu": [1.0] * len(at)}
         if name == "gen":

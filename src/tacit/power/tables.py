@@ -1,8 +1,8 @@
 """The tables of a pandapower network in JSON, read as data: nothing in the file is run or imported.
 
 `pandapower.from_json` restores objects: an entry {"_module": M, "_class": C, "_object": X} of a
-file makes it import M and call C(X), whatever they are. Here the same file is only ever parsed as
-JSON. A table is a frame in pandas' split form (columns, index, rows), its cells are looked at when
+file makes it import M and call C(X), whatever they are in versions before it had a list of those
+allowed. Here the same file is only ever parsed as JSON. A table is a frame in pandas' split form (columns, index, rows), its cells are looked at when
 they are asked for, and an entry of any other kind is left as it is.
 """
 
