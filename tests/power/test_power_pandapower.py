@@ -1,9 +1,8 @@
 """Networks of pandapower: read as data, at its own optimum, refused part by part."""
 
+import importlib
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import nets
@@ -107,14 +106,22 @@ def test_objects_in_a_file_are_never_restored(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["mine.json"]
 
 
-def test_the_canary_sings_where_pandapower_restores_what_it_is_told_to(tmp_path):
-    """As versions before 3.5 did unasked."""
-    pytest.importorskip("pandapower")
-    file = tmp_path / "mine.json"
-    file.write_text(planted(tmp_path / "canary"))
-    code = f"import pandapower; pandapower.from_json({str(file)!r}, skip_checks=True)"
-    subprocess.run([sys.executable, "-c", code], check=False, capture_output=True)
-    assert len(list(tmp_path.iterdir())) > 1
+def test_the_canary_sings_where_objects_are_restored(tmp_path):
+    """Planted: a reader that does as pandapower did up to 3.3.2, imports and calls what it is told.
+
+    pandapower 3.5.6 itself refuses such a file: it has a list of what may be restored.
+    """
+
+    def restored(entry):
+        if {"_module", "_class", "_object"} <= set(entry) and entry["_module"] == "os":
+            return getattr(importlib.import_module(entry["_module"]), entry["_class"])(
+                entry["_object"]
+            )
+        return entry
+
+    outer = json.loads(planted(tmp_path / "canary"), object_hook=restored)
+    json.loads(outer["_object"]["bus"]["_object"], object_hook=restored)
+    assert {path.name for path in tmp_path.iterdir()} == {"canary-net", "canary-dict"}
 
 
 SECRET = "31.4159"
