@@ -107,7 +107,7 @@ def test_objects_in_a_file_are_never_restored(tmp_path):
 
 
 def test_the_canary_sings_where_objects_are_restored(tmp_path):
-    """Planted: a reader that does as pandapower did up to 3.3.2, imports and calls what it is told.
+    """Planted: a reader that does as pandapower 3.3.2 did, imports and calls what it is told.
 
     pandapower 3.5.6 itself refuses such a file: it has a list of what may be restored.
     """

@@ -2,8 +2,9 @@
 
 `pandapower.from_json` restores objects: an entry {"_module": M, "_class": C, "_object": X} of a
 file makes it import M and call C(X), whatever they are in versions before it had a list of those
-allowed. Here the same file is only ever parsed as JSON. A table is a frame in pandas' split form (columns, index, rows), its cells are looked at when
-they are asked for, and an entry of any other kind is left as it is.
+allowed. Here the same file is only ever parsed as JSON. A table is a frame in pandas' split form
+(columns, index, rows), its cells are looked at when they are asked for, and an entry of any other
+kind is left as it is.
 """
 
 from __future__ import annotations
