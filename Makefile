@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 OTHER  := .venv-diffprivlib
 
-.PHONY: demo federation test test-slow test-all soak coverage bench bench-diffprivlib bench-peers lint docs gallery clean
+.PHONY: demo federation test test-slow test-all test-pandapower soak coverage bench bench-diffprivlib bench-peers lint docs gallery clean
 
 $(READY): pyproject.toml papers/pyproject.toml constraints.txt constraints-federation.txt
 	$(PYTHON) -m venv $(VENV)
@@ -36,6 +36,16 @@ test-slow: $(READY)       ## the slow tests alone: claims, reproductions, power 
 	$(BIN)/python -m pytest --numprocesses auto $(COMPUTED)
 
 test-all: test test-slow  ## everything
+
+# pandapower needs an older pandas than the pinned one
+PANDAPOWER := .venv-pandapower
+$(PANDAPOWER)/.ready: pyproject.toml
+	$(PYTHON) -m venv $(PANDAPOWER)
+	$(PANDAPOWER)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[pandapower]' 'pandapower==3.5.6' matpowercaseframes pytest beartype
+	touch $@
+
+test-pandapower: $(PANDAPOWER)/.ready   ## networks written and read beside pandapower itself, minutes
+	$(PANDAPOWER)/bin/python -m pytest -q tests/power/test_power_pandapower.py tests/power/test_power_export.py
 
 SOAK_SECONDS ?= 3600
 SOAK_SEED    ?=

@@ -21,10 +21,10 @@ AGENTS, ROUNDS, EACH = 3, 600, 1.5
 pytestmark = pytest.mark.slow
 
 
-def plan_for(colluders):
+def plan_for(colluders, agents=AGENTS):
     """Answers of mu 1.5 each, so that each of them is an attack by itself."""
     epsilon = float(epsilon_of(1e-5, EACH * np.sqrt(ROUNDS)))
-    setup = Setup(epsilon=epsilon, observer=Sum(colluders), rounds=ROUNDS)
+    setup = Setup(epsilon=epsilon, observer=Sum(colluders), rounds=ROUNDS, agents=agents)
     return planned("noisy-gradient", setup)
 
 
@@ -43,13 +43,13 @@ class Deployed:
     """
 
     def __init__(self, plan, pair, actual, *, colluders):
-        program = plan.program
+        program, agents = plan.program, plan.program.agents
         self.plan, algorithm, network = plan, program.executed, program.network
         answering = [
-            Answering(plan, agent, self._of(actual, agent), seed=None) for agent in range(AGENTS)
+            Answering(plan, agent, self._of(actual, agent), seed=None) for agent in range(agents)
         ]
-        masks, turns, server = masks_of(AGENTS), agent_turns(program), server_turns(program)
-        honest = AGENTS - colluders
+        masks, turns, server = masks_of(agents), agent_turns(program), server_turns(program)
+        honest = agents - colluders
         both = [[self._of(data, a) for a in range(honest)] for data in (pair.first, pair.second)]
         public, views, moved = network.first_inboxes(algorithm, program.template), [], []
         exact = jax.jit(lambda private, query, turn: exact_answer(
@@ -62,7 +62,7 @@ class Deployed:
                 one.masked(turn, bytes(32), m.view(np.uint64))
                 for one, m in zip(masks, messages, strict=True)
             ]
-            left = opened(sent, AGENTS) - sum(messages[honest:], np.zeros(5, np.int64))
+            left = opened(sent, agents) - sum(messages[honest:], np.zeros(5, np.int64))
             now = at(jax.tree.map(lambda leaf: leaf[:, 0, 0], turns), turn)
             query = algorithm.ask(answering[0].first_state(), public, now)
             truth = [[np.asarray(exact(p, query, now)) for p in data] for data in both]
@@ -86,14 +86,16 @@ class Deployed:
         return (second - first) / (2 * self.deviation**2)
 
 
-@pytest.fixture(scope="module")
-def pair():
-    return canary(agents=AGENTS, records=4, features=5, seed=3)
+def pair_of(agents):
+    return canary(agents=agents, records=4, features=5, seed=3)
 
 
-def test_sums_as_deployed_reveal_to_a_colluder_what_is_certified_and_no_less(pair):
-    plan = plan_for(1)
-    sides = [Deployed(plan, pair, actual, colluders=1) for actual in (pair.first, pair.second)]
+@pytest.mark.parametrize(("agents", "colluders"), [(3, 1), (6, 3), (6, 5)])
+def test_sums_as_deployed_reveal_to_colluders_what_is_certified_and_no_less(agents, colluders):
+    """With five of six the honest one is alone: the sum less theirs is its answer."""
+    plan, pair = plan_for(colluders, agents), pair_of(agents)
+    both = (pair.first, pair.second)
+    sides = [Deployed(plan, pair, actual, colluders=colluders) for actual in both]
     for number, side in enumerate(sides):
         realised = np.sqrt(np.sum((side.moved / side.deviation) ** 2))  # by replay
         assert 0.95 * plan.certificate.mu <= realised <= plan.certificate.mu
@@ -113,9 +115,9 @@ def told_apart(first, second):
     return (np.mean(first) - np.mean(second)) / np.sqrt((np.var(first) + np.var(second)) / 2)
 
 
-def test_noise_for_three_is_seen_to_be_too_little_once_one_of_them_colludes(pair):
+def test_noise_for_three_is_seen_to_be_too_little_once_one_of_them_colludes():
     """The planted fault: 1/sqrt(A) of the noise, and an attacker who takes a colluder's off."""
-    plan = plan_for(0)
+    plan, pair = plan_for(0), pair_of(AGENTS)
     sides = [Deployed(plan, pair, actual, colluders=1) for actual in (pair.first, pair.second)]
     realised = np.sqrt(np.sum((sides[0].moved / sides[0].deviation) ** 2))
     assert realised > 1.2 * plan.certificate.mu

@@ -14,7 +14,7 @@ from tacit.power.agents import (
     proximal_weight,
 )
 from tacit.power.asking import HIDDEN, Hidden, plan_demand
-from tacit.power.case import BUNDLED, Case, bundled_case, chosen_case, parse_case, read_case
+from tacit.power.case import BUNDLED, Case, Elements, bundled_case, parse_case
 from tacit.power.cost import Costs, costs, has_costs
 from tacit.power.dc import restored, solve_dc, widest
 from tacit.power.dc_network import DcModel, dc_model
@@ -24,6 +24,7 @@ from tacit.power.layout import layout
 from tacit.power.network import Admittance, Network, admittance, network
 from tacit.power.opf import OpfProposal, OpfStudy, solve_opf, solved_at
 from tacit.power.price import Price, met, optimum, price_of_privacy
+from tacit.power.reading import chosen_case, is_published, read_case
 from tacit.power.recourse import Realised, Tightening, realised, tightening
 from tacit.power.relaxation import Relaxation, relax
 from tacit.power.soc import Exactness, SocOptimum, solve_soc
@@ -49,6 +50,7 @@ __all__ = [
     "Costs",
     "DcModel",
     "Dispatch",
+    "Elements",
     "Exactness",
     "Flow",
     "Grid",
@@ -77,6 +79,7 @@ __all__ = [
     "grid",
     "grown_zones",
     "has_costs",
+    "is_published",
     "layout",
     "met",
     "network",

@@ -24,6 +24,7 @@ Hidden = Literal["demand", "bus", "zone"]
 HIDDEN: tuple[Hidden, ...] = ("demand", "bus", "zone")
 # per unit: far above any sensible value, far below what the solver can handle
 MOST_CHANGE, MOST_NOISE, MOST_DEMAND = 1e6, 1e6, 1e6
+MOST_AT_A_BUS_MW = 1e5
 _TARGETS: dict[Hidden, str] = {
     "demand": "demand: active or reactive power of one bus, per unit",
     "bus": "demand per unit: active and reactive power of one bus, which are the rows of a person",
@@ -111,10 +112,14 @@ def plan_demand(
 
 
 def most_demand(network: Network) -> float:
-    """Return the total that can be generated, active or reactive, per unit: a public bound."""
+    """Return a public bound on the demand of a bus, active or reactive, per unit.
+
+    It is the total that can be generated. Where that is not limited, 100 GW: more than any bus
+    takes. (A larger demand would be clipped, which breaks the promise and not the privacy.)
+    """
     ranges = np.abs(network.generator_range)
     active, reactive = ranges[:, :2].max(axis=1).sum(), ranges[:, 2:].max(axis=1).sum()
-    return float(min(max(active, reactive), MOST_DEMAND))
+    return float(min(max(active, reactive), MOST_AT_A_BUS_MW / network.base_mva, MOST_DEMAND))
 
 
 def check_lattice(planned: Plan, largest: float) -> None:

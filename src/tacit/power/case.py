@@ -1,4 +1,4 @@
-"""MATPOWER case files (version 2): two bundled ones, or any file, in the file's own units."""
+"""Cases as MATPOWER's case format (version 2) has them: bundled ones, and the text of a file."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import resources
-from pathlib import Path
 from types import MappingProxyType
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
 from tacit.errors import DataError
+from tacit.power.tables import Net
 from tacit.typing import HostArray
 
 # PGLib-OPF v19.01, CC BY 4.0: the IEEE networks with line limits (bundled/NOTICE)
@@ -23,7 +24,13 @@ BUNDLED: Mapping[str, str] = MappingProxyType(
 _READ = {"version", "baseMVA", "bus", "gen", "branch", "gencost"}
 _LEAST = {"bus": 13, "gen": 10, "branch": 11}
 _PRIVATE = (2, 3)  # Pd and Qd of mpc.bus
-_MOST_BYTES = 100_000_000
+
+
+class Elements(NamedTuple):
+    """Where the rows of a matrix stand in the file that a person gave: a table, and a row of it."""
+
+    tables: tuple[str, ...]
+    rows: tuple[int, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +55,12 @@ class Case:
         Cost rows as they stand, padded with 0; no rows if the file has none.
     others
         The names of further fields of the file, none of which is read.
+    generators, lines
+        Where the rows of `gen` and `branch` stand in the file; None for the same rows, from 1.
+    ignored
+        What the file says and nothing here reads, in words.
+    net
+        The pandapower network that the case was read from.
     """
 
     name: str
@@ -57,33 +70,35 @@ class Case:
     branch: Float[HostArray, "L _C"]
     gencost: Float[HostArray, "K _C"]
     others: tuple[str, ...] = ()
+    generators: Elements | None = None
+    lines: Elements | None = None
+    ignored: tuple[str, ...] = ()
+    net: Net | None = None
+
+    @property
+    def generator_rows(self) -> Elements:
+        """Where the rows of `gen` stand in the file."""
+        return self.generators or _in_order("gen", len(self.gen))
+
+    @property
+    def line_rows(self) -> Elements:
+        """Where the rows of `branch` stand in the file."""
+        return self.lines or _in_order("branch", len(self.branch))
+
+    def generator(self, row: int) -> str:
+        """Return how errors name the generator of a row of `gen`, counted from 0."""
+        if self.generators is None:
+            return f"row {row + 1} of mpc.gen"
+        return f"{self.generators.tables[row]} {self.generators.rows[row]}"
+
+    def cost(self, row: int) -> str:
+        """Return how errors name the cost of a row of `gencost`, counted from 0."""
+        of_file = f"row {row + 1} of mpc.gencost"
+        return of_file if self.generators is None else f"the cost of {self.generator(row)}"
 
 
-def read_case(path: Path) -> Case:
-    """Return the case that a `.m` file describes.
-
-    Comments, line continuations, commas and any white space are understood; code is not run, so a
-    matrix must hold plain numbers.
-
-    Raises
-    ------
-    DataError
-        If the file cannot be read, a matrix is missing, empty, ragged or has too few columns, or an
-        entry is no number. The message names the file.
-
-    Notes
-    -----
-    **Guarantee.** A demand that is no number is refused in view, so whoever sees the refusal
-    learns that a cell is malformed, and which; what stands in it is not quoted.
-    """
-    try:
-        if path.stat().st_size > _MOST_BYTES:
-            raise DataError(f"{path} is larger than any case file; name a MATPOWER .m file")
-        text = path.read_text(encoding="utf-8", errors="replace")
-    except OSError as error:
-        reason = error.strerror or type(error).__name__
-        raise DataError(f"{path} cannot be read ({reason}); name a MATPOWER .m file") from error
-    return parse_case(text, name=path.stem, source=str(path))
+def _in_order(table: str, count: int) -> Elements:
+    return Elements((table,) * count, tuple(range(1, count + 1)))
 
 
 def parse_case(text: str, *, name: str, source: str) -> Case:
@@ -113,10 +128,34 @@ def parse_case(text: str, *, name: str, source: str) -> Case:
             )
     costs = "gencost" if _find(plain, "gencost") else None
     gencost = np.zeros((0, 0)) if costs is None else _matrix(plain, costs, source)
-    named = set(re.findall(r"\bmpc\.(\w+)\s*=", plain)) - _READ
-    return Case(
-        name, _base(plain, source), **matrices, gencost=gencost, others=tuple(sorted(named))
+    others = tuple(sorted(set(re.findall(r"\bmpc\.(\w+)\s*=(?!=)", plain)) - _READ))
+    ignored = (
+        *(f"mpc.{name}" for name in others),
+        *_unread(matrices["gen"], matrices["branch"], gencost),
     )
+    return Case(
+        name,
+        _base(plain, source),
+        bus=matrices["bus"],
+        gen=matrices["gen"],
+        branch=matrices["branch"],
+        gencost=gencost,
+        others=others,
+        ignored=ignored,
+    )
+
+
+def _unread(gen: HostArray, branch: HostArray, gencost: HostArray) -> tuple[str, ...]:
+    """Return which columns that nothing here reads hold something, in words."""
+    emergency = (branch[:, 6:8] != 0) & (branch[:, 6:8] != branch[:, 5:6])
+    columns = {
+        "emergency ratings (rateB, rateC)": emergency,
+        "capability curves (Pc1 to Qc2max)": gen[:, 10:16],
+        "ramp rates": gen[:, 16:20],
+        "shares of imbalance (apf)": gen[:, 20:21],
+        "costs of starting and stopping": gencost[:, 1:3],
+    }
+    return tuple(name for name, values in columns.items() if np.any(values != 0))
 
 
 def _refuse_code(plain: str, source: str) -> None:
@@ -127,29 +166,6 @@ def _refuse_code(plain: str, source: str) -> None:
             f"{source}: mpc.{changed.group(1)} is changed by code, and code in a case file is not "
             "run; save the case from MATPOWER (savecase) and give that file"
         )
-
-
-def chosen_case(choice: str) -> Case:
-    """Return the bundled case of that name, or the case in that file.
-
-    Raises
-    ------
-    DataError
-        If it is neither, or the file cannot be understood.
-
-    Examples
-    --------
-    >>> len(chosen_case("case14").bus)
-    14
-    """
-    if choice in BUNDLED:
-        return bundled_case(choice)
-    if not Path(choice).is_file():
-        raise DataError(
-            f"{choice} is neither a bundled case ({', '.join(BUNDLED)}) nor a file; name a "
-            "MATPOWER .m file"
-        )
-    return read_case(Path(choice))
 
 
 def bundled_case(name: str) -> Case:
@@ -223,8 +239,10 @@ def _number(entry: str, field: str, row: int, source: str, *, shown: bool = True
 
 
 def _base(plain: str, source: str) -> float:
-    match = re.search(r"\bmpc\.baseMVA\s*=\s*([^;\n]+)", plain)
-    base = _number(match.group(1).strip(), "baseMVA", 1, source) if match else 0.0
+    found = re.findall(r"\bmpc\.baseMVA\s*=(?!=)\s*([^;\n]+)", plain)
+    if len(found) > 1:
+        raise DataError(f"{source}: mpc.baseMVA is assigned twice; keep the one that is meant")
+    base = _number(found[0].strip(), "baseMVA", 1, source) if found else 0.0
     if not 0 < base < np.inf:
         raise DataError(f"{source}: mpc.baseMVA is missing or not above 0; give it, say 100")
     return base

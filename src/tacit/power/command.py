@@ -35,7 +35,12 @@ from tacit.report import charged_line, check_out
 
 
 def grid(  # noqa: PLR0913, PLR0917 - one parameter per option
-    case: Annotated[str, typer.Argument(help="case14, case118, or a MATPOWER .m file.")],
+    case: Annotated[
+        str,
+        typer.Argument(
+            help="case14, case118, pandapower:NAME, a MATPOWER .m file, or JSON of pandapower."
+        ),
+    ],
     beta: Annotated[
         str | None,
         typer.Option(
@@ -75,7 +80,10 @@ def grid(  # noqa: PLR0913, PLR0917 - one parameter per option
     ] = None,
     largest_demand: Annotated[
         str | None,
-        typer.Option(help="What beta is per cent of: a public bound on any demand, as 200MW."),
+        typer.Option(
+            help="A public bound on any demand, as 200MW: what beta may be per cent of, and what "
+            "answers are checked to have room for."
+        ),
     ] = None,
     rounds: Annotated[
         int | None, typer.Option(help="Of balance: how often zones exchange tie variables.")
@@ -274,7 +282,7 @@ def _balanced(
     with _reserved(choice, proposal, wanted) as reservation:
         flow = run_proposal(prepared, proposal, seed=wanted.seed, account=reservation)
     optimum = power.central(relaxation, relaxation.demand)
-    return GridStudy(choice, flow, optimum, wanted.oracle)
+    return GridStudy(choice, flow, optimum, wanted.oracle, case.ignored)
 
 
 @contextmanager
@@ -293,7 +301,7 @@ def _reserved(
     reservation = reserve(wanted.account, plan, seed=wanted.seed, what=what,
                           proposal=proposal.digest)  # fmt: skip
     try:
-        begun(reservation, [] if case in power.BUNDLED else [Path(case)])
+        begun(reservation, [] if power.is_published(case) else [Path(case)])
         yield reservation
     finally:
         reservation.close(released=False)
@@ -325,6 +333,7 @@ def _sentences(study: GridStudy, out: Path | None) -> str:
         f"Objective, per unit squared  {objective}",
         f"Consensus residual           {values['consensus_residual']:.3g}",
         f"Largest violation, per unit  {values['max_violation']:.3g}",
+        *([f"Not read from the case       {'; '.join(study.ignored)}"] if study.ignored else []),
         charged_line(study.flow.run.charged),
         f"Took {values['seconds']:.1f} s",
         f"Report: {out / 'report.html'}" if out else "No report was written; --out DIR writes one",

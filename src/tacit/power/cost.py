@@ -113,13 +113,13 @@ def _check_parts(case: Case) -> None:
     elastic = np.flatnonzero((case.gen[:, 9] < 0) & (case.gen[:, 8] == 0) & (case.gen[:, 7] > 0))
     if elastic.size:
         raise DataError(
-            f"{case.name}: row {elastic[0] + 1} of mpc.gen is a dispatchable load (Pmin below 0, "
-            "Pmax 0), whose demand would be public; move it to Pd of its bus"
+            f"{case.name}: {case.generator(int(elastic[0]))} is a dispatchable load (Pmin below 0, "
+            "Pmax 0), whose demand would be public; move it to the demand of its bus"
         )
 
 
 def _refused(case: Case, row: int, why: str) -> DataError:
-    return DataError(f"{case.name}: row {row + 1} of mpc.gencost {why}")
+    return DataError(f"{case.name}: {case.cost(row)} {why}")
 
 
 def _numbers(case: Case, row: int, each: int) -> HostArray:

@@ -1,4 +1,4 @@
-"""An optimal power flow as files: a MATPOWER case, and CSV of buses, lines, generators, ties."""
+"""An optimal power flow as files: a case for MATPOWER and for pandapower, and tables in CSV."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from tacit.power.case import Case
+from tacit.power.binding import binding_lines
+from tacit.power.case import Case, Elements
 from tacit.power.dispatch import Dispatch
-from tacit.power.network import Network, generators_in_service
+from tacit.power.network import Network, generators_in_service, lines_in_service
 from tacit.power.opf import OpfStudy
+from tacit.power.pandapower_out import pandapower_json
 from tacit.power.zones import Zones, ties, zones_of
 from tacit.typing import HostArray
 
@@ -25,6 +27,9 @@ _BRANCH = "fbus tbus r x b rateA rateB rateC ratio angle status angmin angmax"
 def exported(study: OpfStudy, case: Case) -> dict[str, str]:
     """Return the files by name.
 
+    Buses, lines and generators are named as in the file that was given: MATPOWER's bus numbers and
+    row numbers from 1, pandapower's tables and indices.
+
     Notes
     -----
     **Guarantee.** Of the case only what is public is copied: limits, impedances, shunts, voltage
@@ -35,19 +40,26 @@ def exported(study: OpfStudy, case: Case) -> dict[str, str]:
     zones = zones_of(network, np.array(study.proposal.zones))
     tables = {"buses.csv": _buses(study, network, zones)}
     if study.dispatch is not None:
-        lines = _lines(study.dispatch, network)
+        lines = _lines(study.dispatch, network, case)
         tables |= {
             "lines.csv": lines,
-            "generators.csv": _generators(study.dispatch, network),
+            "generators.csv": _generators(study.dispatch, network, case),
             "ties.csv": [lines[0], *(lines[1 + line] for line in ties(network, zones))],
         }
     files = {name: _csv(rows) for name, rows in tables.items()}
-    return files | {"dispatch.m": matpower(study, case)}
+    return files | {
+        "dispatch.m": matpower(study, case),
+        "dispatch.json": pandapower_json(study, case),
+    }
 
 
 def matpower(study: OpfStudy, case: Case) -> str:
-    """Return a MATPOWER case with the answers as demands and the dispatch as generation."""
+    """Return a MATPOWER case with the answers as demands and the dispatch as generation.
+
+    MATPOWER counts buses from 1: an index of pandapower, which `from_mpc` finds again, is one less.
+    """
     network, dispatch = study.proposal.network.network, study.dispatch
+    first = 0 if case.net is None else 1
     bus = case.bus[np.isin(case.bus[:, 0], network.numbers), :13].copy()
     bus[:, 2], bus[:, 3] = study.served * network.base_mva, study.answers[:, 1] * network.base_mva
     bus[:, 7], bus[:, 8] = 1.0, 0.0
@@ -56,12 +68,15 @@ def matpower(study: OpfStudy, case: Case) -> str:
     if dispatch is not None:
         bus[:, 7], bus[:, 8] = dispatch.voltage, np.rad2deg(dispatch.angle)
         gen[:, 1:3], gen[:, 5] = dispatch.generation, dispatch.voltage[network.generator_bus]
-    inside = np.all(np.isin(case.branch[:, :2], network.numbers), axis=1)
-    branch = case.branch[(case.branch[:, 10] > 0) & inside, :13]
+    branch = case.branch[lines_in_service(case), :13].copy()
     cost = case.gencost[: len(case.gen)][generators_in_service(case)]
+    bus[:, 0] += first
+    gen[:, 0] += first
+    branch[:, :2] += first
     parts = [
         f"function mpc = {_identifier(network.name)}_private",
         f"% {_HEADS[study.restored]}",
+        *(["% a bus number is the index of pandapower plus 1"] if first else []),
         "mpc.version = '2';",
         f"mpc.baseMVA = {network.base_mva!r};",
         _matrix("bus", _BUS, bus),
@@ -92,13 +107,15 @@ def _csv(rows: Iterable[Sequence[str]]) -> str:
     return "".join(",".join(row) + "\n" for row in rows)
 
 
-def _table(columns: Mapping[str, HostArray]) -> list[Sequence[str]]:
-    values = [[_cell(value) for value in column.tolist()] for column in columns.values()]
+def _table(columns: Mapping[str, HostArray | Sequence[str] | Sequence[int]]) -> list[Sequence[str]]:
+    values = [
+        [_cell(value) for value in np.asarray(column).tolist()] for column in columns.values()
+    ]
     return [list(columns), *map(list, zip(*values, strict=True))]
 
 
-def _cell(value: float) -> str:
-    if isinstance(value, int):
+def _cell(value: float | str) -> str:
+    if isinstance(value, int | str):
         return str(value)
     return "" if np.isnan(value) else f"{value:.6g}"
 
@@ -122,10 +139,13 @@ def _buses(study: OpfStudy, network: Network, zones: Zones) -> list[Sequence[str
     return _table(columns)
 
 
-def _lines(dispatch: Dispatch, network: Network) -> list[Sequence[str]]:
+def _lines(dispatch: Dispatch, network: Network, case: Case) -> list[Sequence[str]]:
     limit = np.where(np.isfinite(network.limit), network.limit * network.base_mva, np.nan)
+    degrees = np.rad2deg(np.where(np.isfinite(network.angle), network.angle, np.nan))
+    angle = dispatch.angle[network.ends]
     return _table(
         {
+            **_named(case.line_rows, lines_in_service(case)),
             "from": network.numbers[network.ends[:, 0]],
             "to": network.numbers[network.ends[:, 1]],
             "flow_from": dispatch.flow[:, 0],
@@ -133,14 +153,19 @@ def _lines(dispatch: Dispatch, network: Network) -> list[Sequence[str]]:
             "limit": limit,
             "loading_percent": 100 * dispatch.loading(limit),
             "margin_mw": dispatch.margin,
+            "angle_degrees": np.rad2deg(angle[:, 0] - angle[:, 1]),
+            "least_angle_degrees": degrees[:, 0],
+            "most_angle_degrees": degrees[:, 1],
+            "binds": [bound.kind if bound else "" for bound in binding_lines(dispatch, network)],
         }
     )
 
 
-def _generators(dispatch: Dispatch, network: Network) -> list[Sequence[str]]:
+def _generators(dispatch: Dispatch, network: Network, case: Case) -> list[Sequence[str]]:
     base = network.base_mva
     return _table(
         {
+            **_named(case.generator_rows, generators_in_service(case)),
             "bus": network.numbers[network.generator_bus],
             "mw": dispatch.generation[:, 0],
             "mvar": dispatch.generation[:, 1],
@@ -150,3 +175,12 @@ def _generators(dispatch: Dispatch, network: Network) -> list[Sequence[str]]:
             "reserve_mw": dispatch.reserve,
         }
     )
+
+
+def _named(elements: Elements, serving: HostArray) -> dict[str, Sequence[str] | Sequence[int]]:
+    """Return the columns that say where elements in service stand in the file that was given."""
+    kept = np.flatnonzero(serving).tolist()
+    return {
+        "table": [elements.tables[k] for k in kept],
+        "row": [elements.rows[k] for k in kept],
+    }

@@ -8,7 +8,7 @@ import numpy as np
 
 from tacit import checks
 from tacit.errors import InputError
-from tacit.power.case import BUNDLED, Case
+from tacit.power.case import Case
 
 _BETA = re.compile(r"\s*([-+.\deE]+|nan|[-+]?inf)\s*(MW|MVAr|%|pu|)\s*", re.IGNORECASE)
 # of the typical demand: below the first beta hides little, above the second noise is most
@@ -23,8 +23,8 @@ def read_beta(text: str, *, base_mva: float, largest: str | None) -> float:
     Parameters
     ----------
     largest
-        A public bound on every demand, `200MW` or per unit; needed for per cent, and then only. A
-        share of a demand itself would make the noise depend on the demand.
+        A public bound on every demand, `200MW` or per unit; needed for per cent. A share of a
+        demand itself would make the noise depend on the demand.
 
     Raises
     ------
@@ -47,10 +47,6 @@ def read_beta(text: str, *, base_mva: float, largest: str | None) -> float:
             )
         bound = read_largest(largest, base_mva=base_mva)
         return checks.positive("beta", number / 100 * bound)
-    if largest is not None:
-        raise InputError(
-            "largest-demand is given, which only a beta in per cent needs; leave it out"
-        )
     return checks.positive("beta", _per_unit(number, unit, base_mva))
 
 
@@ -100,8 +96,3 @@ def size_warning(case: Case, beta: float, *, bundled: bool) -> str | None:
     else:
         why = "the noise will be larger than any demand"
     return f"beta is {change:.3g} MW beside {name} of {typical:.3g} MW: {why}"
-
-
-def is_bundled(choice: str) -> bool:
-    """Return whether the case that was named is a published one that comes with the package."""
-    return choice in BUNDLED

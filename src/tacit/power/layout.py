@@ -6,6 +6,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import shortest_path
+from scipy.spatial import cKDTree
 
 from tacit.typing import HostArray
 
@@ -30,22 +31,29 @@ def layout(
     distance = shortest_path(joined.maximum(joined.T), directed=False)
     weight = 1 / np.where(distance > 0, distance, np.inf) ** 2
     laplacian = np.diag(weight.sum(axis=1)) - weight
-    inverse = np.linalg.pinv(laplacian)
-    places = _classical_scaling(distance)
+    inverse = np.linalg.pinv(laplacian, hermitian=True)
+    places, pull = _classical_scaling(distance), weight * distance
     for _ in range(_STEPS):
-        gap = np.linalg.norm(places[:, None] - places, axis=2)
-        ratio = weight * distance / np.where(gap > 0, gap, np.inf)
-        places = inverse @ ((np.diag(ratio.sum(axis=1)) - ratio) @ places)
+        x, y = places.T
+        gap = np.hypot(np.subtract.outer(x, x), np.subtract.outer(y, y))
+        gap[gap == 0] = np.inf
+        ratio = np.divide(pull, gap, out=gap)
+        places = inverse @ (ratio.sum(axis=1)[:, None] * places - ratio @ places)
     return _rotated(_separated(places, 0.45 * float(np.min(length))))
 
 
 def _separated(places: HostArray, least: float) -> HostArray:
     """Push overlapping buses apart, a few times."""
     for _ in range(_STEPS):
-        step = places[:, None] - places
-        gap = np.linalg.norm(step, axis=2)
-        short = np.where((gap > 0) & (gap < least), (least - gap) / np.where(gap > 0, gap, 1), 0)
-        places = places + 0.4 * np.sum(short[:, :, None] * step, axis=1)
+        near = cKDTree(places).query_pairs(least, output_type="ndarray")
+        step = places[near[:, 0]] - places[near[:, 1]]
+        gap = np.linalg.norm(step, axis=1)
+        apart = gap > 0
+        push = 0.4 * (least / gap[apart] - 1)[:, None] * step[apart]
+        moved = places.copy()
+        np.add.at(moved, near[apart, 0], push)
+        np.subtract.at(moved, near[apart, 1], push)
+        places = moved
     return places
 
 

@@ -149,6 +149,13 @@ def generators_in_service(case: Case) -> Bool[HostArray, " G"]:
     return at
 
 
+def lines_in_service(case: Case) -> Bool[HostArray, " L"]:
+    """Return which rows of `branch` the network has: those in service, between such buses."""
+    buses = case.bus[case.bus[:, 1] != _ISOLATED, 0]
+    between: Bool[HostArray, " L"] = np.all(np.isin(case.branch[:, :2], buses), axis=1)
+    return between & (case.branch[:, 10] > 0)
+
+
 def _known(case: Case, buses: HostArray, place: dict[int, int]) -> HostArray:
     """Return which rows name buses in service only; a number that no bus has is an error."""
     unknown = ~np.isin(buses, case.bus[:, 0])
@@ -179,7 +186,10 @@ def check_network(net: Network) -> None:
     """
     where = net.name
     if not net.lines or np.any(net.impedance == 0) or np.any(net.ends[:, 0] == net.ends[:, 1]):
-        raise DataError(f"{where}: a line needs two buses and r or x above 0; correct mpc.branch")
+        raise DataError(
+            f"{where}: a line needs two buses and r or x above 0; correct mpc.branch, "
+            "or the tables of lines"
+        )
     _check_sizes(net)
     ranges = (net.voltage, net.generator_range[:, :2], net.generator_range[:, 2:])
     if any(np.any(pair[:, 0] > pair[:, 1]) for pair in (*ranges, net.angle)):
@@ -191,7 +201,8 @@ def check_network(net: Network) -> None:
         alone = net.numbers[label == np.bincount(label).argmin()]
         raise DataError(
             f"{where}: the network falls into {islands} islands (bus {alone[0]} is in a small "
-            "one); give each island its own file, or mark its buses as isolated (type 4)"
+            "one); give each island its own file, or take its buses out of service (type 4 in "
+            "mpc.bus)"
         )
 
 

@@ -17,11 +17,12 @@ from tacit.errors import InputError
 from tacit.power.asking import check_lattice
 from tacit.power.case import Case
 from tacit.power.cost import costs
-from tacit.power.hidden import is_bundled, read_beta, read_largest, size_warning
+from tacit.power.hidden import read_beta, read_largest, size_warning
 from tacit.power.network import Network
 from tacit.power.opf import CostFacts, OpfProposal, solve_opf
 from tacit.power.opf_page import opf_page
 from tacit.power.opf_results import OpfReport, opf_results, opf_texts, opf_warnings, told
+from tacit.power.reading import is_published
 from tacit.report import charged_line, write_folder
 
 DEFAULT_ETA = 0.05
@@ -88,14 +89,14 @@ def solved_report(
         )
     with reserving(choice, proposal) as reservation:
         study = solve_opf(network, proposal, seed=seed, account=reservation)
-    bundled = is_bundled(choice)
-    size = size_warning(case, proposal.beta, bundled=bundled)
+    published = is_published(choice)
+    size = size_warning(case, proposal.beta, bundled=published)
     private = math.isfinite(study.run.certificate.epsilon)
     return OpfReport(
         study=study,
         case=case,
         network=network,
-        shows_demand=bundled or oracle or not private,
+        shows_demand=published or oracle or not private,
         warnings=(*opf_warnings(study), *([size] if size and private else [])),
     )
 

@@ -12,10 +12,11 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
 import tacit
+from tacit.power.binding import binding
 from tacit.power.dispatch import Dispatch
 from tacit.power.network import Network
 from tacit.power.network_figure import caption, network_svg
-from tacit.power.opf_results import OpfReport, binding, told
+from tacit.power.opf_results import OpfReport, told
 from tacit.power.page import ranges
 from tacit.power.zones import Zones, ties, zones_of
 from tacit.report import (
@@ -68,7 +69,7 @@ def opf_page(report: OpfReport) -> str:
             section("What is not protected", list_of(_UNPROTECTED)),
             f'<footer class="small">tacit {tacit.__version__}, {study.run.seconds:.1f} s. Plan '
             f"<code>{study.run.plan.digest}</code> (plan.json); numbers in results.json, the case "
-            "with its dispatch in dispatch.m.</footer>",
+            "with its dispatch in dispatch.m and dispatch.json (pandapower).</footer>",
         ],
     )
 

@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 
 import tacit
+from tacit.power.binding import binding
 from tacit.power.case import Case
+from tacit.power.dc import widest
 from tacit.power.dispatch import Dispatch
 from tacit.power.export import exported
 from tacit.power.network import Network
@@ -21,8 +23,8 @@ from tacit.power.zones import ties, zones_of
 from tacit.report import CERTIFIED, certificate_text, charged_values, json_text, strict
 from tacit.typing import HostArray
 
-# a limit binds where less than this share of it is left
-_BINDS = 1e-4
+# of the room that eta needs: where there is less, the noise decides whether a promise is made
+_NARROW = 2.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,10 +53,11 @@ def opf_warnings(study: OpfStudy) -> tuple[str, ...]:
     """Return what a reader of the result must know first."""
     warnings = []
     eta = study.proposal.eta
-    if study.promised and study.needed > 0:
+    if study.promised and narrow(study):
         warnings.append(
-            "the promise is a share of all runs; near the network's limits most dispatches that "
-            "are marked as promised can fail, so do not repeat runs until one is marked"
+            "the room is narrow, and the promise is a share of all runs: so near the network's "
+            "limits most dispatches that are marked as promised can fail; do not repeat runs until "
+            "one is marked"
         )
     if study.dispatch is None:
         warnings.append(
@@ -74,6 +77,17 @@ def opf_warnings(study: OpfStudy) -> tuple[str, ...]:
             "noise (a larger epsilon, a smaller beta)"
         )
     return tuple(warnings)
+
+
+def narrow(study: OpfStudy) -> bool:
+    """Return whether the answers leave room for less than twice the noise that eta needs.
+
+    Then it is the noise, as much as the network, that decides whether a dispatch is promised.
+    """
+    if study.model is None or not study.needed > 0:
+        return False
+    room = widest(study.model, study.served, study.noise)
+    return room is None or room < _NARROW * study.needed
 
 
 def opf_results(report: OpfReport, out: Path | None) -> dict[str, Any]:
@@ -116,6 +130,7 @@ def opf_results(report: OpfReport, out: Path | None) -> dict[str, Any]:
             "seconds": study.run.seconds,
             "out": None if out is None else str(out),
             "warnings": report.warnings,
+            "ignored": report.case.ignored,
             "proposal": study.proposal.digest,
             "plan": study.run.plan.digest,
             "version": tacit.__version__,
@@ -162,34 +177,6 @@ def _true(study: OpfStudy, demand: HostArray) -> dict[str, Any]:
         "served": after.served,
         "beyond_mw": max(after.beyond, 0.0),
     }
-
-
-def binding(dispatch: Dispatch, network: Network) -> list[str]:
-    """Return the limits that bind, as text: generators first, then lines.
-
-    A generator binds where its power with its reserve is at a limit, a line where its flow with
-    its margin is at its rating.
-    """
-    low, high = network.generator_range[:, :2].T * network.base_mva
-    power, reserve = dispatch.generation[:, 0], dispatch.reserve
-    room = _BINDS * np.maximum(1.0, np.abs(power))
-    bus = network.numbers[network.generator_bus]
-    names = [
-        f"generator at {bus[g]}: {side} {limit[g]:.4g} MW"
-        for side, limit, near in (
-            ("most", high, high - power - reserve <= room),
-            ("least", low, power - reserve - low <= room),
-        )
-        for g in np.flatnonzero(near & (low < high))
-    ]
-    limit = network.limit * network.base_mva
-    left = limit - np.abs(dispatch.flow).max(axis=1) - dispatch.margin
-    tight = np.isfinite(limit) & (left <= _BINDS * np.where(np.isfinite(limit), limit, 1))
-    ends = network.numbers[network.ends]
-    return names + [
-        f"line {ends[line, 0]}–{ends[line, 1]}: {limit[line]:.4g} MVA"
-        for line in np.flatnonzero(tight)
-    ]
 
 
 def opf_texts(report: OpfReport, page: str, out: Path) -> tuple[dict[str, str], str]:
@@ -253,6 +240,8 @@ def told(report: OpfReport) -> list[tuple[str, str]]:
             serves = "served" if true["served"] else f"{true['beyond_mw']:.3g} MW beyond a limit"
             rows.append(("Cost once demand shows", f"{money(true['cost'])}; demand is {serves}"))
             rows.append(("Answers exceed demand by", f"{true['imbalance_mw']:.3g} MW in all"))
+    if report.case.ignored:
+        rows.append(("Not read from the case", "; ".join(report.case.ignored)))
     return rows
 
 

@@ -16,9 +16,10 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
 import tacit
-from tacit.power import BUNDLED, Flow, Grid, Optimum, ties
+from tacit.power import Flow, Grid, Optimum, ties
 from tacit.power.agents import proximal_weight
 from tacit.power.network_figure import caption, network_svg
+from tacit.power.reading import is_published
 from tacit.report import (
     CERTIFIED,
     STYLE,
@@ -51,18 +52,21 @@ class GridStudy:
         Of the same problem, solved in one place.
     oracle
         Whether the objective at unpublished demand, computed without noise, may be shown.
+    ignored
+        What the file of the case says and nothing here reads.
     """
 
     case: str
     flow: Flow
     optimum: Optimum
     oracle: bool
+    ignored: tuple[str, ...] = ()
 
     @property
     def shows_objective(self) -> bool:
         """Whether the objective at the true demand is shown: published, no noise, or `oracle`."""
         private = math.isfinite(self.flow.run.certificate.epsilon)
-        return self.case in BUNDLED or not private or self.oracle
+        return is_published(self.case) or not private or self.oracle
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -107,6 +111,7 @@ def grid_results(study: GridStudy, out: Path | None) -> dict[str, Any]:
             "seconds": flow.run.seconds,
             "out": None if out is None else str(out),
             "warnings": study.warnings,
+            "ignored": study.ignored,
             "proposal": study.flow.proposal.digest,
             "plan": flow.run.plan.digest,
             "version": tacit.__version__,
@@ -324,6 +329,7 @@ def _settings(study: GridStudy) -> list[tuple[str, str]]:
         ("sensitivity", plan.bounds[0].derivation),
         ("noise multiplier (scale / sensitivity)", f"{plan.multiplier:.5g}"),
         ("noise scale of an answer, per unit", f"{float(np.max(plan.ledger.scale)):.5g}"),
+        *([("not read from the case", "; ".join(study.ignored))] if study.ignored else []),
     ]
 
 

@@ -66,7 +66,9 @@ def chosen_zones(network: Network, choice: str | None) -> Zones:
     """
     if choice is None:
         text = BUILT_IN.get(network.name)
-        if text is None:
+        # a file of that name may number its buses otherwise
+        first, last = int(network.numbers.min()), int(network.numbers.max())
+        if text is None or (first, last) != (1, network.buses):
             return grown_zones(network, min(3, network.buses))
         return parse_zones(network, text, source="built-in zones")
     if re.fullmatch(r"[+-]?\d+", choice.strip()):

@@ -1,0 +1,258 @@
+"""What is written of a dispatch: read again by either tool, rows as in the file, no true demand."""
+
+import csv
+import dataclasses
+import io
+import re
+from pathlib import Path
+
+import nets
+import numpy as np
+import pytest
+
+from tacit.cli.main import main
+from tacit.errors import DataError, InputError
+from tacit.power import (
+    bundled_case,
+    chosen_zones,
+    costs,
+    dc_model,
+    network,
+    opf_results,
+    parse_case,
+    read_case,
+    solve_dc,
+)
+from tacit.power import export as export_room
+from tacit.power.binding import binding, binding_lines
+from tacit.power.opf import OpfProposal, solve_opf
+from tacit.power.opf_command import proposed, solved_report
+from tacit.power.opf_results import OpfReport, narrow, opf_texts, opf_warnings
+from tacit.power.pandapower_case import case_of_net
+from tacit.power.tables import parse_net
+
+BUDGET = {"beta": 0.001, "epsilon": 1.0, "delta": 1e-3}
+SETTINGS = {"hide": "demand", "model": "dc", "eta": None, **BUDGET}
+
+
+def five():
+    """The network by hand, with demands that are like no other number in it."""
+    of = nets.tables()
+    of["load"] |= {"q_mvar": [5.173713, 4.292929, 3.838383, 9.0]}
+    return case_of_net(parse_net(nets.written(of), source="five"), name="five")
+
+
+CASES = {"pandapower": five, "matpower": lambda: bundled_case("case14")}
+
+
+@pytest.fixture(scope="module", params=list(CASES))
+def run(request):
+    case = CASES[request.param]()
+    net = network(case)
+    proposal = OpfProposal.of(net, costs(case), chosen_zones(net, "2"), **SETTINGS)
+    return case, solve_opf(net, proposal, seed=3)
+
+
+def texts_of(run, page=""):
+    case, study = run
+    texts, certificate = opf_texts(
+        OpfReport(study, case, network(case), False, ()), page, Path("o")
+    )
+    return {**texts, "certificate": certificate}
+
+
+NUMBER = re.compile(r"[-+]?\d+\.?\d*(?:[eE][-+]?\d+)?")
+
+
+def leaks(texts, case):
+    """The files in which a demand of a bus, or the sum of all, stands in MW or per unit."""
+    demand = network(case).demand
+    values = np.abs(np.concatenate([demand[demand != 0], demand.sum(axis=0)]))
+    values = np.concatenate([values, values * case.base_mva])
+    found = set()
+    for name, text in texts.items():
+        words = [*NUMBER.findall(text), "0", "1e300"]
+        seen = np.unique(np.abs([float(word) for word in words]))
+        near = np.searchsorted(seen, values).clip(1, len(seen) - 1)
+        close = np.minimum(np.abs(seen[near] - values), np.abs(seen[near - 1] - values))
+        # as a number to the six digits of a table, and as text however it is embedded
+        if np.any(close <= 1e-6 * values) or any(f"{v:.9g}" in text for v in values if v % 1):
+            found.add(name)
+    return found
+
+
+def odd(case):
+    """The same case with demands that no rounded number equals by chance."""
+    bus = case.bus.copy()
+    bus[:, 2:4] *= 1 + np.sqrt(2) / 100
+    return dataclasses.replace(case, bus=bus)
+
+
+@pytest.mark.parametrize("kind", list(CASES))
+def test_no_file_holds_a_true_demand_and_one_that_is_planted_is_found(kind, monkeypatch):
+    case = odd(CASES[kind]())
+    net = network(case)
+    proposal = OpfProposal.of(net, costs(case), chosen_zones(net, "2"), **SETTINGS)
+    study = solve_opf(net, proposal, seed=3)
+    assert leaks(texts_of((case, study)), case) == set()
+    honest = export_room.pandapower_json
+    for column, factor in ((2, 1.0), (3, 1 / case.base_mva)):
+        worst = np.abs(case.bus[:, column]).max() * factor
+        leaking = lambda s, c, v=worst: honest(s, c) + f'"kept": {v!r}'  # noqa: E731
+        monkeypatch.setattr(export_room, "pandapower_json", leaking)
+        assert leaks(texts_of((case, study)), case) == {"dispatch.json"}
+
+
+@pytest.mark.slow
+def test_no_file_of_the_command_holds_a_demand_unless_it_is_asked_for(tmp_path):
+    of = nets.tables()
+    of["load"] |= {"p_mw": [31.41592653, 27.18281828, 22.36067977, 99.0]}
+    of["load"] |= {"q_mvar": [5.173713, 4.292929, 3.838383, 9.0]}
+    file = tmp_path / "mine.json"
+    file.write_text(nets.written(of))
+    case = read_case(file)
+    asked = ["grid", str(file), "--beta", "0.1MW", "--epsilon", "1", "--delta", "1e-3"]
+    assert main([*asked, "--out", str(tmp_path / "out")]) == 0
+    written = {path.name: path.read_text() for path in (tmp_path / "out").iterdir()}
+    assert {"dispatch.json", "dispatch.m", "report.html", "lines.csv"} <= set(written)
+    assert leaks(written, case) == set()
+
+
+def test_what_was_written_is_read_again_and_has_the_same_cost(run):
+    case, study = run
+    texts = texts_of(run)
+    of_matpower = parse_case(texts["dispatch.m"], name="again", source="dispatch.m")
+    parsed = parse_net(texts["dispatch.json"], source="dispatch.json")
+    of_pandapower = case_of_net(parsed, name="again")
+    first = 0 if case.net is None else 1
+    for again, shift in ((of_matpower, first), (of_pandapower, 0)):
+        net = network(again)
+        np.testing.assert_array_equal(net.numbers - shift, network(case).numbers)
+        np.testing.assert_allclose(net.demand, study.answers, rtol=1e-9)
+        cost = solve_dc(dc_model(net, costs(again)), net.demand[:, 0]).cost
+        assert cost == pytest.approx(study.dispatch.cost, rel=1e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("suffix", ["m", "json"])
+def test_pandapower_reads_what_was_written_and_finds_the_same_cost(run, tmp_path, suffix):
+    pandapower = pytest.importorskip("pandapower")
+    converter = pytest.importorskip("pandapower.converter.matpower.from_mpc")
+    file = tmp_path / f"dispatch.{suffix}"
+    file.write_text(texts_of(run)[file.name])
+    read = converter.from_mpc if suffix == "m" else pandapower.from_json
+    net = read(str(file))
+    pandapower.rundcopp(net)
+    assert float(net.res_cost) == pytest.approx(run[1].dispatch.cost, rel=1e-6)
+
+
+def test_a_reactive_state_is_the_same_for_the_cone_relaxation_of_what_was_written():
+    """Charging of transformers, which pandapower has none of, stands as shunts instead."""
+    from tacit.power import relax, solve_soc
+
+    text = BOUND.replace("2 3 .01 .1 0", "2 3 .01 .1 .2").replace("0 0 1 -60", "1.05 4 1 -60")
+    case = parse_case(text, name="three", source="three.m")
+    net = network(case)
+    proposal = OpfProposal.of(net, costs(case), chosen_zones(net, "1"), **SETTINGS)
+    study = solve_opf(net, proposal, seed=3)
+    written = export_room.pandapower_json(study, case)
+    again = network(case_of_net(parse_net(written, source="again"), name="again"))
+    one, other = (
+        solve_soc(relax(n), costs(case), study.answers).dispatch.cost for n in (net, again)
+    )
+    assert other == pytest.approx(one, rel=1e-6)
+
+
+def test_rows_of_the_tables_are_those_of_the_file(run):
+    case, _ = run
+    texts = texts_of(run)
+    lines = list(csv.DictReader(io.StringIO(texts["lines.csv"])))
+    generators = list(csv.DictReader(io.StringIO(texts["generators.csv"])))
+    named = [(row["table"], int(row["row"])) for row in lines]
+    if case.net is None:
+        assert named == [("branch", k) for k in range(1, 21)]
+        assert [row["row"] for row in generators] == list("12345")
+    else:
+        rows = [("line", 4), ("line", 5), ("line", 7), ("trafo", 0), ("trafo", 1)]
+        assert named == rows
+        assert [row["table"] for row in generators] == ["ext_grid", "gen", "sgen"]
+    ties = list(csv.DictReader(io.StringIO(texts["ties.csv"])))
+    assert all(tie in lines for tie in ties)
+
+
+BOUND = """mpc.baseMVA = 100;
+mpc.bus = [1 3 0 0 0 0 1 1 0 1 1 1.1 .9; 2 1 40 10 0 0 1 1 0 1 1 1.1 .9;
+3 1 30 5 0 0 1 1 0 1 1 1.1 .9];
+mpc.gen = [1 0 0 90 -90 1 1 1 200 0; 3 0 0 90 -90 1 1 1 50 0];
+mpc.branch = [1 2 .01 .1 0 0 0 0 0 0 1 -60 60; 2 3 .01 .1 0 0 0 0 0 0 1 -60 60];
+mpc.gencost = [2 0 0 3 0 10 0; 2 0 0 3 0 20 0];
+"""
+
+
+def test_a_line_that_is_limited_by_its_angle_is_among_what_binds():
+    """50 MW over x = 0.1 are 0.05 rad, 2.8648 degrees."""
+    text = BOUND.replace("0 1 -60 60; 2", "0 1 -60 2.8648; 2")
+    case = parse_case(text, name="three", source="three.m")
+    net = network(case)
+    dispatch = solve_dc(dc_model(net, costs(case)), net.demand[:, 0])
+    assert dispatch.flow[0, 0] == pytest.approx(50, rel=1e-4)
+    assert [bound and bound.kind for bound in binding_lines(dispatch, net)] == ["angle", None]
+    assert "line 1–2: 2.865° between its ends" in binding(dispatch, net)
+    free = network(parse_case(BOUND, name="three", source="three.m"))
+    loose = solve_dc(dc_model(free, costs(case)), free.demand[:, 0])
+    assert binding_lines(loose, free) == [None, None]
+    rated = text.replace("1 2 .01 .1 0 0", "1 2 .01 .1 0 40")
+    net = network(parse_case(rated, name="three", source="three.m"))
+    dispatch = solve_dc(dc_model(net, costs(case)), net.demand[:, 0])
+    assert binding_lines(dispatch, net)[0] == ("rating", 40.0)
+
+
+def test_the_warning_about_repeating_runs_comes_where_the_room_is_narrow(monkeypatch):
+    case = bundled_case("case14")
+    net = network(case)
+    settings = {**SETTINGS, "eta": 0.05}
+    proposal = OpfProposal.of(net, costs(case), chosen_zones(net, None), **settings)
+    wide = solve_opf(net, proposal, seed=1)
+    assert wide.promised
+    assert not narrow(wide)
+    assert opf_warnings(wide) == ()
+    for share, warned in ((2.1, False), (1.9, True)):
+        monkeypatch.setattr(opf_results, "widest", lambda *_, r=share: r * wide.needed)
+        assert any("do not repeat" in text for text in opf_warnings(wide)) is warned
+
+
+def test_a_proposal_with_other_costs_than_the_case_is_refused():
+    case = parse_case(BOUND, name="three", source="three.m")
+    net = network(case)
+    given = {"beta": "0.1MW", "epsilon": 1.0, "delta": 1e-3, "zones": None, "largest-demand": None}
+    proposal = proposed(case, net, {**given, "model": None, "eta": None, "hide": None})
+    dearer = parse_case(BOUND.replace("0 20 0]", "0 21 0]"), name="three", source="three.m")
+
+    def reserving(*_):
+        raise AssertionError("nothing may be reserved for it")
+
+    with pytest.raises(InputError, match="other costs than those of three"):
+        solved_report("three", dearer, proposal, seed=1, oracle=False, reserving=reserving)
+
+
+def test_a_base_that_is_assigned_twice_is_refused():
+    with pytest.raises(DataError, match=r"mpc\.baseMVA is assigned twice"):
+        parse_case(BOUND + "mpc.baseMVA = 10;\n", name="three", source="three.m")
+
+
+def test_what_a_case_file_says_and_nothing_reads_is_told():
+    text = BOUND.replace("1 2 .01 .1 0 0 0", "1 2 .01 .1 0 50 90").replace("[2 0 0", "[2 5 0")
+    case = parse_case(text + "mpc.areas = [1 1];\n", name="three", source="three.m")
+    rated, started = "emergency ratings (rateB, rateC)", "costs of starting and stopping"
+    assert case.ignored == ("mpc.areas", rated, started)
+    assert parse_case(BOUND, name="three", source="three.m").ignored == ()
+
+
+def test_built_in_zones_are_for_the_numbers_of_the_built_in_case_alone():
+    case = bundled_case("case14")
+    bus, gen, branch = case.bus.copy(), case.gen.copy(), case.branch.copy()
+    bus[:, 0] -= 1
+    gen[:, 0] -= 1
+    branch[:, :2] -= 1
+    other = dataclasses.replace(case, bus=bus, gen=gen, branch=branch)
+    assert chosen_zones(network(other), None).count == 3
