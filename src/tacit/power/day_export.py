@@ -49,18 +49,20 @@ def _cell(value: float) -> str:
 
 def _steps(study: DayStudy, network: Network) -> list[dict[str, HostArray]]:
     base = network.base_mva
+    costs = [np.nan if s.dispatch is None else s.dispatch.cost for s in study.steps]
+    columns = {
+        "budget_share": study.shares,
+        "noise_mw": np.max(study.noise, axis=1) * base,
+        "answered_mw": np.sum(study.answers[:, :, 0], axis=1) * base,
+        "planned_mw": np.sum(study.planned[:, :, 0], axis=1) * base,
+        "cost_per_hour": np.array(costs),
+        "promised": np.array(study.promised, int),
+        "multiplier_kept": np.array([s.kept for s in study.steps]),
+        "moved_mw": np.array([s.moved for s in study.steps]) * base,
+    }
     return [
-        {
-            "budget_share": share,
-            "noise_mw": np.max(study.noise[k]) * base,
-            "answered_mw": np.sum(study.answers[k, :, 0]) * base,
-            "planned_mw": np.sum(study.planned[k, :, 0]) * base,
-            "cost_per_hour": np.array(np.nan if s.dispatch is None else s.dispatch.cost),
-            "promised": np.array(int(study.promised[k])),
-            "multiplier_kept": np.array(s.kept),
-            "moved_mw": np.array(s.moved * base),
-        }
-        for k, (s, share) in enumerate(zip(study.steps, study.shares, strict=True))
+        {name: values[[step]] for name, values in columns.items()}
+        for step in range(len(study.steps))
     ]
 
 

@@ -106,7 +106,7 @@ def _dispatches(study: DayStudy, network: Network) -> str:
         _stacked(top, hours, power, network)
         demand = study.planned[:, :, 0].sum(axis=1) * network.base_mva
         top.plot(hours, demand, color=_INK, linewidth=1.2, label="demand that is dispatched for")
-        top.legend(frameon=False, fontsize=7.5, ncols=2, loc="upper left", bbox_to_anchor=(1, 1))
+        top.legend(frameon=False, fontsize=7.5, loc="upper left", bbox_to_anchor=(1, 1))
         _titled(top, "active power by generator, MW", "")
         below.step(hours, cost, color=_BLUE, where="post")
         _titled(below, "cost, $/h", "hour")
@@ -149,7 +149,8 @@ def _demands(report: DayReport) -> str:
         middle.step(hours, whole, color=_GREY, where="post", label="noise, standard deviation")
         if report.shows_demand:
             _errors(middle, report)
-        middle.legend(frameon=False, fontsize=8)
+        middle.legend(frameon=False, fontsize=8, ncols=3, loc="upper left")
+        middle.set_ylim(0, 1.2 * middle.get_ylim()[1])
         _titled(middle, "errors of the demand of all buses, MW", "hour")
         return inline_svg(figure, "Demand of all buses by step, its noise, and its errors")
 
