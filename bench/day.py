@@ -72,8 +72,8 @@ def main(draws: int) -> None:
     zones, series = power.chosen_zones(network, None), day(network, STEPS)
     rules = {"equal": np.ones(STEPS), "by load": load(series.hours) ** 4}
     print(
-        "| epsilon | budget | smoothed | noise per demand, MW | error per demand, MW | error in all, "
-        "MW | steps promised | steps served | cost over optimum | seconds a day |"
+        "| epsilon | budget | smoothed | noise per demand, MW | error per demand, MW | "
+        "error in all, MW | steps promised | steps served | cost over optimum | seconds a day |"
     )
     print("|" + "---|" * 10)
     for epsilon in EPSILONS:
