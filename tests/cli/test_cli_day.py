@@ -94,6 +94,7 @@ def test_a_proposal_says_all_there_is_to_say_but_the_series(capsys, room):
 
 def test_a_day_is_charged_to_an_account_once_and_whole(capsys, room, tmp_path):
     assert main(["budget", "open", "grid", "--epsilon", "6", "--delta", "1e-2",
+                 "--relation", "target_change:0.01", "--unit", "person",
                  "--accounts", str(tmp_path)]) == 0  # fmt: skip
     capsys.readouterr()
     words = [room / "own.m", *BUDGET, "--series", room / "west.csv", "--series", room / "east.csv"]

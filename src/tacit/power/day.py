@@ -7,7 +7,7 @@ files are functions of the answers and of what is public: post-processing.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from jaxtyping import Float
@@ -18,6 +18,7 @@ from tacit import checks
 from tacit.engine import ChargedTo, Plan, Run, run
 from tacit.errors import InputError, SolverError
 from tacit.power.asking_day import check_steps, day_shards, noise_by_step, plan_day, shares
+from tacit.power.cost import Costs
 from tacit.power.day_dispatch import Step, dispatched, needed_by_day
 from tacit.power.dc_network import DcModel, dc_model
 from tacit.power.network import Network
@@ -27,7 +28,7 @@ from tacit.power.relaxation import relax
 from tacit.power.series import Series
 from tacit.power.smoothing import smoothed
 from tacit.power.soc import solve_soc
-from tacit.power.zones import zones_of
+from tacit.power.zones import Zones, zones_of
 from tacit.typing import HostArray
 
 # of a step, relative to the series: a proposal is for the times that it names
@@ -64,6 +65,12 @@ class DayProposal(OpfProposal):
         checks.not_negative("first_hour", self.first_hour)
         checks.positive("step_hours", self.step_hours)
         return self
+
+    @classmethod
+    @override
+    def of(cls, network: Network, costs: Costs, zones: Zones, **settings: Any) -> DayProposal:
+        """Return the proposal for a network; the demand is not read."""
+        return cast(DayProposal, super().of(network, costs, zones, **settings))
 
     @property
     def hours(self) -> Float[HostArray, " T"]:
