@@ -66,6 +66,7 @@ from tacit.algorithms.recal import RECAL
 from tacit.algorithms.relay import NoisedRelay
 from tacit.algorithms.splitting import SADMM, Iterate, RateWarning, RenyiADMM, SplittingADMM
 from tacit.algorithms.steps import averaging, batch_variance, radius_of, smoothness_of
+from tacit.algorithms.targets_by_step import TargetsByStep
 from tacit.algorithms.targets_once import TargetsOnce
 from tacit.algorithms.vradmm import VRADMM, variance_reduction
 from tacit.algorithms.walkman import Walkman
@@ -118,6 +119,7 @@ __all__ = [
     "SharedCoordinates",
     "SplittingADMM",
     "StarAlgorithm",
+    "TargetsByStep",
     "TargetsOnce",
     "Turn",
     "Value",

@@ -10,7 +10,7 @@ from typing_extensions import override
 from tacit.algorithms.algorithm import Noise, StarAlgorithm, Turn
 from tacit.algorithms.general_consensus import SharedCoordinates
 from tacit.errors import InputError
-from tacit.oracles import Point
+from tacit.oracles import AtStep, Point
 from tacit.spec import Spec
 from tacit.typing import Array, HostArray
 
@@ -56,7 +56,7 @@ class TargetsOnce(StarAlgorithm):
         return jnp.zeros(self.sharing.place.shape[1], template.dtype)
 
     @override
-    def ask(self, state: Array, inbox: Float[Array, " G"], turn: Turn) -> Point:
+    def ask(self, state: Array, inbox: Float[Array, " G"], turn: Turn) -> Point | AtStep:
         return Point(inbox)
 
     @override

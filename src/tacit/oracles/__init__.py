@@ -9,7 +9,7 @@ from tacit.oracles.oracle import Assumptions, Oracle
 from tacit.oracles.placement import AddedNoise, NoisePlacement, ObjectiveNoise, OnLattice
 from tacit.oracles.projected_step import ProjectedStep, Step
 from tacit.oracles.proximal import PerturbedStep, ProximalStep
-from tacit.oracles.queries import Centre, Point
+from tacit.oracles.queries import AtStep, Centre, Point
 from tacit.oracles.recentred import Recentred, around
 from tacit.oracles.sampling import (
     AllRecords,
@@ -20,7 +20,7 @@ from tacit.oracles.sampling import (
 from tacit.oracles.statistics import Statistics, packed, statistics_size, unpacked
 from tacit.oracles.sums import margins, record_sum
 from tacit.oracles.tally import BINS, Tally
-from tacit.oracles.targets import Residual, TargetGradient, TargetQuestion, Targets
+from tacit.oracles.targets import Residual, TargetGradient, TargetQuestion, Targets, TargetsAt
 
 __all__ = [
     "BINS",
@@ -28,6 +28,7 @@ __all__ = [
     "AllRecords",
     "Around",
     "Assumptions",
+    "AtStep",
     "Centre",
     "CentredGradient",
     "ClippedErrors",
@@ -57,6 +58,7 @@ __all__ = [
     "TargetGradient",
     "TargetQuestion",
     "Targets",
+    "TargetsAt",
     "Words",
     "around",
     "margins",

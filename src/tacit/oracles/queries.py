@@ -1,12 +1,18 @@
-"""Queries that several questions share: a point, and a centre."""
+"""Queries that several questions share: a point, a centre, and a step of a day."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from tacit.typing import Array
+
+
+class AtStep(NamedTuple):
+    """A question about one step, counted from 0; one beyond the last means the last."""
+
+    step: Int[Array, ""]
 
 
 class Centre(NamedTuple):

@@ -1,10 +1,11 @@
 """Questions about private targets beside public features: linear equations x_j'z = y_j.
 
-With the residuals r_j(z) = x_j'z - y_j of an agent's records there are three questions:
+With the residuals r_j(z) = x_j'z - y_j of an agent's records there are these questions:
 
     TargetGradient   X'r(z), the gradient of sum_j r_j(z)^2 / 2 at the query
     Residual         r(z), at the query
     Targets          y, whatever the query
+    TargetsAt        y at the step of the query, where every step of a day has targets of its own
 
 Sums, not means: the equations of an agent are few and each counts.
 
@@ -29,7 +30,8 @@ from typing_extensions import override
 
 from tacit import checks
 from tacit.oracles.oracle import Assumptions, Oracle
-from tacit.oracles.queries import Point
+from tacit.oracles.placement import AddedNoise, NoisePlacement
+from tacit.oracles.queries import AtStep, Point
 from tacit.privacy import Adjacency, Norm, SensitivityBound, TargetChange
 from tacit.problems import Shard, Squared, clip_coefficient
 from tacit.spec import Spec
@@ -196,3 +198,50 @@ class Targets(_PerRecord):
         self, shard: Shard, count: Float[Array, ""], query: object
     ) -> Float[Array, " M"]:
         return shard.targets * shard.mask
+
+
+class TargetsAt(_PerRecord):
+    """The targets of the step that the query names, 0 in padded places; each step to be asked once.
+
+    A shard holds T blocks of M places, one block for each step; the place within a block says whose
+    target it is, and is the same in every block.
+
+    **Guarantee.** Units have as many targets in every block: a person with K places has K / T, an
+    agent with m targets m / T. So at most that many coordinates of an answer move, each by beta:
+    sqrt(K / T) beta in Euclidean norm. What moves at the other steps is in the answers about them,
+    which are answers of their own in the ledger. For a unit whose targets cannot lie so (their
+    number is no multiple of T), all of them count as standing in the block that is asked for.
+
+    Attributes
+    ----------
+    records
+        M, the padded number of targets of an agent at one step.
+    steps
+        T.
+    multiple
+        The noise multiplier of these answers over that of the plan.
+    """
+
+    steps: int = eqx.field(static=True)
+    multiple: float = eqx.field(static=True, default=1.0)
+
+    def __check_init__(self) -> None:
+        checks.at_least("steps", self.steps, 1)
+        checks.positive("multiple", self.multiple)
+
+    @property
+    @override
+    def noise(self) -> NoisePlacement:
+        return AddedNoise(self.multiple)
+
+    @override
+    def private_part(
+        self, shard: Shard, count: Float[Array, ""], query: AtStep
+    ) -> Float[Array, " M"]:
+        held = (shard.targets * shard.mask).reshape(self.steps, self.records)
+        return held[query.step]
+
+    @override
+    def _together(self, count: float, norm: Norm) -> float:
+        at_once = count / self.steps if count % self.steps == 0 else min(count, self.records)
+        return super()._together(at_once, norm)

@@ -14,8 +14,10 @@ from tacit.power.agents import (
     proximal_weight,
 )
 from tacit.power.asking import HIDDEN, Hidden, plan_demand
+from tacit.power.asking_day import plan_day
 from tacit.power.case import BUNDLED, Case, Elements, bundled_case, parse_case
 from tacit.power.cost import Costs, costs, has_costs
+from tacit.power.day import DayProposal, DayStudy, solve_day
 from tacit.power.dc import restored, solve_dc, widest
 from tacit.power.dc_network import DcModel, dc_model
 from tacit.power.dispatch import MODELS, Dispatch, Model
@@ -27,6 +29,8 @@ from tacit.power.price import Price, met, optimum, price_of_privacy
 from tacit.power.reading import chosen_case, is_published, read_case
 from tacit.power.recourse import Realised, Tightening, realised, tightening
 from tacit.power.relaxation import Relaxation, relax
+from tacit.power.series import Series, read_series, read_weights
+from tacit.power.smoothing import smoothed
 from tacit.power.soc import Exactness, SocOptimum, solve_soc
 from tacit.power.zones import (
     Part,
@@ -48,6 +52,8 @@ __all__ = [
     "Admittance",
     "Case",
     "Costs",
+    "DayProposal",
+    "DayStudy",
     "DcModel",
     "Dispatch",
     "Elements",
@@ -65,6 +71,7 @@ __all__ = [
     "Question",
     "Realised",
     "Relaxation",
+    "Series",
     "Settings",
     "SocOptimum",
     "Tightening",
@@ -87,14 +94,19 @@ __all__ = [
     "parse_case",
     "parse_zones",
     "parts",
+    "plan_day",
     "plan_demand",
     "plan_grid",
     "price_of_privacy",
     "proximal_weight",
     "read_case",
+    "read_series",
+    "read_weights",
     "realised",
     "relax",
     "restored",
+    "smoothed",
+    "solve_day",
     "solve_dc",
     "solve_opf",
     "solve_privately",

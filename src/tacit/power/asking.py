@@ -82,25 +82,40 @@ def plan_demand(
     (noise variances of equal looks under one budget grow with their number), so one look is the
     mean of any number.
     """
-    if not checks.positive("beta", beta) <= MOST_CHANGE:
-        raise InputError(f"beta is {beta:g} per unit, beyond any demand; give at most 1e6")
+    check_beta(beta)
     places = records(network, zones)
     counts = tuple(map(len, places))
-    spec = Spec(
-        counts=counts,
-        shape=(1,),
-        record_norm=1.0,
-        gradient_bound=float("inf"),
-        smoothness=1.0,
-    )
     planned = plan(
-        spec,
+        public_spec(counts),
         TargetsOnce(shared_coordinates(places, 2 * network.buses)),
         (Targets(max(counts)),),
         Terms(epsilon, delta, hidden_adjacency(hide, beta), Messages()),
         rounds=1,
         precision="float64",
     )
+    check_noise(planned, network)
+    return planned
+
+
+def check_beta(beta: float) -> None:
+    """Raise `InputError` unless beta (per unit) is a change that a demand may have."""
+    if not checks.positive("beta", beta) <= MOST_CHANGE:
+        raise InputError(f"beta is {beta:g} per unit, beyond any demand; give at most 1e6")
+
+
+def public_spec(counts: tuple[int, ...]) -> Spec:
+    """Return the public facts about zones with so many demands each: there are no features."""
+    return Spec(
+        counts=counts,
+        shape=(1,),
+        record_norm=1.0,
+        gradient_bound=float("inf"),
+        smoothness=1.0,
+    )
+
+
+def check_noise(planned: Plan, network: Network) -> None:
+    """Raise `InputError` if the noise of a plan is too large, or too small, to compute with."""
     scale = float(np.max(planned.ledger.scale))
     if not scale <= MOST_NOISE:
         raise InputError(
@@ -108,7 +123,6 @@ def plan_demand(
             "raise epsilon or lower beta"
         )
     check_lattice(planned, most_demand(network))
-    return planned
 
 
 def most_demand(network: Network) -> float:

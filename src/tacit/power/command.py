@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,12 +20,22 @@ from tacit.errors import InputError
 from tacit.power.asking import HIDDEN
 from tacit.power.case import Case
 from tacit.power.cost import has_costs
+from tacit.power.day import DayProposal
+from tacit.power.day_command import OF_DAY, day_of, day_proposal, day_report, deliver_day
+from tacit.power.day_results import DayReport
 from tacit.power.dispatch import MODELS
 from tacit.power.flow import run_proposal
 from tacit.power.hidden import read_beta
 from tacit.power.network import Network
 from tacit.power.opf import OpfProposal
-from tacit.power.opf_command import OF_BALANCE, OF_OPF, deliver, proposed, solved_report
+from tacit.power.opf_command import (
+    OF_BALANCE,
+    OF_OPF,
+    Carried,
+    deliver,
+    proposed,
+    solved_report,
+)
 from tacit.power.opf_results import OpfReport
 from tacit.power.page import GridStudy, grid_results, save_grid
 from tacit.power.proposal import GridProposal
@@ -78,6 +88,24 @@ def grid(  # noqa: PLR0913, PLR0917 - one parameter per option
             "bus, or those of a zone."
         ),
     ] = None,
+    series: Annotated[
+        list[Path] | None,
+        typer.Option(
+            parser=path,
+            help="Of opf: a day of demands, CSV with bus, time, MW, MVAr; again for each zone's.",
+        ),
+    ] = None,
+    weights: Annotated[
+        Path | None,
+        typer.Option(
+            parser=path,
+            help="Of a day: CSV with time, weight: shares of the budget; equal if not given.",
+        ),
+    ] = None,
+    smooth: Annotated[
+        bool,
+        typer.Option("--smooth", help="Of a day: smooth the answers, which costs no privacy."),
+    ] = False,
     largest_demand: Annotated[
         str | None,
         typer.Option(
@@ -132,6 +160,8 @@ def grid(  # noqa: PLR0913, PLR0917 - one parameter per option
         "model": model,
         "eta": eta,
         "hide": hide,
+        "weights": weights,
+        "smooth": smooth or None,
         "largest-demand": largest_demand,
         "beta": beta,
         "epsilon": epsilon,
@@ -152,11 +182,13 @@ def grid(  # noqa: PLR0913, PLR0917 - one parameter per option
     charged = account_given({"account": account, "accounts": accounts})
     if charged is not None:
         check_chargeable(seed=seed, conditional=False)
-    run = Wanted(proposal, seed, oracle_metrics, charged)
+    run = Wanted(proposal, seed, oracle_metrics, charged, tuple(series or ()))
     found = interruptible(lambda: _solved(case, given, run))
     for warning in found.warnings:
         error_line(warning, kind="warning: ")
-    if isinstance(found, OpfReport):
+    if isinstance(found, DayReport):
+        deliver_day(found, out, force=force, json=json)
+    elif isinstance(found, OpfReport):
         deliver(found, out, force=force, json=json)
     else:
         _deliver(found, out, force=force, json=json)
@@ -188,11 +220,12 @@ _CHOICES: dict[str, tuple[str, ...]] = {
 }
 
 
-def _problem(case: Case, given: dict[str, Any]) -> str:
+def _problem(case: Case, given: dict[str, Any], series: Sequence[Path]) -> str:
     """Return the problem that the options ask for; those of the other one are refused."""
     problem = given["problem"] or ("opf" if has_costs(case) else "balance")
-    other, strange = ("balance", OF_BALANCE) if problem == "opf" else ("opf", OF_OPF)
+    other, strange = ("balance", OF_BALANCE) if problem == "opf" else ("opf", (*OF_OPF, *OF_DAY))
     named = [name for name in strange if given[name] is not None]
+    named += ["series"] if series and problem == "balance" else []
     if named:
         raise InputError(
             f"--{named[0]} belongs to the problem {other}, and this is {problem}; add --problem "
@@ -219,34 +252,41 @@ def _refuse_beside_proposal(given: dict[str, Any]) -> None:
 
 @dataclass(frozen=True)
 class Wanted:
-    """How a run is to be carried out: its proposal's file, seed, figures and account."""
+    """How a run is to be carried out: its proposal's file, seed, figures, account and series."""
 
     proposal: Path | None
     seed: int | None
     oracle: bool
     account: Account | None
+    series: tuple[Path, ...] = ()
 
 
-def _solved(choice: str, given: dict[str, Any], wanted: Wanted) -> GridStudy | OpfReport:
+def _solved(
+    choice: str, given: dict[str, Any], wanted: Wanted
+) -> GridStudy | OpfReport | DayReport:
     case = power.chosen_case(choice)
     network = power.network(case)
     text = None if wanted.proposal is None else read_text(wanted.proposal)
     if text is None:
-        problem = _problem(case, given)
+        problem = _problem(case, given, wanted.series)
     else:
-        problem = "opf" if f'"{OpfProposal.FORMAT}"' in text else "balance"
+        named = (f'"{kind.FORMAT}"' for kind in (OpfProposal, DayProposal))
+        problem = "opf" if any(name in text for name in named) else "balance"
+    series = day_of(wanted.series, network, given, text)
     if problem == "balance":
         return _balanced(choice, (case, network), given, (text, wanted))
+    how: Carried = {
+        "seed": wanted.seed,
+        "oracle": wanted.oracle,
+        "reserving": lambda name, asked: _reserved(name, asked, wanted),
+    }
+    if series is not None:
+        of_day = day_proposal(case, network, given, text, series)
+        _check_buses(len(of_day.zones), network, choice)
+        return day_report(choice, case, of_day, series, **how)
     proposal = proposed(case, network, given) if text is None else OpfProposal.from_json(text)
     _check_buses(len(proposal.zones), network, choice)
-    return solved_report(
-        choice,
-        case,
-        proposal,
-        seed=wanted.seed,
-        oracle=wanted.oracle,
-        reserving=lambda name, asked: _reserved(name, asked, wanted),
-    )
+    return solved_report(choice, case, proposal, **how)
 
 
 def _check_buses(buses: int, network: Network, choice: str) -> None:
@@ -291,7 +331,8 @@ def _reserved(
 ) -> Iterator[Reservation | None]:
     """Yield the reservation for a proposal, begun; closed as failed unless the run closes it.
 
-    Demand stands in the file of the case, beside what is public, and was read with it.
+    Demand stands in the file of the case, or of the series, beside what is public, and was read
+    with it.
     """
     if wanted.account is None:
         yield None
@@ -301,7 +342,8 @@ def _reserved(
     reservation = reserve(wanted.account, plan, seed=wanted.seed, what=what,
                           proposal=proposal.digest)  # fmt: skip
     try:
-        begun(reservation, [] if power.is_published(case) else [Path(case)])
+        of_case = [] if power.is_published(case) or wanted.series else [Path(case)]
+        begun(reservation, [*of_case, *wanted.series])
         yield reservation
     finally:
         reservation.close(released=False)

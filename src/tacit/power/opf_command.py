@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import typer
 
@@ -30,6 +30,14 @@ OF_BALANCE = ("rounds", "question", "local-updates")
 OF_OPF = ("model", "eta", "hide")
 
 Reserving = Callable[[str, OpfProposal], AbstractContextManager[Reservation | None]]
+
+
+class Carried(TypedDict):
+    """How a run of a proposal is carried out."""
+
+    seed: int | None
+    oracle: bool
+    reserving: Reserving
 
 
 def chosen_eta(text: str | None, model: str, epsilon: float) -> float | None:

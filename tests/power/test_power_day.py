@@ -1,0 +1,348 @@
+"""A day of demands: what is asked and what it costs; nothing is told but through the answers."""
+
+import dataclasses
+import math
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+from scipy.special import ndtr
+
+from tacit.audit import log_likelihood_ratio, lower_bound, replay
+from tacit.engine import behind_the_door, run, simulate
+from tacit.engine.door import Live, Pair, Private, Rival
+from tacit.errors import InputError, PrivacyError
+from tacit.oracles import TargetsAt
+from tacit.power import asking_day, bundled_case, chosen_zones, network
+from tacit.power import day_results as results_room
+from tacit.power.asking import plan_demand, records
+from tacit.power.asking_day import day_adjacency, day_shards, noise_by_step, plan_day, shares
+from tacit.power.cost import costs
+from tacit.power.day import DayProposal, day_at, solve_day
+from tacit.power.day_page import day_page
+from tacit.power.day_results import DayReport, day_texts, day_warnings
+from tacit.power.opf import OpfProposal
+from tacit.power.series import Series
+from tacit.privacy import Messages
+
+BETA, DELTA = 0.01, 1e-3
+WEIGHTS = np.array([1.0, 4.0, 4.0, 2.0, 1.0])
+STEPS = len(WEIGHTS)
+CHANGED = {"demand": 1, "bus": 2, "zone": 10}  # the largest zone of case14 has five buses
+SLOW = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def fourteen():
+    case = bundled_case("case14")
+    return case, network(case), chosen_zones(network(case), None)
+
+
+@pytest.fixture(scope="module")
+def series(fourteen):
+    load = np.array([0.6, 0.8, 0.9, 0.8, 0.7])
+    return Series(np.arange(STEPS) * 6.0, fourteen[1].demand[None] * load[:, None, None])
+
+
+def planned_of(fourteen, hide="demand", epsilon=1.0, weights=WEIGHTS):
+    budget = {"beta": BETA, "epsilon": epsilon, "delta": DELTA}
+    return plan_day(fourteen[1], fourteen[2], weights=weights, hide=hide, **budget)
+
+
+def proposal_of(fourteen, **changes):
+    case, net, zones = fourteen
+    settings = {"hide": "demand", "model": "dc", "eta": 0.05, "beta": BETA, "epsilon": 20.0}
+    settings |= {"delta": DELTA, "first_hour": 0.0, "step_hours": 6.0, "smooth": True}
+    settings |= {"weights": tuple(WEIGHTS.tolist())} | changes
+    return DayProposal.of(net, costs(case), zones, **settings)
+
+
+@pytest.fixture(scope="module")
+def study(fourteen, series):
+    return solve_day(fourteen[1], proposal_of(fourteen), series, seed=1)
+
+
+def moved(private, net, zones, hide, bus=3, times=range(STEPS)):
+    """The neighbour: the demands that `hide` lets move, each by beta, at these steps."""
+    places = {"demand": [bus], "bus": [bus, bus + net.buses]}.get(hide)
+    zone = int(zones.of_bus[bus])
+    held = records(net, zones)[zone]
+    which = np.arange(len(held)) if places is None else np.flatnonzero(np.isin(held, places))
+    width = private.shard.targets.shape[1] // STEPS
+    rows = (np.array(list(times))[:, None] * width + which).ravel()
+    targets = private.shard.targets.at[zone, rows].add(BETA)
+    return Private(dataclasses.replace(private.shard, targets=targets), private.records)
+
+
+def replayed(planned, fourteen, series, hide, oracles=None):
+    _, net, zones = fourteen
+    shards = day_shards(net, zones, series.demand)
+    keep = frozenset({"answers", "messages"})
+    done = run(planned, shards, runtime="simulate", seed=0, keep=keep)
+    private = behind_the_door(planned, shards)
+    other = moved(private, net, zones, hide)
+    return replay(planned, oracles or planned.program.oracles, done.trace, private, other)
+
+
+@pytest.mark.parametrize("hide", ["demand", pytest.param("bus", marks=SLOW), "zone"])
+def test_replay_of_the_day_keeps_its_bounds_and_the_steps_together_saturate_the_certificate(
+    fourteen, series, hide
+):
+    planned = planned_of(fourteen, hide)
+    seen = replayed(planned, fourteen, series, hide)
+    assert seen.bounds_hold
+    assert seen.messages_hold
+    assert seen.realised_mu == pytest.approx(planned.certificate.mu, rel=1e-6)
+
+
+class TwoAtOnce(TargetsAt):
+    """Planted fault: an answer about one step tells of the step before, too."""
+
+    def private_part(self, shard, count, query):
+        before = query._replace(step=query.step - 1)
+        return super().private_part(shard, count, query) + super().private_part(
+            shard, count, before
+        )
+
+
+def test_an_answer_that_tells_of_another_step_is_seen(fourteen, series):
+    planned = planned_of(fourteen)
+    leaking = tuple(
+        TwoAtOnce(one.records, one.steps, one.multiple) for one in planned.program.oracles
+    )
+    seen = replayed(planned, fourteen, series, "demand", leaking)
+    assert not seen.bounds_hold
+    assert seen.worst_ratio == pytest.approx(2, rel=1e-6)
+
+
+def test_a_step_that_is_asked_and_not_charged_ends_the_run(fourteen, series):
+    """Planted: the ledger says that the third step was not asked."""
+    planned = planned_of(fourteen)
+    kind = planned.ledger.kind.copy()
+    kind[:, 2] = -1
+    free = dataclasses.replace(planned, ledger=dataclasses.replace(planned.ledger, kind=kind))
+    shards = day_shards(fourteen[1], fourteen[2], series.demand)
+    with pytest.raises(PrivacyError, match="not the planned ones"):
+        run(free, shards, runtime="simulate", seed=0)
+
+
+def test_noise_for_a_moment_is_refused_for_a_day(fourteen, monkeypatch):
+    """Planted: every step has the noise of a single question."""
+    _, net, zones = fourteen
+    one = plan_demand(net, zones, hide="demand", beta=BETA, epsilon=1.0, delta=DELTA)
+    honest = asking_day.plan
+
+    def cheap(*given, **named):
+        return honest(*given, **named, multiplier=one.multiplier)
+
+    monkeypatch.setattr(asking_day, "plan", cheap)
+    with pytest.raises(PrivacyError, match="would spend epsilon"):
+        planned_of(fourteen)
+
+
+def epsilon_at(mu, delta):
+    """The epsilon of Gaussian noise, by bisection: an accountant of its own."""
+    low, high = 0.0, 100.0
+    for _ in range(200):
+        epsilon = (low + high) / 2
+        spent = ndtr(mu / 2 - epsilon / mu) - math.exp(epsilon) * ndtr(-mu / 2 - epsilon / mu)
+        low, high = (epsilon, high) if spent > delta else (low, epsilon)
+    return high
+
+
+@pytest.mark.parametrize("hide", CHANGED)
+def test_the_steps_compose_to_the_budget_and_share_it_by_weight(fourteen, hide):
+    planned = planned_of(fourteen, hide)
+    zone = int(np.argmax(np.bincount(fourteen[2].of_bus)))
+    bus = int(np.flatnonzero(fourteen[2].of_bus == zone)[0])
+    noise = noise_by_step(planned, fourteen[2])[:, bus]
+    each = BETA * math.sqrt(CHANGED[hide]) / noise
+    assert epsilon_at(np.linalg.norm(each), DELTA) == pytest.approx(1, rel=1e-5)
+    share = WEIGHTS / WEIGHTS.sum()
+    np.testing.assert_allclose(each**2 / np.sum(each**2), share, rtol=1e-6)
+    np.testing.assert_allclose(shares(planned), share, rtol=1e-6)
+    assert np.sum(shares(planned)) == pytest.approx(1)
+
+
+def test_a_rule_that_does_not_share_by_weight_is_seen(fourteen, monkeypatch):
+    """Planted: noise in proportion to 1/w and not to its root."""
+    monkeypatch.setattr(asking_day, "relative_noise", lambda weights: np.max(weights) / weights)
+    planned = planned_of(fourteen)
+    assert planned.certificate.epsilon <= 1
+    assert np.max(np.abs(shares(planned) - WEIGHTS / WEIGHTS.sum())) > 0.05
+
+
+def test_equal_weights_give_the_noise_of_a_moment_times_the_root_of_the_steps(fourteen):
+    _, net, zones = fourteen
+    one = plan_demand(net, zones, hide="bus", beta=BETA, epsilon=1.0, delta=DELTA)
+    day = planned_of(fourteen, "bus", weights=np.full(9, 0.2))
+    assert len(day.program.oracles) == 1
+    np.testing.assert_allclose(day.ledger.scale, 3 * np.max(one.ledger.scale), rtol=1e-6)
+
+
+def test_a_relation_says_that_every_step_moves(fourteen):
+    assert day_adjacency("demand", 0.1, 96).changed((960, 192)).tolist() == [96, 96]
+    assert day_adjacency("bus", 0.1, 96).changed((960, 192)).tolist() == [192, 192]
+    assert day_adjacency("zone", 0.1, 96).changed((960, 192)).tolist() == [960, 192]
+    assert "at each of 96 steps" in day_adjacency("bus", 0.1, 96).describe()
+
+
+def test_targets_that_cannot_lie_evenly_count_as_standing_in_one_step(fourteen):
+    spec = planned_of(fourteen).spec
+    bound = TargetsAt(10, STEPS).bound(spec, day_adjacency("demand", BETA, 2 * STEPS), norm="l2")
+    np.testing.assert_allclose(bound.value, math.sqrt(2) * BETA)
+    bound = TargetsAt(10, STEPS).bound(spec, day_adjacency("demand", BETA, 7), norm="l2")
+    np.testing.assert_allclose(bound.value, math.sqrt(7) * BETA)
+
+
+@pytest.mark.slow
+def test_the_likelihood_attack_on_a_day_stays_below_the_certificate_and_comes_close(
+    fourteen, series
+):
+    _, net, zones = fourteen
+    planned = planned_of(fourteen, "bus", epsilon=6.0)
+    program = planned.program
+    first = behind_the_door(planned, day_shards(net, zones, series.demand))
+    second = moved(first, net, zones, "bus")
+    assert _found(program, first, second) > 0.75 * planned.certificate.mu
+    assert _found(program, first, second) <= planned.certificate.mu
+    # one step alone tells its share
+    alone = moved(first, net, zones, "bus", times=[1])
+    share = math.sqrt(WEIGHTS[1] / WEIGHTS.sum())
+    assert _found(program, first, alone) <= share * planned.certificate.mu * (1 + 1e-6)
+
+
+def _found(program, first, second):
+    @jax.jit
+    def ratios(keys, actual):
+        def one(key):
+            door = Rival(Live(program.oracles, program.mechanism, key), program.oracles)
+            _, trace = simulate(program, door, Pair(actual, first, second), keep=frozenset())
+            return log_likelihood_ratio(trace.records, program.mechanism, Messages())
+
+        return jax.vmap(one)(keys)
+
+    sides = [
+        np.asarray(ratios(jax.random.split(jax.random.key(seed), 400), actual))
+        for seed, actual in ((1, first), (2, second))
+    ]
+    return lower_bound(*sides, confidence=0.95).mu
+
+
+def test_without_noise_the_answers_are_the_demands_and_are_not_smoothed(fourteen, series):
+    exact = solve_day(fourteen[1], proposal_of(fourteen, epsilon=math.inf), series, seed=None)
+    np.testing.assert_allclose(exact.answers, series.demand, rtol=1e-15)
+    np.testing.assert_array_equal(exact.planned, exact.answers)
+    assert exact.needed == 0
+    assert exact.cost == pytest.approx(6 * sum(s.dispatch.cost for s in exact.steps))
+
+
+def test_what_follows_the_answers_is_a_function_of_the_answers(study):
+    again = day_at(study.proposal, study.run, study.answers)
+    for field in ("noise", "planned", "needed"):
+        np.testing.assert_array_equal(getattr(again, field), getattr(study, field))
+    for ours, theirs in zip(again.steps, study.steps, strict=True):
+        np.testing.assert_array_equal(ours.dispatch.generation, theirs.dispatch.generation)
+
+
+def told(study, net, series, *, page=False):
+    report = DayReport(study, net, series, False, day_warnings(study))
+    texts, certificate = day_texts(report, day_page(report) if page else "", Path("out"))
+    return {**texts, "certificate": certificate}
+
+
+def another(net, series):
+    """The same steps of the same public network, with other demands."""
+    demand = series.demand + 0.037
+    return dataclasses.replace(net, demand=net.demand + 0.02), Series(series.hours, demand)
+
+
+def test_nothing_that_is_written_depends_on_a_demand_but_through_its_answer(
+    fourteen, series, study
+):
+    ours = told(study, fourteen[1], series)
+    assert ours == told(study, *another(fourteen[1], series))
+    assert {"steps.csv", "buses.csv", "lines.csv", "generators.csv"} < set(ours)
+    assert ours["buses.csv"].count("\n") == 1 + STEPS * fourteen[1].buses
+
+
+@pytest.mark.slow
+def test_nothing_on_the_page_depends_on_a_demand_but_through_its_answer(fourteen, series, study):
+    ours, theirs = (
+        told(study, *pair, page=True)
+        for pair in ((fourteen[1], series), another(fourteen[1], series))
+    )
+    assert ours["report.html"] == theirs["report.html"]
+
+
+def test_a_file_with_a_true_demand_is_seen(fourteen, series, study, monkeypatch):
+    """Planted: the totals of the steps are those of the true series."""
+    net = fourteen[1]
+
+    def leaking(study, series):
+        return {"steps.csv": repr(series.demand.sum(axis=(1, 2)).tolist())}
+
+    ours, theirs = (
+        {**told(study, *pair), **leaking(study, pair[1])}
+        for pair in ((net, series), another(net, series))
+    )
+    assert ours != theirs
+    honest = results_room.day_results
+
+    def showing(report, out):
+        return honest(dataclasses.replace(report, shows_demand=True), out)
+
+    monkeypatch.setattr(results_room, "day_results", showing)
+    assert told(study, net, series) != told(study, *another(net, series))
+
+
+def test_the_true_demand_is_shown_to_its_owner_and_to_nobody_else(fourteen, series, study):
+    hidden = results_room.day_results(DayReport(study, fourteen[1], series, False, ()), None)
+    assert hidden["true"] is None
+    shown = results_room.day_results(DayReport(study, fourteen[1], series, True, ()), None)["true"]
+    assert shown["served_steps"] == STEPS
+    assert shown["cost"] >= shown["optimum"] - 0.01
+    error = np.sqrt(np.mean((study.answers - series.demand) ** 2)) * 100
+    assert shown["answers_error_mw"] == pytest.approx(error)
+
+
+def test_a_proposal_is_read_back_and_plans_the_same_without_any_demand(fourteen, study):
+    again = DayProposal.from_json(study.proposal.to_json())
+    assert again == study.proposal
+    assert again.plan().digest == study.run.plan.digest
+    with pytest.raises(InputError, match=r"format is 'tacit\.opf\.day'"):
+        OpfProposal.from_json(study.proposal.to_json())
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"weights": (1.0, 0.0)}, "a weight is 0"),
+        ({"weights": (1.0, -2.0)}, "a weight is -2"),
+        ({"weights": (1.0,)}, "1 steps"),
+        ({"weights": (1.0,) * 1441}, "1441 steps"),
+        ({"weights": (1e-30, 1e30)}, "noise would have scale"),
+        ({"step_hours": 0.0}, "step_hours is 0"),
+        ({"first_hour": -1.0}, "first_hour is -1"),
+    ],
+)
+def test_a_day_that_cannot_be_asked_is_refused(fourteen, change, says):
+    with pytest.raises(InputError, match=says):
+        proposal_of(fourteen, **change).plan()
+
+
+def test_a_series_of_other_steps_is_refused_before_anything_is_asked(fourteen, series):
+    later = Series(series.hours + 1.0, series.demand)
+    shorter = Series(series.hours[:3], series.demand[:3])
+    for other in (later, shorter):
+        with pytest.raises(InputError, match="propose again"):
+            solve_day(fourteen[1], proposal_of(fourteen), other, seed=1)
+
+
+def test_a_demand_of_any_size_is_asked_for_and_none_is_refused(fourteen):
+    _, net, zones = fourteen
+    demand = np.zeros((2, net.buses, 2))
+    demand[0, 3], demand[1, 4] = 1e300, -1e9
+    targets = np.asarray(day_shards(net, zones, demand).stacked.targets)
+    assert (np.min(targets), np.max(targets)) == (-1e6, 1e6)
