@@ -18,10 +18,11 @@ from tacit.power.cost import costs
 from tacit.power.day import DayProposal, solve_day
 from tacit.power.day_page import day_page
 from tacit.power.day_results import DayReport, day_results, day_texts, day_told, day_warnings
-from tacit.power.hidden import is_bundled, size_warning
+from tacit.power.hidden import size_warning
 from tacit.power.network import Network
 from tacit.power.opf import CostFacts
 from tacit.power.opf_command import Reserving, proposed
+from tacit.power.reading import is_published
 from tacit.power.series import Series, read_series, read_weights
 from tacit.report import charged_line, write_folder
 
@@ -70,7 +71,7 @@ def day_report(  # noqa: PLR0913 - a case, its day, and how the run is to be car
     with reserving(choice, proposal) as reservation:
         study = solve_day(network, proposal, series, seed=seed, account=reservation)
     private = math.isfinite(study.run.certificate.epsilon)
-    size = size_warning(case, proposal.beta, bundled=is_bundled(choice))
+    size = size_warning(case, proposal.beta, bundled=is_published(choice))
     return DayReport(
         study=study,
         network=network,
