@@ -38,7 +38,9 @@ def check_devices(program: Program, devices: Devices, *, serial: bool, masks: bo
             "run it in one"
         )
     if masks:
-        raise InputError("masks are made in one process, to be seen; leave masks out, or the devices")
+        raise InputError(
+            "masks are made in one process, to be seen; leave masks out, or the devices"
+        )
     devices.own(program.agents)
 
 

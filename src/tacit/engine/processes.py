@@ -98,8 +98,8 @@ class Processes:
                 if first.get(name) != text.get(name):
                     raise InputError(
                         f"processes 0 and {number} of this run differ in {name} "
-                        f"({first.get(name)} and {text.get(name)}); no record was answered: give "
-                        "all the same options, files and versions"
+                        f"({_short(first.get(name))} and {_short(text.get(name))}); no record was "
+                        "answered: give all the same options, files and versions"
                     )
 
     def failed(self, why: str) -> None:
@@ -127,6 +127,11 @@ class Processes:
             raise
 
 
+def _short(fact: Any) -> str:
+    text = str(fact)
+    return text if len(text) <= 40 else f"{text[:37]}..."
+
+
 @cache
 def connected() -> Processes | None:
     """Return those that `jax.distributed.initialize` has connected; None if there is one."""
@@ -136,9 +141,7 @@ def connected() -> Processes | None:
 
 
 @contextmanager
-def side_by_side(
-    several: bool, account: object
-) -> Iterator[Callable[[Mapping[str, Any]], None]]:
+def side_by_side(several: bool, account: object) -> Iterator[Callable[[Mapping[str, Any]], None]]:
     """Yield a function that waits for all processes of a run, and raises if facts differ.
 
     Parameters

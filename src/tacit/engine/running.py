@@ -138,7 +138,9 @@ def run(  # noqa: PLR0913 - what is run, how, and who pays
         check_shards(shards)
         private = behind_the_door(plan, shards)
         del shards  # which may be many, and only the door's own rows are needed from here on
-        finished = _answered(sent, private, runtime, seed, keep=keep, report=report, devices=devices)
+        finished = _answered(
+            sent, private, runtime, seed, keep=keep, report=report, devices=devices
+        )
         # a model that was computed is released only once its ledger has been compared
         return dataclasses.replace(finished, plan=plan, charged=released())
 

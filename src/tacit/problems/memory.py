@@ -68,7 +68,9 @@ def placed(values: HostArray, sharding: Sharding, length: int, axis: int = 0) ->
     parts = {device: index[axis].indices(length)[:2] for device, index in places if index}
     first, before = min(start for start, _ in parts.values()), (slice(None),) * axis
     pieces = [
-        jax.device_put(values[(*before, slice(start - first, stop - first))], device, may_alias=True)
+        jax.device_put(
+            values[(*before, slice(start - first, stop - first))], device, may_alias=True
+        )
         for device, (start, stop) in parts.items()
     ]
     return jax.make_array_from_single_device_arrays(shape, sharding, pieces)

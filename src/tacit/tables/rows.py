@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Float, Num
+from jaxtyping import Bool, Float, Num
 
 from tacit.errors import InputError
 from tacit.problems import within_norm
@@ -42,6 +42,7 @@ def encoded_rows(
     *,
     precision: Precision,
     report: Report | None = None,
+    keep: Bool[HostArray, "_n"] | None = None,
 ) -> Rows:
     """Return the rows of files as `encode` makes them, in one pass over each file.
 
@@ -53,6 +54,8 @@ def encoded_rows(
         it, which then changes nothing.
     report
         Called with the number of rows that were read, and of all.
+    keep
+        The rows that are kept, of all files; None for all. The others are read and let go.
 
     Raises
     ------
@@ -67,22 +70,23 @@ def encoded_rows(
     Beside what is returned there are a few thousand rows in memory at a time.
     """
     count, norm = sum(file.rows for file in files), encoded_norm(bounds)
-    features = np.empty((count, len(encoded_names(bounds))), precision)
-    targets = np.empty(count, np.int64 if bounds.task == "multiclass" else np.float64)
-    place, clipped = 0, []
+    kept = np.ones(count, bool) if keep is None else keep
+    features = np.empty((np.count_nonzero(kept), len(encoded_names(bounds))), precision)
+    targets = np.empty(len(features), np.int64 if bounds.task == "multiclass" else np.float64)
+    read, place, clipped = 0, 0, []
     for file in files:
         outside = 0
         for piece in _pieces(file, bounds):
-            rows = slice(place, place + len(piece.features))
-            narrow = precision == "float32"
-            features[rows] = (
-                within_norm(piece.features, norm, precision) if narrow else piece.features
-            )
             assert piece.targets is not None
-            targets[rows] = piece.targets
-            place, outside = rows.stop, outside + piece.clipped
+            some = kept[read : read + len(piece.features)]
+            rows, mine = slice(place, place + np.count_nonzero(some)), piece.features[some]
+            narrow = precision == "float32"
+            features[rows] = within_norm(mine, norm, precision) if narrow else mine
+            targets[rows] = piece.targets[some]
+            read, place = read + len(piece.features), rows.stop
+            outside += piece.clipped
             if report is not None:
-                report(place, count)
+                report(read, count)
         clipped.append(outside)
     return Rows(features=features, targets=targets, clipped=tuple(clipped))
 

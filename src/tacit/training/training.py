@@ -26,6 +26,7 @@ from tacit.engine import (
     returned_on_error,
     run,
 )
+from tacit.errors import InputError
 from tacit.evaluation import Evaluated, PrivateScore, check_covered, evaluate, scale_of
 from tacit.features import FeatureMap
 from tacit.privacy import Certificate, delta_warning
@@ -158,6 +159,11 @@ def train(  # noqa: PLR0913 - what is run, and who is told what
     masks
         Whether the agents' words travel under masks in this process, too (`tacit.engine.run`).
 
+    Notes
+    -----
+    Where the records are those of this process's agents (`divide_own`), all processes call this
+    together, the first one alone with an account; the curves are computed there.
+
     Raises
     ------
     InputError
@@ -173,6 +179,9 @@ def train(  # noqa: PLR0913 - what is run, and who is told what
         account = reserved(account, proposal, plan, seed=seed, what=data.dataset.title)
         with returned_on_error(account):
             account.begin()
+    devices = None if data.own is None else data.own.devices
+    if devices is not None and reference:
+        raise InputError("the optimum without privacy is computed in one process; leave it out")
     keep = frozenset({"models", "publics"} if proposal.centre else {"models"})
     finished = run(
         plan,
@@ -184,13 +193,16 @@ def train(  # noqa: PLR0913 - what is run, and who is told what
         report=report,
         account=account,
         masks=masks,
+        devices=devices,
     )
     problem = proposal.problem
     if proposal.centre:
         data = data.around(_centre_of(finished))
     shards = data.shards(proposal.precision)
     metrics = measure(problem, data, shards, finished.model)
-    curves = curves_on_test(problem, data, np.asarray(finished.trace.models))
+    curves = {}
+    if devices is None or jax.process_index() == 0:
+        curves = curves_on_test(problem, data, np.asarray(finished.trace.models))
     certificate = dataclasses.replace(
         finished.certificate,
         conditions=(
@@ -268,7 +280,8 @@ def _evaluated(
     if not proposal.asks:
         return None
     scale = scale_of(proposal, labels_of(proposal.data), target_scale(data.dataset)[0])
-    return evaluate(proposal, plan, model, data.evaluated(), scale, seed=seed)
+    devices = None if data.own is None else data.own.devices
+    return evaluate(proposal, plan, model, data.evaluated(), scale, seed=seed, devices=devices)
 
 
 def _centre_of(finished: Run) -> HostArray:
