@@ -12,6 +12,7 @@ from tacit.budget import Account, Reservation, State, accounts_in, salted
 from tacit.budget.process import is_gone
 from tacit.cli.console import error_line
 from tacit.engine import returned_on_error
+from tacit.engine.mesh import check_devices
 from tacit.engine.processes import Processes, versions
 from tacit.errors import InputError
 from tacit.problems import Devices
@@ -104,9 +105,10 @@ def charged_records(
     if processes is not None:
         columns = [list(table.columns) for table in files.tables.values()]
         processes.agree("proposal", {"proposal": proposal.digest, "columns": columns, **versions()})
-    reservation = None
+    reservation, plan = None, proposal.plan(methods)
+    if processes is not None:
+        check_devices(plan.program, Devices(), serial=False, masks=False)
     if account is not None:
-        plan = proposal.plan(methods)
         reservation = reserved(account, proposal, plan, seed=None, what=files.source.path.name)
         begun(reservation, files.tables)
     try:

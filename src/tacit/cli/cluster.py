@@ -159,11 +159,9 @@ class _Watched:
         started = {}
         for place in places:
             host = place.address.rpartition(":")[0]
-            further = {
-                WORKER: place.text(),
-                # a proxy of the environment would be asked for the other processes
-                "no_grpc_proxy": ",".join(filter(None, [os.environ.get("no_grpc_proxy"), host])),
-            }
+            # a proxy of the environment would be asked for the other processes
+            around = ",".join(filter(None, [os.environ.get("no_grpc_proxy"), host]))  # noqa: SIM112
+            further = {WORKER: place.text(), "no_grpc_proxy": around}
             started[place.index] = subprocess.Popen(
                 [sys.executable, "-m", "tacit.cli", *arguments],
                 env={"JAX_PLATFORMS": "cpu", **os.environ, **further},

@@ -24,7 +24,7 @@ from tacit.cli.records import check_output, is_table, loaded, source_of
 from tacit.cli.worker import check_among, joined, together
 from tacit.datasets import FACTS
 from tacit.engine import check_chargeable
-from tacit.engine.processes import Processes
+from tacit.engine.processes import connected
 from tacit.errors import InputError
 from tacit.problems import Devices
 from tacit.problems.graphs import DEFAULT_GRAPH_WEIGHT
@@ -146,7 +146,7 @@ def train(  # noqa: PLR0913 - one parameter per option
         with reading_bar(shown=shown and is_table(data)) as reading:
             output = replace(output, reading=reading)
             prepared = interruptible(
-                lambda: _prepared(data, tables, given, output, proposal, account, processes)
+                lambda: _prepared(data, tables, given, output, proposal, account)
             )
         if not json:
             typer.echo(_heading(prepared))
@@ -169,14 +169,13 @@ class Prepared:
     account: Account | Reservation | None = None
 
 
-def _prepared(  # noqa: PLR0913 - what the command was given
+def _prepared(
     data: str,
     tables: dict[str, Any],
     given: dict[str, Any],
     output: Output,
     proposal: Path | None,
     account: Account | None,
-    processes: Processes | None,
 ) -> Prepared:
     """Return records and proposal after every check that precedes training.
 
@@ -184,23 +183,22 @@ def _prepared(  # noqa: PLR0913 - what the command was given
     """
     if output.out is not None:
         check_out(output.out, force=output.force)
-    if is_table(data) and (account is not None or processes is not None):
+    if is_table(data) and (account is not None or connected() is not None):
         check_output(output, public=False, name=data)
-        return _charged(data, tables, given, proposal, account, output.reading, processes)
+        return _charged(data, tables, given, proposal, account, output.reading)
     prepared = _uncharged(data, tables, given, output, proposal)
-    if processes is not None:
+    if connected() is not None:
         prepared = replace(prepared, records=own_part(prepared.records, Devices()))
     return replace(prepared, account=account)
 
 
-def _charged(  # noqa: PLR0913 - what the command was given
+def _charged(
     data: str,
     tables: dict[str, Any],
     given: dict[str, Any],
     file: Path | None,
     account: Account | None,
     reading: Report | None,
-    processes: Processes | None,
 ) -> Prepared:
     """Return the records of a table, whose cells are looked at once the run is charged.
 
@@ -215,7 +213,7 @@ def _charged(  # noqa: PLR0913 - what the command was given
         proposed, methods = _read_proposal(file, tables, given)
         known = None if proposed.data.table is None else proposed.data.table.bounds
         files = read_files(source_of(data, tables, known), known, reading)
-    records, reservation = charged_records(files, proposed, methods, account, reading, processes)
+    records, reservation = charged_records(files, proposed, methods, account, reading, connected())
     return Prepared(records, proposed, methods, reservation)
 
 

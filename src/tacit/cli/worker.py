@@ -12,7 +12,7 @@ from functools import partial
 
 import jax
 from jax._src import distributed, xla_bridge
-from jax._src.lib import _jax
+from jaxlib import _jax
 
 from tacit.cli.cluster import WORKER, Place
 from tacit.cli.outcome import Output
@@ -106,7 +106,8 @@ def _keep_lines_apart() -> None:
 
 def _end_with_parent() -> None:
     """Wait for the end of the process that started this one, and end with it."""
-    sys.stdin.buffer.read()
+    while os.read(0, 1):  # not through sys.stdin, whose lock an orderly end would need
+        pass
     os._exit(2)
 
 
@@ -119,4 +120,4 @@ def together(processes: Processes | None) -> Iterator[None]:
     with processes.together():
         yield
         processes.gathered("end", "")
-    jax.distributed.shutdown()
+    jax.distributed.shutdown()  # type: ignore[no-untyped-call]

@@ -50,7 +50,8 @@ def simulate_over(
     """Return `simulate`, computed by all devices; every process has all of the result."""
 
     def whole(program: Program, door: Door, private: Any) -> tuple[Array, Trace]:
-        return simulate(program, door, private, keep=keep)
+        result: tuple[Array, Trace] = simulate(program, door, private, keep=keep)
+        return result
 
     done: tuple[Array, Trace] = jax.jit(whole, out_shardings=devices.everywhere)(
         program, door, private
@@ -60,7 +61,6 @@ def simulate_over(
 
 def streamed_over(
     program: Program,
-    door: Live,
     private: Any,
     supply: Supply,
     devices: Devices,
@@ -77,7 +77,7 @@ def streamed_over(
     report
         Called when a block of rounds is done.
     """
-    network = program.network
+    network, door = program.network, Live(program.oracles, program.mechanism, None)
     carry, step = _first(program, devices), _step(program, devices, keep)
     turns, length = (agent_turns(program), server_turns(program)), supply.length()
     traces = []
@@ -95,7 +95,7 @@ def streamed_over(
                 following = pool.submit(drawn, end)
             carry, trace = step(program, door, private, carry, at(turns, slice(start, end)), raw)
             traces.append(trace)
-            jax.block_until_ready(carry)
+            jax.tree.leaves(carry)[0].block_until_ready()
             if report is not None:
                 report(end)
     trace = jax.tree.map(lambda *parts: jnp.concatenate(parts), *traces)

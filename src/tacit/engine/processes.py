@@ -135,7 +135,7 @@ def _short(fact: Any) -> str:
 @cache
 def connected() -> Processes | None:
     """Return those that `jax.distributed.initialize` has connected; None if there is one."""
-    if jax.process_count() == 1:
+    if distributed.global_state.client is None or jax.process_count() == 1:
         return None
     return Processes(jax.process_index(), jax.process_count(), distributed.global_state.client)
 

@@ -130,6 +130,9 @@ def run(  # noqa: PLR0913 - what is run, how, and who pays
         check_devices(plan.program, devices, serial=runtime == "serial", masks=masks)
     several = devices is not None and devices.processes > 1
     sent = _under_masks(plan) if masks else plan
+    execute = partial(_executed, runtime=runtime, keep=keep, report=report)
+    if devices is not None:
+        execute = partial(_spread, devices=devices, keep=keep, report=report)
     said = {"plan": plan.digest, "seed": seed, "keep": sorted(keep)}
     with side_by_side(several, account) as agree, charging(account, plan, seed) as released:
         agree(said)  # the first process comes here once its charge is on the disk
@@ -138,9 +141,7 @@ def run(  # noqa: PLR0913 - what is run, how, and who pays
         check_shards(shards)
         private = behind_the_door(plan, shards)
         del shards  # which may be many, and only the door's own rows are needed from here on
-        finished = _answered(
-            sent, private, runtime, seed, keep=keep, report=report, devices=devices
-        )
+        finished = _answered(sent, private, seed, execute)
         # a model that was computed is released only once its ledger has been compared
         return dataclasses.replace(finished, plan=plan, charged=released())
 
@@ -148,18 +149,12 @@ def run(  # noqa: PLR0913 - what is run, how, and who pays
 def _answered(
     plan: Plan,
     private: Private,
-    runtime: Runtime,
     seed: int | None,
-    *,
-    keep: frozenset[str],
-    report: Callable[[Any], None] | None,
-    devices: Devices | None,
+    execute: Callable[[Program, Private, int | None], tuple[Any, Trace]],
 ) -> Run:
     """Return the run of a plan on records, both of which were checked."""
-    program = plan.program
     began = time.perf_counter()
-    execute = _executed if devices is None else partial(_spread, devices=devices)
-    model, trace = execute(program, private, runtime, seed, keep=keep, report=report)
+    model, trace = execute(plan.program, private, seed)
     released = np.asarray(model)
     seconds = time.perf_counter() - began
     records = trace.records
@@ -206,9 +201,9 @@ def is_quick(program: Program, seed: int | None) -> bool:
 def _executed(
     program: Program,
     private: Private,
-    runtime: Runtime,
     seed: int | None,
     *,
+    runtime: Runtime,
     keep: frozenset[str],
     report: Callable[[Any], None] | None,
 ) -> tuple[Any, Trace]:
@@ -227,20 +222,19 @@ def _executed(
 def _spread(
     program: Program,
     private: Private,
-    runtime: Runtime,
     seed: int | None,
     *,
+    devices: Devices,
     keep: frozenset[str],
     report: Callable[[Any], None] | None,
-    devices: Devices,
 ) -> tuple[Any, Trace]:
     """Return model and trace, computed by several devices, as `_executed` by one."""
     if is_quick(program, seed):
         door = Live(program.oracles, program.mechanism, jax.random.key(seed or 0))
         return simulate_over(program, door, private, devices, keep=keep)
-    door, own = Live(program.oracles, program.mechanism, None), devices.own(program.agents)
-    supply = Supply(program, Stream.fresh(), private.shard.mask.shape[-1], slot=own)
-    return streamed_over(program, door, private, supply, devices, keep=keep, report=report)
+    rows, own = private.shard.mask.shape[-1], devices.own(program.agents)
+    supply = Supply(program, Stream.fresh(), rows, slot=own)
+    return streamed_over(program, private, supply, devices, keep=keep, report=report)
 
 
 def check_exact_noise(program: Program) -> None:

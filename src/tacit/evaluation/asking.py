@@ -121,7 +121,7 @@ def noise_variance(planned: Plan) -> float:
     return float(np.sum(planned.ledger.scale[:, 0, 0] ** 2))
 
 
-def evaluate(
+def evaluate(  # noqa: PLR0913 - a model, what it came from, and where
     proposal: Proposal,
     training: Plan,
     weights: Float[HostArray, "..."],

@@ -65,12 +65,12 @@ class Devices:
     @cached_property
     def on_agents(self) -> NamedSharding:
         """How arrays lie whose first axis is that of agents: each device holds its own."""
-        return NamedSharding(self._mesh, PartitionSpec(_AXIS))
+        return NamedSharding(self._mesh, PartitionSpec(_AXIS))  # type: ignore[no-untyped-call]
 
     @cached_property
     def everywhere(self) -> NamedSharding:
         """How arrays lie of which every device holds all."""
-        return NamedSharding(self._mesh, PartitionSpec())
+        return NamedSharding(self._mesh, PartitionSpec())  # type: ignore[no-untyped-call]
 
     @cached_property
     def _mesh(self) -> Mesh:
@@ -78,7 +78,8 @@ class Devices:
 
     def array(self, own: HostArray, agents: int, *, axis: int = 0) -> Array:
         """Return an array of all agents along an axis, of which this process holds its own."""
-        sharding = NamedSharding(self._mesh, PartitionSpec(*(None,) * axis, _AXIS))
+        parts = PartitionSpec(*(None,) * axis, _AXIS)  # type: ignore[no-untyped-call]
+        sharding = NamedSharding(self._mesh, parts)
         return placed(own, sharding, agents, axis)
 
     def own(self, agents: int) -> range:
@@ -108,7 +109,7 @@ def spread(shards: Shards, devices: Devices) -> Shards:
     if len(shards.stacked.mask.sharding.device_set) == len(devices.devices) > 1:
         return shards
     own = devices.own(shards.agents)
-    return _on(devices, jax.tree.map(lambda leaf: np.asarray(leaf)[own.start : own.stop], shards))
+    return _on(devices, shards, slice(own.start, own.stop))
 
 
 def spread_own(own: Shards, counts: tuple[int, ...], devices: Devices) -> Shards:
@@ -140,8 +141,8 @@ def spread_own(own: Shards, counts: tuple[int, ...], devices: Devices) -> Shards
     return _on(devices, Shards(own.stacked, counts, own.record_norm))
 
 
-def _on(devices: Devices, shards: Shards) -> Shards:
+def _on(devices: Devices, shards: Shards, own: slice = slice(None)) -> Shards:
     def on(leaf: Array) -> Array:
-        return devices.array(np.asarray(leaf), shards.agents)
+        return devices.array(np.asarray(leaf)[own], shards.agents)
 
     return Shards(jax.tree.map(on, shards.stacked), shards.counts, shards.record_norm)

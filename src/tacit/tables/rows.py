@@ -79,7 +79,7 @@ def encoded_rows(
         for piece in _pieces(file, bounds):
             assert piece.targets is not None
             some = kept[read : read + len(piece.features)]
-            rows, mine = slice(place, place + np.count_nonzero(some)), piece.features[some]
+            rows, mine = slice(place, place + int(np.count_nonzero(some))), piece.features[some]
             narrow = precision == "float32"
             features[rows] = within_norm(mine, norm, precision) if narrow else mine
             targets[rows] = piece.targets[some]

@@ -173,7 +173,7 @@ class DividedData:
         packed = self._packed(x, y, owners, precision, self.persons, longest=max(counts))
         return spread_own(packed, counts, self.own.devices)
 
-    def _packed(  # noqa: PLR0913 - rows, whose they are, and how they are kept
+    def _packed(
         self,
         x: HostArray,
         y: HostArray,

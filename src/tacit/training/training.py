@@ -26,6 +26,7 @@ from tacit.engine import (
     returned_on_error,
     run,
 )
+from tacit.engine.mesh import check_devices
 from tacit.errors import InputError
 from tacit.evaluation import Evaluated, PrivateScore, check_covered, evaluate, scale_of
 from tacit.features import FeatureMap
@@ -175,13 +176,15 @@ def train(  # noqa: PLR0913 - what is run, and who is told what
     told = _told(proposal, plan, methods, warn)
     if masks:
         check_masks(plan)
+    devices = None if data.own is None else data.own.devices
+    if devices is not None:
+        check_devices(plan.program, devices, serial=False, masks=masks)
+        if reference:
+            raise InputError("the optimum without privacy is computed in one process; leave it out")
     if isinstance(account, Account):
         account = reserved(account, proposal, plan, seed=seed, what=data.dataset.title)
         with returned_on_error(account):
             account.begin()
-    devices = None if data.own is None else data.own.devices
-    if devices is not None and reference:
-        raise InputError("the optimum without privacy is computed in one process; leave it out")
     keep = frozenset({"models", "publics"} if proposal.centre else {"models"})
     finished = run(
         plan,
