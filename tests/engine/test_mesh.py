@@ -15,9 +15,9 @@ from conftest import make_plan, make_shards, make_terms
 from tacit.algorithms import DPADMM, NIDS, NoisyGradient, Walkman
 from tacit.engine import plan, run
 from tacit.engine.mesh import check_devices
-from tacit.engine.processes import Processes, ProcessLostError
+from tacit.engine.processes import Processes
 from tacit.engine.supply import Supply
-from tacit.errors import InputError
+from tacit.errors import InputError, ProcessLostError
 from tacit.network import metropolis, ring, spanning_tree, uniform_walk
 from tacit.noise import Stream
 from tacit.oracles import Gradient, MinibatchGradient

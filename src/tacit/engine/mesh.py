@@ -13,12 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
 from tacit.engine.door import Door, Live
+from tacit.engine.network import NetworkKind
 from tacit.engine.program import Program, agent_turns, server_turns
 from tacit.engine.protocol import Keep, Trace, at
 from tacit.engine.runtimes import block, simulate
@@ -48,15 +50,19 @@ def simulate_over(
     program: Program, door: Door, private: Any, devices: Devices, *, keep: Keep
 ) -> tuple[Array, Trace]:
     """Return `simulate`, computed by all devices; every process has all of the result."""
+    done: tuple[Array, Trace] = _whole(devices, keep)(program, door, private)
+    return done
+
+
+@cache
+def _whole(devices: Devices, keep: Keep) -> Callable[..., tuple[Array, Trace]]:
+    """Return the program of a whole run; kept, or every run would compile it."""
 
     def whole(program: Program, door: Door, private: Any) -> tuple[Array, Trace]:
         result: tuple[Array, Trace] = simulate(program, door, private, keep=keep)
         return result
 
-    done: tuple[Array, Trace] = jax.jit(whole, out_shardings=devices.everywhere)(
-        program, door, private
-    )
-    return done
+    return jax.jit(whole, out_shardings=devices.everywhere)
 
 
 def streamed_over(
@@ -78,7 +84,8 @@ def streamed_over(
         Called when a block of rounds is done.
     """
     network, door = program.network, Live(program.oracles, program.mechanism, None)
-    carry, step = _first(program, devices), _step(program, devices, keep)
+    kind = type(network)
+    carry, step = _first(kind, devices)(program), _step(kind, devices, keep)
     turns, length = (agent_turns(program), server_turns(program)), supply.length()
     traces = []
 
@@ -108,29 +115,32 @@ def streamed_over(
     return model, trace._replace(records=records)
 
 
-def _carry_shardings(program: Program, devices: Devices) -> tuple[Any, Any]:
+def _carry_shardings(network: type[NetworkKind], devices: Devices) -> tuple[Any, Any]:
     """Return how states and inboxes lie."""
-    hear_alike = program.network.one_public
-    return devices.on_agents, devices.everywhere if hear_alike else devices.on_agents
+    return devices.on_agents, devices.everywhere if network.one_public else devices.on_agents
 
 
-def _first(program: Program, devices: Devices) -> PyTree:
-    """Return the first states and inboxes, on the devices."""
+@cache
+def _first(network: type[NetworkKind], devices: Devices) -> Callable[[Program], PyTree]:
+    """Return what makes the first states and inboxes, on the devices."""
 
     def first(program: Program) -> PyTree:
         network, algorithm, template = program.network, program.executed, program.template
         states = network.first_states(algorithm, template)
         return states, network.first_inboxes(algorithm, template)
 
-    return jax.jit(first, out_shardings=_carry_shardings(program, devices))(program)
+    return jax.jit(first, out_shardings=_carry_shardings(network, devices))
 
 
-def _step(program: Program, devices: Devices, keep: Keep) -> Callable[..., tuple[PyTree, Trace]]:
+@cache
+def _step(
+    network: type[NetworkKind], devices: Devices, keep: Keep
+) -> Callable[..., tuple[PyTree, Trace]]:
     """Return the program of some rounds, which leaves every part of the carry where it lay."""
 
     def some(*given: Any) -> tuple[PyTree, Trace]:
         done: tuple[PyTree, Trace] = block(*given, keep=keep, report=None)
         return done
 
-    shardings = (_carry_shardings(program, devices), devices.everywhere)
+    shardings = (_carry_shardings(network, devices), devices.everywhere)
     return jax.jit(some, out_shardings=shardings)

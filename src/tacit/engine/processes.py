@@ -21,16 +21,12 @@ import jax
 from jax._src import distributed  # whose store has no public name
 
 from tacit import __version__
-from tacit.errors import InputError, TacitError
+from tacit.errors import InputError, ProcessLostError, TacitError
 
 _ROOM, _FAILED = "tacit/said", "tacit/failed"
 _PAUSE = 0.05  # seconds between two looks
 # how errors of a lost connection read in XLA and gRPC
 _LOST = ("gloo", "coordination", "heartbeat", "deadline_exceeded", "unavailable", "peer")
-
-
-class ProcessLostError(TacitError):
-    """Another process of a run ended, or cannot be reached; nothing was released."""
 
 
 @dataclass(frozen=True)
