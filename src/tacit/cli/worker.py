@@ -12,7 +12,7 @@ from functools import partial
 
 import jax
 from jax._src import distributed, xla_bridge
-from jaxlib import _jax
+from jax._src.lib import _jax  # type: ignore[attr-defined]
 
 from tacit.cli.cluster import WORKER, Place
 from tacit.cli.outcome import Output

@@ -31,6 +31,7 @@ from tacit.errors import InputError
 from tacit.evaluation import Evaluated, PrivateScore, check_covered, evaluate, scale_of
 from tacit.features import FeatureMap
 from tacit.privacy import Certificate, delta_warning
+from tacit.problems import Devices
 from tacit.proposal import (
     Proposal,
     Request,
@@ -176,11 +177,7 @@ def train(  # noqa: PLR0913 - what is run, and who is told what
     told = _told(proposal, plan, methods, warn)
     if masks:
         check_masks(plan)
-    devices = None if data.own is None else data.own.devices
-    if devices is not None:
-        check_devices(plan.program, devices, serial=False, masks=masks)
-        if reference:
-            raise InputError("the optimum without privacy is computed in one process; leave it out")
+    devices = _devices_for(data, plan, masks=masks, reference=reference)
     if isinstance(account, Account):
         account = reserved(account, proposal, plan, seed=seed, what=data.dataset.title)
         with returned_on_error(account):
@@ -234,6 +231,18 @@ def train(  # noqa: PLR0913 - what is run, and who is told what
         evaluation=evaluation,
         charged=finished.charged,
     )
+
+
+def _devices_for(
+    data: DividedData, plan: Plan, *, masks: bool, reference: bool
+) -> Devices | None:
+    """Return the devices that agents are divided among, if they are, once they suit the plan."""
+    if data.own is None:
+        return None
+    check_devices(plan.program, data.own.devices, serial=False, masks=masks)
+    if reference:
+        raise InputError("the optimum without privacy is computed in one process; leave it out")
+    return data.own.devices
 
 
 def _told(
