@@ -7,11 +7,12 @@ from unittest import mock
 import numpy as np
 import pytest
 from tests.federation.studies import make_study
-from tests.federation.wire import KilledError, answers_seen, meet
+from tests.federation.wire import KilledError, answers_seen, envelopes, meet
 
 from tacit.budget import AccountTerms, Guarantee, open_account
 from tacit.engine import run
 from tacit.errors import InputError
+from tacit.federation.envelope import Kind
 from tacit.federation.journal import Journal
 from tacit.federation.local import Local, charge_for
 from tacit.proposal import StructureRequest
@@ -85,6 +86,26 @@ def test_no_message_passes_the_coordinator_on_a_network(ring, tmp_path):
     heard = hub.parties["coordinator"].subjects
     assert not any(".edge." in subject for subject in heard)
     assert not any(".answer." in packet.subject for _, packet in hub.seen)
+
+
+def test_a_round_that_all_sites_missed_is_repeated_once_for_all_of_them(star, tmp_path):
+    """Repeated for each, A sites that are late would bring A^2 messages, and be later still."""
+    lost = []
+
+    def spoil(sender, receiver, packet):
+        envelope = star.signed.opener.opened(packet.payload)
+        if envelope.kind == Kind.PUBLIC and envelope.round == 2 and hub.now < 5:
+            lost.append(receiver)
+            return []
+        # the coordinator's own patience ends with every answer that is late
+        return [(0.3 * receiver, packet)] if receiver in (1, 2) else [(0.0, packet)]
+
+    hub = meet(star, tmp_path, spoil=spoil)
+    hub.run()
+    all_finished(hub, star)
+    told = [one for _, _, one in envelopes(hub, star, Kind.PUBLIC) if one.round == 2]
+    assert set(lost) == {0, 1, 2}
+    assert len(told) <= 12, "at most two a second, whoever asks"
 
 
 @pytest.mark.parametrize("name", ["star", pytest.param("ring", marks=pytest.mark.slow),

@@ -20,7 +20,7 @@ from tacit.federation.journal import Journal
 from tacit.federation.last_question import last_question
 from tacit.federation.local import certificate_for, check_runnable
 from tacit.federation.party import Ending, Outcome, Packet, Progress, Released, outcome_of
-from tacit.federation.waiting import Waiting
+from tacit.federation.waiting import Spacing, Waiting
 from tacit.privacy import Certificate, Ledger
 
 
@@ -64,6 +64,7 @@ class Coordinator:
         self._columns: dict[int, Any] = {}
         self._done: set[int] = set()
         self._waiting, self._leaving = Waiting(), Waiting()
+        self._spacing, self._now = Spacing(), 0.0
         self._phase, self._outcome = "inviting", None  # type: str, Outcome | None
         self.ledger: Ledger | None = None
 
@@ -119,6 +120,7 @@ class Coordinator:
     def heard(self, packet: Packet, now: float) -> list[Packet]:
         """Return what is said to a packet."""
         self._waiting.look(now)
+        self._now = now
         try:
             envelope = believed(packet, self._opener, self._subjects, self.subjects)
         except InputError as error:
@@ -150,7 +152,7 @@ class Coordinator:
         if envelope.sender == COORDINATOR:
             return []
         if envelope.kind == Kind.WISH:
-            return self._again()
+            return self._again() if self._spacing.allows(self._now) else []
         if envelope.kind in (Kind.DONE, Kind.REFUSAL):
             self._done.add(envelope.sender)
         if self._outcome is not None:
@@ -169,7 +171,7 @@ class Coordinator:
 
     def _accepted(self, envelope: Envelope) -> list[Packet]:
         if self._phase != "inviting":
-            return [self._packet(self._said("start") or b"")]
+            return self._again() if self._spacing.allows(self._now) else []
         self._acceptances[envelope.sender] = envelope.sealed
         self._waiting.came()
         if len(self._acceptances) < len(self._agents):

@@ -65,6 +65,8 @@ class Envelope:
         Of the run, from 0.
     heard
         The chain of what the sender heard before it said this, 32 bytes.
+    digest
+        SHA-256 of the body.
     sealed
         All its bytes.
     """
@@ -74,12 +76,8 @@ class Envelope:
     round: int
     heard: bytes
     body: bytes
+    digest: bytes
     sealed: bytes
-
-    @property
-    def digest(self) -> bytes:
-        """SHA-256 of the body."""
-        return hashlib.sha256(self.body).digest()
 
     def values(self) -> dict[str, Any]:
         """Return the JSON object in the body; `InputError` if there is none."""
@@ -159,7 +157,7 @@ class Opener:
                 f"a message in the name of {name} was not signed with the key of {name}; somebody "
                 "else sent it, or changed it on its way"
             ) from None
-        return Envelope(_kind(kind, name), sender, turn, heard, body, sealed)
+        return Envelope(_kind(kind, name), sender, turn, heard, body, digest, sealed)
 
 
 def read_values(body: bytes) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
@@ -28,7 +29,7 @@ from tacit.federation.masking import masking_of
 from tacit.federation.party import Outcome, Packet, Progress, Released, outcome_of
 from tacit.federation.paying import Paying
 from tacit.federation.rounds import Rounds
-from tacit.federation.waiting import TELL, Waiting
+from tacit.federation.waiting import MOST_WISHES, TELL, Spacing, Waiting
 
 _OWN = "something about this site's own records or machine; its owner has the reason"
 
@@ -73,6 +74,8 @@ class Site:
         self._rounds: Rounds | None = None
         self._close: Closing | None = None
         self._waiting, self._telling, self._furthest = Waiting(), Waiting(), 0
+        self._spacing: dict[Any, Spacing] = defaultdict(Spacing)
+        self._now = 0.0
         self._outcome: Outcome | None = None
         self._phase = self._accept()
 
@@ -119,6 +122,7 @@ class Site:
     def heard(self, packet: Packet, now: float) -> list[Packet]:
         """Return what is said to a packet."""
         self._waiting.look(now)
+        self._now = now
         try:
             envelope = believed(packet, self._opener, self._subjects, self.subjects)
         except InputError as error:
@@ -261,7 +265,8 @@ class Site:
             return []
         if kind in (Kind.FINAL, Kind.SCORE) and values.get("sender") == agent:
             told = close.told(kind) if rounds.done else None
-            return [] if told is None else [self._state(told)]
+            spaced = told is not None and self._spacing[kind].allows(self._now)
+            return [self._state(told)] if told is not None and spaced else []
         if kind not in (Kind.MESSAGE, Kind.TOTAL) or subject != self._subjects.edge(sender, agent):
             return []
         return rounds.again(values.get("round"), self._subjects.edge(agent, sender))
@@ -369,15 +374,17 @@ class Site:
     def _missing_packets(self) -> list[Packet]:
         agent, turn = self._local.agent, self.progress().round
         needs = [need for need in self._lacks() if need.sender != agent]
-        packets = [(self._exchange.wish(need), wish_values(need)) for need in needs]
+        wishes = [(self._exchange.wish(need), wish_values(need)) for need in needs]
+        to_all = [wish for wish in wishes if wish[0] == self._subjects.ask(agent)]
+        packets = [wish for wish in wishes if wish not in to_all[MOST_WISHES:]]
         if not needs:  # all is said, and the heads of the others are waited for
             packets = [(self._subjects.ask(agent), {"kind": int(Kind.HEADS)})]
         closing = self._closing() if not needs else []
-        wishes = [
+        sealed = [
             Packet(subject, self._seal.values(Kind.WISH, turn, values))
             for subject, values in packets
         ]
-        return [*closing, *wishes]
+        return [*closing, *sealed]
 
     def _lacks(self) -> tuple[Need, ...]:
         """Return what was not heard and is needed next."""

@@ -10,6 +10,10 @@ _MOST = 1.0
 AGAIN = 1.0
 # seconds between two words on how far a party is
 TELL = 5.0
+# seconds between two repetitions that all hear, however many wish for one
+SPARE = 0.5
+# wishes that all hear, at once: what they bring serves all who lack it
+MOST_WISHES = 8
 
 
 @dataclass
@@ -44,4 +48,22 @@ class Waiting:
         if self._asked < every:
             return False
         self._asked = 0.0
+        return True
+
+
+@dataclass
+class Spacing:
+    """Lets one repetition through in `SPARE` seconds.
+
+    What is repeated to all serves all. If every wish of A agents were answered to all of them, one
+    slow round would bring A^2 messages, and these the next slow round.
+    """
+
+    _last: float | None = None
+
+    def allows(self, now: float) -> bool:
+        """Whether it is time to repeat something to all; if so, the next time is `SPARE` later."""
+        if self._last is not None and 0 <= now - self._last < SPARE:
+            return False
+        self._last = now
         return True

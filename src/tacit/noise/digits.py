@@ -13,9 +13,11 @@ from mpmath import MPContext
 # a number of mpmath, which has no types
 Number: TypeAlias = Any
 
-# the precision is a setting of the whole context: one of our own, for one thread at a time
+# The precision is a setting of the whole context, and the constants that mpmath keeps are written
+# without a lock: one context of our own, for one thread at a time. Who has many numbers to decide
+# takes the lock for all of them, since to wait for it costs more than a number does.
 mp = MPContext()
-_LOCK = threading.RLock()
+LOCK = threading.RLock()
 
 # working precision beyond the digits drawn so far, and how much of it is relied on
 _GUARD = 64
@@ -44,7 +46,7 @@ class Uniform:
         relative error is below 2^-(precision - 32).
         """
         while True:
-            with _LOCK, mp.workprec(self.bits + _GUARD):
+            with LOCK, mp.workprec(self.bits + _GUARD):
                 bound = value()
                 slack = abs(bound) * mp.mpf(2) ** -(self.bits + _MARGIN)
                 low, high = (mp.ldexp(self.number + end, -self.bits) for end in (0, 1))
@@ -68,5 +70,5 @@ class Uniform:
 
     def middle(self) -> float:
         """Return the middle of the interval as a float, for a first guess only."""
-        with _LOCK, mp.workprec(self.bits + _GUARD):
+        with LOCK, mp.workprec(self.bits + _GUARD):
             return float(mp.ldexp(2 * self.number + 1, -self.bits - 1))

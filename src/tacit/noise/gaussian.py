@@ -39,7 +39,7 @@ from scipy.special import ndtri
 
 from tacit import checks
 from tacit.errors import InputError
-from tacit.noise.digits import Number, Uniform, mp
+from tacit.noise.digits import LOCK, Number, Uniform, mp
 from tacit.noise.stream import Label, Stream, Use
 from tacit.typing import HostArray
 
@@ -96,9 +96,12 @@ def _fill(
         part = slice(start, start + _CHUNK)
         some = drawn[:, part]
         undecided = _quick(tails[:, part], decisions[:, part], scale, out=some)
-        for row, column in np.argwhere(undecided):
-            place = (row, start + column)
-            drawn[place] = _exact(int(tails[place]), int(decisions[place]), scale, further[row])
+        places = np.argwhere(undecided)
+        if len(places):
+            with LOCK:
+                for row, column in places:
+                    at = (row, start + column)
+                    drawn[at] = _exact(int(tails[at]), int(decisions[at]), scale, further[row])
 
 
 def _quick(
