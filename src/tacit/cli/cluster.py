@@ -12,6 +12,7 @@ environment of a child holds an address and a number.
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -232,9 +233,11 @@ class _Watched:
         if own:
             print(own[0], file=sys.stderr, flush=True)
             return int(code) if code in (2, 3) else _FAILED
-        ended = f"by signal {-code}" if code < 0 else f"with exit code {code}"
+        ended = f"ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
+        if code == -signal.SIGABRT:  # by JAX, where nothing is heard of another one
+            ended = "lost the others, of whom one ended or fell silent"
         error_line(
-            f"process {failed} of this run ended {ended}, or lost the others; nothing was "
-            "released, and what was charged stays charged"
+            f"process {failed} of this run {ended}; nothing was released, and what was charged "
+            "stays charged"
         )
         return _FAILED

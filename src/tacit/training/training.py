@@ -233,9 +233,7 @@ def train(  # noqa: PLR0913 - what is run, and who is told what
     )
 
 
-def _devices_for(
-    data: DividedData, plan: Plan, *, masks: bool, reference: bool
-) -> Devices | None:
+def _devices_for(data: DividedData, plan: Plan, *, masks: bool, reference: bool) -> Devices | None:
     """Return the devices that agents are divided among, if they are, once they suit the plan."""
     if data.own is None:
         return None
