@@ -24,7 +24,7 @@ from tacit import __version__
 from tacit.errors import InputError, ProcessLostError, TacitError
 
 _ROOM, _FAILED = "tacit/said", "tacit/failed"
-_PAUSE = 0.05  # seconds between two looks
+_PAUSE, _LINGER = 0.05, 1.0  # seconds between two looks, and for the others to look once more
 # how errors of a lost connection read in XLA and gRPC
 _LOST = ("gloo", "coordination", "heartbeat", "deadline_exceeded", "unavailable", "peer")
 
@@ -120,6 +120,8 @@ class Processes:
             raise
         except BaseException as error:
             self.failed(str(error) if isinstance(error, TacitError) else type(error).__name__)
+            if self.first:  # the store ends with this process: let the others read it
+                time.sleep(_LINGER)
             raise
 
 
