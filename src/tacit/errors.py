@@ -44,6 +44,10 @@ class UtilityWarning(UserWarning):
     """A model is expected to be of no use at its budget; the message says what helps."""
 
 
+class ProcessLostError(TacitError):
+    """Another process of a run ended, or cannot be reached; nothing was released."""
+
+
 class SolverError(TacitError):
     """A numerical method did not reach the accuracy that it promises; no result is given."""
 

@@ -1,6 +1,16 @@
 """`python -m tacit.cli`: the same as `tacit`."""
 
+import os
+import sys
+
+from tacit.cli.cluster import WORKER
 from tacit.cli.main import main
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    code = main()
+    if code and WORKER in os.environ:
+        # an orderly end would wait for the other processes, and they for this one
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    raise SystemExit(code)

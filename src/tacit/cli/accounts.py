@@ -12,7 +12,10 @@ from tacit.budget import Account, Reservation, State, accounts_in, salted
 from tacit.budget.process import is_gone
 from tacit.cli.console import error_line
 from tacit.engine import returned_on_error
+from tacit.engine.mesh import check_devices
+from tacit.engine.processes import Processes, versions
 from tacit.errors import InputError
+from tacit.problems import Devices
 from tacit.proposal import DataFacts, Proposal
 from tacit.report.accounts import cost_text
 from tacit.tables import Files, Report, table_of
@@ -22,6 +25,7 @@ from tacit.training import (
     check_known,
     counts_ahead,
     divide,
+    divide_own,
     kept_precision,
     reserved,
 )
@@ -32,8 +36,10 @@ OPTIONS: Mapping[str, tuple[Any, str]] = {
 }
 
 
-def account_given(given: dict[str, Any]) -> Account | None:
+def account_given(given: dict[str, Any], *, charges: bool = True) -> Account | None:
     """Take the options of the account out of those given, and return it; it must be usable.
+
+    None where another process `charges` it.
 
     Raises
     ------
@@ -44,6 +50,8 @@ def account_given(given: dict[str, Any]) -> Account | None:
     if name is None:
         if folder is not None:
             raise InputError("--accounts names a folder and no account; add --account NAME")
+        return None
+    if not charges:
         return None
     account = Account(name, folder)
     _tell_of_the_last(account.state())
@@ -66,13 +74,22 @@ def charged_records(
     files: Files,
     proposal: Proposal,
     methods: Mapping[str, Method],
-    account: Account,
+    account: Account | None,
     report: Report | None = None,
-) -> tuple[DividedData, Reservation]:
+    processes: Processes | None = None,
+) -> tuple[DividedData, Reservation | None]:
     """Return the records of a table with the reservation that was made before they were read.
 
     What is public, facts and counts, is compared with the proposal beforehand. From the mark on the
     charge stays, whatever the cells turn out to be.
+
+    Parameters
+    ----------
+    account
+        None where nothing is charged, or another process does it.
+    processes
+        Those of the run, if there are several: the first one charges, and none reads a cell before.
+        Each has the rows of its own agents then.
     """
     facts = DataFacts.of(files.bounds, proposal.data.features)
     agents = None if files.owners is not None else len(proposal.counts)
@@ -85,26 +102,38 @@ def charged_records(
         agents_per_person=most,
     )
     check_known(facts, counts, proposal, rows_per_person=rows)
-    plan = proposal.plan(methods)
-    reservation = reserved(account, proposal, plan, seed=None, what=files.source.path.name)
-    begun(reservation, files.tables)
+    if processes is not None:
+        columns = [list(table.columns) for table in files.tables.values()]
+        processes.agree("proposal", {"proposal": proposal.digest, "columns": columns, **versions()})
+    reservation, plan = None, proposal.plan(methods)
+    if processes is not None:
+        check_devices(plan.program, Devices(), serial=False, masks=False)
+    if account is not None:
+        reservation = reserved(account, proposal, plan, seed=None, what=files.source.path.name)
+        begun(reservation, files.tables)
     try:
-        precision = kept_precision(proposal, files.source)
-        table = table_of(files, precision=precision, report=report)
-        features = proposal.data.features
+        if processes is not None:  # the first comes here once its mark is on the disk
+            processes.agree("files", {"files": [_digest(file).hex() for file in files.tables]})
         evaluation = proposal.evaluation
-        records = divide(
-            table,
-            agents,
-            split_seed=proposal.split_seed,
-            features=features,
-            evaluate=None if evaluation is None else evaluation.share,
-            rows_per_person=rows,
-            agents_per_person=most,
-        )
+        how: dict[str, Any] = {
+            "split_seed": proposal.split_seed,
+            "features": proposal.data.features,
+            "evaluate": None if evaluation is None else evaluation.share,
+            "rows_per_person": rows,
+            "agents_per_person": most,
+        }
+        read: dict[str, Any] = {
+            "precision": kept_precision(proposal, files.source),
+            "report": report,
+        }
+        if processes is None:
+            records = divide(table_of(files, **read), agents, **how)
+        else:
+            records = divide_own(files, agents, Devices(), **how, **read)
         check_data(records, proposal)
     except BaseException:
-        reservation.close(released=False)
+        if reservation is not None:
+            reservation.close(released=False)
         raise
     return records, reservation
 

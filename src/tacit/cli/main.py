@@ -15,6 +15,7 @@ import typer
 from typer.exceptions import TyperException
 
 import tacit
+from tacit.cli.cluster import led
 from tacit.cli.console import error_line, leave_if_busy
 from tacit.cli.early import check_early
 from tacit.cli.programs import keep_programs
@@ -116,6 +117,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     known = commands()
     try:
         check_early(given)
+        among = led(given)
+        if among is not None:
+            return among
         keep_programs()
         code = application(known, given[0])(given, prog_name="tacit", standalone_mode=False)
     except TyperException as error:

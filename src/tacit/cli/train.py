@@ -15,14 +15,18 @@ from tacit.algorithms import Method
 from tacit.budget import Account, Reservation
 from tacit.cli.accounts import OPTIONS as ACCOUNT_OPTIONS
 from tacit.cli.accounts import account_given, charged_records
+from tacit.cli.cluster import OPTIONS as CLUSTER_OPTIONS
 from tacit.cli.console import bar, error_line, interruptible, path, read_text, reading_bar
 from tacit.cli.declaring import form_options, takes
 from tacit.cli.options import RunOptions, all_options, methods_with, rounds_help, run_options
 from tacit.cli.outcome import Output, deliver
 from tacit.cli.records import check_output, is_table, loaded, source_of
+from tacit.cli.worker import check_among, joined, together
 from tacit.datasets import FACTS
 from tacit.engine import check_chargeable
+from tacit.engine.processes import connected
 from tacit.errors import InputError
+from tacit.problems import Devices
 from tacit.problems.graphs import DEFAULT_GRAPH_WEIGHT
 from tacit.proposal import Proposal, check_seed
 from tacit.report import check_out
@@ -32,6 +36,7 @@ from tacit.training import (
     Training,
     check_data,
     divide,
+    own_part,
     proposal_ahead,
     proposal_for,
     training,
@@ -46,7 +51,7 @@ def _printable(text: str) -> str:
 _REFERENCE_CELLS = 10_000_000  # of the training part: the optimum then costs seconds
 
 
-@takes({**all_options(), **form_options(), **ACCOUNT_OPTIONS})
+@takes({**all_options(), **form_options(), **ACCOUNT_OPTIONS, **CLUSTER_OPTIONS})
 def train(  # noqa: PLR0913 - one parameter per option
     *,
     data: Annotated[
@@ -126,23 +131,32 @@ def train(  # noqa: PLR0913 - one parameter per option
     }
     tables |= {name: given.pop(name) for name in form_options()}
     output = Output(out, force, reference, oracle_metrics, json)
-    account = account_given(given)
+    for name in CLUSTER_OPTIONS:  # those of a process that watches: see `tacit.cli.cluster`
+        del given[name]
     given = {**given, "graph_from": graph_from, "graph_weight": graph_weight, "rounds": rounds}
     if seed is not None:
         check_seed("seed", seed)
-    if account is not None:
-        check_chargeable(seed=seed, conditional=False)
-    shown = sys.stderr.isatty() and not (json or quiet)
-    with reading_bar(shown=shown and is_table(data)) as reading:
-        output = replace(output, reading=reading)
-        prepared = interruptible(lambda: _prepared(data, tables, given, output, proposal, account))
-    if not json:
-        typer.echo(_heading(prepared))
-    try:
-        deliver(_trained(prepared, output, seed=seed, shown=shown, masks=masks), output)
-    finally:
-        if isinstance(prepared.account, Reservation):  # nothing, where the run has closed it
-            prepared.account.close(released=False)
+    processes = joined()
+    with together(processes):
+        check_among(processes, output, graph_from=graph_from)
+        account = account_given(given, charges=processes is None or processes.first)
+        if account is not None:
+            check_chargeable(seed=seed, conditional=False)
+        shown = sys.stderr.isatty() and not (json or quiet)
+        with reading_bar(shown=shown and is_table(data)) as reading:
+            output = replace(output, reading=reading)
+            prepared = interruptible(
+                lambda: _prepared(data, tables, given, output, proposal, account)
+            )
+        if not json:
+            typer.echo(_heading(prepared))
+        try:
+            trained = _trained(prepared, output, seed=seed, shown=shown, masks=masks)
+            if processes is None or processes.first:
+                deliver(trained, output)
+        finally:
+            if isinstance(prepared.account, Reservation):  # nothing, where the run has closed it
+                prepared.account.close(released=False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,10 +183,12 @@ def _prepared(
     """
     if output.out is not None:
         check_out(output.out, force=output.force)
-    if account is not None and is_table(data):
+    if is_table(data) and (account is not None or connected() is not None):
         check_output(output, public=False, name=data)
         return _charged(data, tables, given, proposal, account, output.reading)
     prepared = _uncharged(data, tables, given, output, proposal)
+    if connected() is not None:
+        prepared = replace(prepared, records=own_part(prepared.records, Devices()))
     return replace(prepared, account=account)
 
 
@@ -181,10 +197,13 @@ def _charged(
     tables: dict[str, Any],
     given: dict[str, Any],
     file: Path | None,
-    account: Account,
+    account: Account | None,
     reading: Report | None,
 ) -> Prepared:
-    """Return the records of a table, whose cells are looked at once the run is charged."""
+    """Return the records of a table, whose cells are looked at once the run is charged.
+
+    Among several processes it is the first that charges, if any does.
+    """
     if file is None:
         options = run_options(given, rounds=given["rounds"])
         methods = options.request.methods
@@ -194,7 +213,7 @@ def _charged(
         proposed, methods = _read_proposal(file, tables, given)
         known = None if proposed.data.table is None else proposed.data.table.bounds
         files = read_files(source_of(data, tables, known), known, reading)
-    records, reservation = charged_records(files, proposed, methods, account, reading)
+    records, reservation = charged_records(files, proposed, methods, account, reading, connected())
     return Prepared(records, proposed, methods, reservation)
 
 
@@ -300,7 +319,8 @@ def _trained(
 ) -> Training:
     dataset = prepared.records.dataset
     cells = dataset.train_rows * len(prepared.records.names)
-    reference = output.reference or (dataset.public and cells <= _REFERENCE_CELLS)
+    alone = prepared.records.own is None
+    reference = output.reference or (alone and dataset.public and cells <= _REFERENCE_CELLS)
     # the bar stays on this thread: when Ctrl-C ends it, it gives the terminal's cursor back
     with bar(prepared.proposal.rounds, shown=shown) as report:
         return interruptible(

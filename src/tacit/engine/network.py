@@ -52,6 +52,8 @@ class NetworkKind(eqx.Module):
         Whether all agents hear the same, a public value.
     draws_ahead
         Whether noise and batches of many rounds may be drawn at once.
+    together
+        Whether all agents answer in a round, so that several devices can share the work.
     written
         Whether a plan that is written down has an entry for it; a star is what no entry means.
     agents
@@ -63,6 +65,7 @@ class NetworkKind(eqx.Module):
     aggregates: ClassVar[bool] = False
     one_public: ClassVar[bool] = False
     draws_ahead: ClassVar[bool] = True
+    together: ClassVar[bool] = False
     written: ClassVar[bool] = True
 
     agents: int = eqx.field(static=True, repr=False)
@@ -207,6 +210,7 @@ class Together(NetworkKind):
         The axis of agents in the inboxes; None where all hear the same.
     """
 
+    together: ClassVar[bool] = True
     inbox_axis: ClassVar[int | None]
 
     @override

@@ -7,6 +7,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, cast
 
 import jax
@@ -17,8 +18,10 @@ from tacit.engine.credit import certificate_of, credits_summation
 from tacit.engine.door import Live, Private, samples
 from tacit.engine.exactness import check_arithmetic
 from tacit.engine.masking import Masking
+from tacit.engine.mesh import check_devices, simulate_over, streamed_over
 from tacit.engine.network import Star
 from tacit.engine.planning import Plan
+from tacit.engine.processes import side_by_side
 from tacit.engine.program import Program
 from tacit.engine.protocol import KEPT, Trace, observed_ledger
 from tacit.engine.runtimes import serial, simulate, streamed
@@ -27,8 +30,8 @@ from tacit.errors import InputError, PrivacyError
 from tacit.noise import Stream
 from tacit.oracles import Oracle
 from tacit.privacy import Certificate, Ledger, Mechanism, Messages, NoNoise
-from tacit.problems import Shards, check_norms, for_exact_sums
-from tacit.problems.memory import own_array
+from tacit.problems import Devices, Shards, check_norms, for_exact_sums, spread
+from tacit.problems.memory import device_array, held_here, on_host, own_array
 from tacit.typing import HostArray
 
 Runtime = Literal["simulate", "serial"]
@@ -73,6 +76,7 @@ def run(  # noqa: PLR0913 - what is run, how, and who pays
     report: Callable[[Any], None] | None = None,
     account: ChargedTo | None = None,
     masks: bool = False,
+    devices: Devices | None = None,
 ) -> Run:
     """Run `plan` on `shards` and return the released model, with its certificate.
 
@@ -95,13 +99,20 @@ def run(  # noqa: PLR0913 - what is run, how, and who pays
         Whether agents' words travel under masks of all pairs (`tacit.engine.masking`), as among
         machines: for whoever wants to see or to time them. The model is the same to the bit. They
         take time in proportion to the square of the number of agents.
+    devices
+        Those that agents are divided among, of this process or of several that
+        `jax.distributed.initialize` connected; None for the usual one. Every process calls this
+        function with the same plan and has the same result. Its shards may hold all agents, of
+        which it keeps its own, or these alone (`tacit.problems.spread_own`). The first process
+        alone is given an account: the others wait until the charge is on its disk.
 
     Raises
     ------
     InputError
         If the shards differ from those of the plan (counts, dimension, record norm), masks are
         asked for where answers are not summed, or the account cannot hold the run
-        (`tacit.errors.AccountError` if there is no room).
+        (`tacit.errors.AccountError` if there is no room). If the agents cannot be divided among the
+        devices, or the processes were given different plans, seeds or versions.
     PrivacyError
         If no seed is given and no exact sampler is known for the noise (inside an objective), or
         the machine does not add whole numbers exactly; if a
@@ -114,12 +125,22 @@ def run(  # noqa: PLR0913 - what is run, how, and who pays
     check_certificate(plan)
     check_facts(plan, shards)
     check_machine(plan.program, seed)
+    if devices is not None:
+        check_devices(plan.program, devices, serial=runtime == "serial", masks=masks)
+    several = devices is not None and devices.processes > 1
     sent = _under_masks(plan) if masks else plan
-    with charging(account, plan, seed) as released:
+    execute = partial(_executed, runtime=runtime, keep=keep, report=report)
+    if devices is not None:
+        execute = partial(_spread, devices=devices, keep=keep, report=report)
+    said = {"plan": plan.digest, "seed": seed, "keep": sorted(keep)}
+    with side_by_side(several, account) as agree, charging(account, plan, seed) as released:
+        agree(said)  # the first process comes here once its charge is on the disk
+        if devices is not None:
+            shards = spread(shards, devices)
         check_shards(shards)
         private = behind_the_door(plan, shards)
         del shards  # which may be many, and only the door's own rows are needed from here on
-        finished = _answered(sent, private, runtime, seed, keep=keep, report=report)
+        finished = _answered(sent, private, seed, execute)
         # a model that was computed is released only once its ledger has been compared
         return dataclasses.replace(finished, plan=plan, charged=released())
 
@@ -127,16 +148,12 @@ def run(  # noqa: PLR0913 - what is run, how, and who pays
 def _answered(
     plan: Plan,
     private: Private,
-    runtime: Runtime,
     seed: int | None,
-    *,
-    keep: frozenset[str],
-    report: Callable[[Any], None] | None,
+    execute: Callable[[Program, Private, int | None], tuple[Any, Trace]],
 ) -> Run:
     """Return the run of a plan on records, both of which were checked."""
-    program = plan.program
     began = time.perf_counter()
-    model, trace = _executed(program, private, runtime, seed, keep=keep, report=report)
+    model, trace = execute(plan.program, private, seed)
     released = np.asarray(model)
     seconds = time.perf_counter() - began
     records = trace.records
@@ -183,9 +200,9 @@ def is_quick(program: Program, seed: int | None) -> bool:
 def _executed(
     program: Program,
     private: Private,
-    runtime: Runtime,
     seed: int | None,
     *,
+    runtime: Runtime,
     keep: frozenset[str],
     report: Callable[[Any], None] | None,
 ) -> tuple[Any, Trace]:
@@ -199,6 +216,24 @@ def _executed(
     if runtime == "simulate":
         return streamed(program, door, private, supply, keep=keep, report=report)
     return serial(program, door, private, keep=keep, report=report, supply=supply)
+
+
+def _spread(
+    program: Program,
+    private: Private,
+    seed: int | None,
+    *,
+    devices: Devices,
+    keep: frozenset[str],
+    report: Callable[[Any], None] | None,
+) -> tuple[Any, Trace]:
+    """Return model and trace, computed by several devices, as `_executed` by one."""
+    if is_quick(program, seed):
+        door = Live(program.oracles, program.mechanism, jax.random.key(seed or 0))
+        return simulate_over(program, door, private, devices, keep=keep)
+    rows, own = private.shard.mask.shape[-1], devices.own(program.agents)
+    supply = Supply(program, Stream.fresh(), rows, slot=own)
+    return streamed_over(program, private, supply, devices, keep=keep, report=report)
 
 
 def check_exact_noise(program: Program) -> None:
@@ -250,7 +285,8 @@ def opened(oracles: tuple[Oracle, ...], mechanism: Mechanism, shards: Shards) ->
     slots = max(oracle.sampling.slots(rows) for oracle in oracles)
     shard = for_exact_sums(shards, slots=slots)
     if not any(oracle.sums_records for oracle in oracles):
-        wide = own_array(shards.stacked.features, np.float64)
+        given = shards.stacked.features
+        wide = device_array(on_host(given).astype(np.float64), given)
         shard = dataclasses.replace(shard, features=wide, grid=None)
     return Private(shard, own_array(shards.counts, np.float64))
 
@@ -262,18 +298,18 @@ def check_shards(shards: Shards) -> None:
     is one block of rows per public count, with no more records than that.
     """
     check_norms(shards.stacked, shards.record_norm)
-    mask = np.asarray(shards.stacked.mask)
+    mask = on_host(shards.stacked.mask)
     if not np.all((mask == 0) | (mask == 1)):
         raise PrivacyError("a mask is neither 0 nor 1, so a record would be weighted; pack again")
-    if not np.all(np.isfinite(np.asarray(shards.stacked.targets))):
+    if not np.all(np.isfinite(on_host(shards.stacked.targets))):
         raise PrivacyError("a target is not finite, so an answer would tell of it; pack again")
-    if len(mask) != len(shards.counts):
+    blocks = len(shards.stacked.mask)
+    if blocks != len(shards.counts):
         raise PrivacyError(
-            f"there are {len(mask)} blocks of records for {len(shards.counts)} counts; pack again"
+            f"there are {blocks} blocks of records for {len(shards.counts)} counts; pack again"
         )
-    if mask.shape[1] != max(shards.counts) or np.any(
-        np.count_nonzero(mask, axis=1) > np.array(shards.counts)
-    ):
+    held = np.array(shards.counts)[held_here(shards.stacked.mask)]
+    if mask.shape[1] != max(shards.counts) or np.any(np.count_nonzero(mask, axis=1) > held):
         raise PrivacyError("an agent has more records than its public count; pack again")
 
 

@@ -141,7 +141,7 @@ def streamed(
             some = at(turns, slice(start, start + rounds))
             if rounds not in compiled:
                 shapes = supply.shapes(rounds)
-                traced = _block.lower(
+                traced = block.lower(
                     program, door, private, carry, some, shapes, keep=keep, report=report
                 )
                 compiled[rounds] = traced.compile()
@@ -165,7 +165,7 @@ def _beginning(program: Program) -> tuple[PyTree, Turn]:
 
 
 @partial(jax.jit, static_argnames=("keep", "report"))
-def _block(  # noqa: PLR0913 - a scan's carry and inputs beside the run's
+def block(  # noqa: PLR0913 - a scan's carry and inputs beside the run's
     program: Program,
     door: Live,
     private: Any,

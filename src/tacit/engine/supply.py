@@ -39,16 +39,17 @@ class Supply:
     rows
         The padded number of records of an agent.
     slot
-        The participant whose draws these are; None for those of all.
+        The participant whose draws these are, or a range of them; None for those of all.
     """
 
     def __init__(
-        self, program: Program, stream: Stream, rows: int, *, slot: int | None = None
+        self, program: Program, stream: Stream, rows: int, *, slot: int | range | None = None
     ) -> None:
         self._program, self._stream = program, stream
         turns = jax.jit(agent_turns)(program)
         if slot is not None:
-            turns = jax.tree.map(lambda leaf: leaf[..., slot : slot + 1], turns)
+            slots = range(slot, slot + 1) if isinstance(slot, int) else slot
+            turns = jax.tree.map(lambda leaf: leaf[..., slots.start : slots.stop], turns)
         self._turns = jax.tree.map(np.asarray, turns)
         oracles, shape = program.oracles, program.template.shape
         self._shape = oracles[0].noise.shape(oracles[0].answer_shape(shape))

@@ -19,7 +19,14 @@ from tacit.evaluation.numbers import score_of_numbers
 from tacit.evaluation.score import PrivateScore, Scale
 from tacit.oracles import Tally
 from tacit.privacy import Certificate, Messages
-from tacit.problems import ClassWeighted, Logistic, MultinomialLogistic, Shards, facts_from
+from tacit.problems import (
+    ClassWeighted,
+    Devices,
+    Logistic,
+    MultinomialLogistic,
+    Shards,
+    facts_from,
+)
 from tacit.proposal import Proposal, evaluation_question
 from tacit.typing import HostArray
 
@@ -114,7 +121,7 @@ def noise_variance(planned: Plan) -> float:
     return float(np.sum(planned.ledger.scale[:, 0, 0] ** 2))
 
 
-def evaluate(
+def evaluate(  # noqa: PLR0913 - a model, what it came from, and where
     proposal: Proposal,
     training: Plan,
     weights: Float[HostArray, "..."],
@@ -122,6 +129,7 @@ def evaluate(
     scale: Scale,
     *,
     seed: int | None,
+    devices: Devices | None = None,
 ) -> Evaluated:
     """Return the private score of a released model on the records that were held out of its run.
 
@@ -136,6 +144,8 @@ def evaluate(
         persons are protected, packed in their places.
     seed
         As for the training; with one both are reproductions.
+    devices
+        As for `tacit.engine.run`.
 
     Raises
     ------
@@ -154,7 +164,7 @@ def evaluate(
     if shards.counts != tuple(evaluation.counts[agent] for agent in answering):
         raise PrivacyError("the records are not those that the proposal holds out; divide anew")
     planned = evaluation_plan(proposal, training, weights, record_norm=shards.record_norm)
-    finished = run(planned, shards, runtime="simulate", seed=evaluation_seed(seed))
+    finished = run(planned, shards, runtime="simulate", seed=evaluation_seed(seed), devices=devices)
     totals = np.asarray(finished.model, np.float64) * len(shards.counts)
     score = score_of_totals(proposal, planned, totals, scale)
     both = with_evaluation(proposal, training.certificate, finished.certificate)

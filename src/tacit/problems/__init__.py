@@ -5,6 +5,7 @@ from tacit.problems.clipping import clip_coefficient, default_clip, row_norms, w
 from tacit.problems.cones import Cone
 from tacit.problems.conic import AgentSets, ConicSet, polyhedron
 from tacit.problems.conic_program import Minimum, minimise_conic
+from tacit.problems.devices import Devices, spread, spread_own
 from tacit.problems.holding_out import (
     check_at_one_agent,
     check_held_out,
@@ -84,6 +85,7 @@ __all__ = [
     "Cone",
     "ConicSet",
     "ConvexSet",
+    "Devices",
     "ElasticNet",
     "HuberHinge",
     "Identity",
@@ -144,6 +146,8 @@ __all__ = [
     "smoothed_share",
     "soft_threshold",
     "sparse_rows",
+    "spread",
+    "spread_own",
     "structured_from",
     "usage",
     "within_norm",

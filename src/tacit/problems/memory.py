@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import jax
 import numpy as np
+from jax.sharding import Sharding
 from numpy.typing import DTypeLike
 
 from tacit.typing import Array, HostArray
@@ -65,7 +66,52 @@ def own_array(values: Any, dtype: DTypeLike | None = None) -> Array:
     return cast(Array, jax.device_put(own))
 
 
-def device_array(values: HostArray) -> Array:
-    """Return an array as JAX's own, on the same memory where it can be; nothing may write to it."""
+def device_array(values: HostArray, like: Array | None = None) -> Array:
+    """Return an array as JAX's own, on the same memory where it can be; nothing may write to it.
+
+    Parameters
+    ----------
+    like
+        An array of as many agents: on the devices where it lies, `values` being the part of this
+        process (`on_host`).
+    """
     values.flags.writeable = False
+    if like is not None and len(like.sharding.device_set) > 1:
+        return placed(values, like.sharding, len(like))
     return cast(Array, jax.device_put(values, may_alias=True))
+
+
+def placed(values: HostArray, sharding: Sharding, length: int, axis: int = 0) -> Array:
+    """Return an array of which an axis, of that length, is divided among devices.
+
+    Parameters
+    ----------
+    values
+        The part of this process, in order; nothing may write to it.
+    """
+    shape = (*values.shape[:axis], length, *values.shape[axis + 1 :])
+    places = sharding.addressable_devices_indices_map(shape).items()
+    parts = {device: index[axis].indices(length)[:2] for device, index in places if index}
+    first, before = min(start for start, _ in parts.values()), (slice(None),) * axis
+    pieces = [
+        jax.device_put(
+            values[(*before, slice(start - first, stop - first))], device, may_alias=True
+        )
+        for device, (start, stop) in parts.items()
+    ]
+    return jax.make_array_from_single_device_arrays(shape, sharding, pieces)
+
+
+def held_here(values: Array) -> slice:
+    """Return which part of the first axis of an array this process holds: all of it, mostly."""
+    indices = [shard.index[0].indices(len(values)) for shard in values.addressable_shards]
+    return slice(min(start for start, _, _ in indices), max(stop for _, stop, _ in indices))
+
+
+def on_host(values: Array) -> HostArray:
+    """Return the part of an array that this process holds, in order; all of it, mostly."""
+    if values.is_fully_addressable:
+        return np.asarray(values)
+    shards = sorted(values.addressable_shards, key=lambda shard: shard.index[0].indices(1 << 62))
+    parts = [np.asarray(shard.data) for shard in shards]
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)

@@ -15,7 +15,7 @@ from tacit import checks
 from tacit.errors import InputError, PrivacyError, told_anew
 from tacit.problems.clipping import row_norms, within_norm
 from tacit.problems.grid import Grid, on_grid, row_digits
-from tacit.problems.memory import aligned_zeros, device_array, in_pieces, own_array
+from tacit.problems.memory import aligned_zeros, device_array, in_pieces, on_host, own_array
 from tacit.problems.persons import EMPTY, Persons
 from tacit.typing import Array, HostArray, Precision
 
@@ -89,8 +89,9 @@ def for_exact_sums(shards: Shards, *, slots: int = 0) -> Shard:
     stacked = shards.stacked
     rows = stacked.mask.shape[-1]
     grid = Grid(shards.record_norm, row_digits(rows, slots), rows)
-    features = device_array(on_grid(np.asarray(stacked.features), grid))
-    return Shard(features, stacked.targets, own_array(stacked.mask, np.float64), grid)
+    features = device_array(on_grid(on_host(stacked.features), grid), stacked.features)
+    mask = device_array(on_host(stacked.mask).astype(np.float64), stacked.mask)
+    return Shard(features, stacked.targets, mask, grid)
 
 
 @dataclass(frozen=True)
@@ -115,6 +116,7 @@ def pack(  # noqa: PLR0913 - rows, whose they are, and what is enforced
     precision: Precision,
     enforce: Literal["clip"] | PublicScale,
     persons: Persons | None = None,
+    longest: int = 0,
 ) -> Shards:
     """Return the rows of every part as one agent's records, each of Euclidean norm at most R.
 
@@ -132,6 +134,8 @@ def pack(  # noqa: PLR0913 - rows, whose they are, and what is enforced
     persons
         Whose row each row is, where persons are protected: an agent then has K places for each of
         its persons, empty ones masked, and rows beyond K are left out. None for a place a row.
+    longest
+        The least number of places in a block, where agents of other processes have more records.
 
     Raises
     ------
@@ -161,7 +165,7 @@ def pack(  # noqa: PLR0913 - rows, whose they are, and what is enforced
     indices = _checked_parts(features, targets, parts)
     if persons is not None:
         indices = _places(persons, indices, len(features))
-    longest = max(part.size for part in indices)
+    longest = max(longest, *(part.size for part in indices))
     rows = aligned_zeros((len(indices), longest, features.shape[1]), precision)
     answers = np.zeros((len(indices), longest), targets.dtype)
     mask = np.zeros((len(indices), longest), precision)
@@ -188,7 +192,7 @@ def check_norms(shard: Shard, record_norm: float) -> None:
     PrivacyError
         If a row exceeds R or is NaN; the message does not repeat the row.
     """
-    features = np.asarray(shard.features)
+    features = on_host(shard.features)
     rows = features.reshape(-1, features.shape[-1])
     outside = sum(int(np.sum(~(row_norms(some) <= record_norm))) for some in in_pieces(rows))
     if outside:

@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Float, Num
+from jaxtyping import Bool, Float, Int64, Num
 
 from tacit.errors import InputError
 from tacit.problems import within_norm
@@ -49,6 +49,7 @@ def encoded_rows(
     *,
     precision: Precision,
     report: Report | None = None,
+    keep: Bool[HostArray, "_n"] | None = None,
 ) -> Rows:
     """Return the rows of files as `encode` makes them, in one pass over each file.
 
@@ -60,6 +61,8 @@ def encoded_rows(
         it, which then changes nothing.
     report
         Called with the number of rows that were read, and of all.
+    keep
+        The rows that are kept, of all files; None for all. The others are read and let go.
 
     Raises
     ------
@@ -74,10 +77,13 @@ def encoded_rows(
     Beside what is returned there are a few thousand rows in memory at a time.
     """
     count = sum(file.rows for file in files)
+    before = None if keep is None else np.concatenate([[0], np.cumsum(keep)])
+    kept = count if before is None else int(before[-1])
     rows = _Room(
-        np.empty((count, len(encoded_names(bounds))), precision),
-        np.empty(count, np.int64 if bounds.task == "multiclass" else np.float64),
+        np.empty((kept, len(encoded_names(bounds))), precision),
+        np.empty(kept, np.int64 if bounds.task == "multiclass" else np.float64),
         bounds,
+        before,
     )
     place, clipped = 0, []
     with ThreadPoolExecutor(_THREADS) as pool:
@@ -93,11 +99,18 @@ def encoded_rows(
 
 
 class _Room(NamedTuple):
-    """Where the rows of a table are written to."""
+    """Where the rows of a table are written to.
+
+    Attributes
+    ----------
+    before
+        How many rows are kept of those before each place; None if all are.
+    """
 
     features: Float[HostArray, "N D"]
     targets: Num[HostArray, "N"]
     bounds: Bounds
+    before: Int64[HostArray, "_n"] | None
 
     def write(self, frame: pd.DataFrame, place: int) -> int | None:
         """Write rows and return how many cells lay outside the bounds; None if one has a fault."""
@@ -105,11 +118,17 @@ class _Room(NamedTuple):
             encoded = encode(frame, self.bounds, with_target=True)
         except (CellError, EmptyError):
             return None
-        rows, features = slice(place, place + len(frame)), encoded.features
+        features, targets = encoded.features, encoded.targets
+        assert targets is not None
+        start = place
+        if self.before is not None:
+            steps = self.before[place : place + len(frame) + 1]
+            start, some = int(steps[0]), np.diff(steps).astype(bool)
+            features, targets = features[some], targets[some]
         if self.features.dtype == np.float32:
             features = within_norm(features, encoded_norm(self.bounds), "float32")
-        assert encoded.targets is not None
-        self.features[rows], self.targets[rows] = features, encoded.targets
+        rows = slice(start, start + len(features))
+        self.features[rows], self.targets[rows] = features, targets
         return encoded.clipped
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
-from jaxtyping import Float, Int, Num
+from jaxtyping import Bool, Float, Int, Num
 
 from tacit.errors import InputError, no_bounds
 from tacit.problems import numbered, partition_by
@@ -221,6 +221,7 @@ def table_of(
     *,
     precision: Precision = "float64",
     report: Report | None = None,
+    keep: Bool[HostArray, "_n"] | None = None,
 ) -> Table:
     """Return the table of files that were counted, its cells encoded.
 
@@ -229,6 +230,8 @@ def table_of(
     precision, report
         As of `encoded_rows`: the precision in which rows are kept, and what is called with the
         number of rows that were read, and of all.
+    keep
+        The training rows that are kept; None for all. The table then has no others, and no owners.
 
     Raises
     ------
@@ -242,7 +245,9 @@ def table_of(
     """
     source, bounds = files.source, files.bounds
     tables = [*files.tables.values(), *(() if files.tests is None else (files.tests,))]
-    rows = encoded_rows(tables, bounds, precision=precision, report=report)
+    tests = 0 if files.tests is None else files.tests.rows
+    kept = None if keep is None else np.append(keep, np.ones(tests, bool))
+    rows = encoded_rows(tables, bounds, precision=precision, report=report, keep=kept)
     return Table(
         name=str(source.path),
         title=f"{source.path.name}: {source.target}",
@@ -250,15 +255,15 @@ def table_of(
         bounds=bounds,
         features=rows.features,
         targets=rows.targets,
-        train_rows=files.rows,
-        owners=files.owners,
+        train_rows=files.rows if keep is None else int(np.sum(keep)),
+        owners=files.owners if keep is None else None,
         clipped=sum(rows.clipped[: len(files.tables)]),
         conditions=table_conditions(
             bounds,
             persons=source.person_column is not None,
             tests=None if source.test is None else source.test.name,
         ),
-        persons=files.persons,
+        persons=files.persons if files.persons is None or keep is None else files.persons[keep],
     )
 
 

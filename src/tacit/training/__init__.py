@@ -11,6 +11,7 @@ from tacit.training.data import (
     proposal_for,
 )
 from tacit.training.metrics import Metrics
+from tacit.training.own import divide_own, own_part
 from tacit.training.releasing import model_of, released, table_model_terms
 from tacit.training.training import (
     Training,
@@ -32,8 +33,10 @@ __all__ = [
     "counts_ahead",
     "data_facts",
     "divide",
+    "divide_own",
     "kept_precision",
     "model_of",
+    "own_part",
     "proposal_ahead",
     "proposal_for",
     "released",

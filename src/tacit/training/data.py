@@ -14,6 +14,7 @@ from tacit.datasets import Dataset, Split, split
 from tacit.errors import InputError
 from tacit.features import AroundCentre, FeatureMap, Inputs, applied, feature_map_named
 from tacit.problems import (
+    Devices,
     Persons,
     Shards,
     check_at_one_agent,
@@ -21,6 +22,7 @@ from tacit.problems import (
     hold_out,
     pack,
     random_partition,
+    spread_own,
 )
 from tacit.proposal import (
     DataFacts,
@@ -33,6 +35,23 @@ from tacit.tables import Numeric, Table, inputs_of
 from tacit.typing import HostArray, Precision
 
 DEFAULT_AGENTS = 10
+
+
+@dataclass(frozen=True)
+class Own:
+    """Of records of which this process holds those of its own agents: what is public of all.
+
+    Attributes
+    ----------
+    devices
+        Those that the agents are divided among.
+    counts, held_out
+        As of `DividedData`, of all agents.
+    """
+
+    devices: Devices
+    counts: tuple[int, ...]
+    held_out: tuple[int, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +75,9 @@ class DividedData:
         `owners`; empty if nothing is held out.
     persons
         Whose training row each is, and the places of a person; None where records are protected.
+    own
+        Where this process holds the rows of its own agents alone (`tacit.training.divide_own`): in
+        `parts`, `owners`, `held_out` and `persons` there are no others then.
     """
 
     dataset: Dataset | Table
@@ -66,6 +88,7 @@ class DividedData:
     features_name: str | None = None
     held_out: tuple[Int[HostArray, "_h"], ...] = ()
     persons: Persons | None = None
+    own: Own | None = None
 
     def __post_init__(self) -> None:
         check_held_out(self.owners, self.held_out, self.persons)
@@ -83,7 +106,7 @@ class DividedData:
     @property
     def counts(self) -> tuple[int, ...]:
         """How many records each agent trains on, or places of persons."""
-        return counts_of(self.owners, self.persons)
+        return counts_of(self.owners, self.persons) if self.own is None else self.own.counts
 
     @property
     def rows_per_person(self) -> int | None:
@@ -93,19 +116,20 @@ class DividedData:
     @property
     def held_out_counts(self) -> tuple[int, ...]:
         """How many records each agent holds out, or places of persons; empty if nothing is."""
-        return counts_of(self.held_out, self.persons)
+        own = self.own
+        return counts_of(self.held_out, self.persons) if own is None else own.held_out
 
     @property
     def all_counts(self) -> tuple[int, ...]:
         """How many records each agent has, with those that are held out."""
-        held = self.held_out_counts or (0,) * len(self.owners)
+        held = self.held_out_counts or (0,) * len(self.counts)
         return tuple(kept + out for kept, out in zip(self.counts, held, strict=True))
 
     def evaluated(self) -> Shards:
         """Return the rows that are held out, clipped like training rows; agents without are out."""
         rows, targets = self.parts.train_features, self.parts.train_targets
         some = [part for part in self.held_out if len(part)]
-        return self._packed(rows, targets, some, "float64", self.persons)
+        return self._spread(rows, targets, some, "float64", self.held_out_counts)
 
     @cached_property
     def test(self) -> Shards:
@@ -124,7 +148,7 @@ class DividedData:
         rows = self.parts.train_features
         if centre:
             rows = np.concatenate([rows, np.zeros((len(rows), 1), rows.dtype)], axis=1)
-        return self._packed(rows, self.parts.train_targets, self.owners, precision, self.persons)
+        return self._spread(rows, self.parts.train_targets, self.owners, precision, self.counts)
 
     def around(self, centre: HostArray) -> DividedData:
         """Return the same records as rows around a centre."""
@@ -135,6 +159,20 @@ class DividedData:
         )
         return replace(self, parts=parts, features=chained)
 
+    def _spread(
+        self,
+        x: HostArray,
+        y: HostArray,
+        owners: Sequence[HostArray],
+        precision: Precision,
+        counts: tuple[int, ...],
+    ) -> Shards:
+        """Return rows as those of agents with these counts, of whom some may be elsewhere."""
+        if self.own is None:
+            return self._packed(x, y, owners, precision, self.persons)
+        packed = self._packed(x, y, owners, precision, self.persons, longest=max(counts))
+        return spread_own(packed, counts, self.own.devices)
+
     def _packed(
         self,
         x: HostArray,
@@ -142,6 +180,8 @@ class DividedData:
         owners: Sequence[HostArray],
         precision: Precision,
         persons: Persons | None,
+        *,
+        longest: int = 0,
     ) -> Shards:
         norm = self.dataset.record_norm if self.features is None else self.features.record_norm
         return pack(
@@ -152,6 +192,7 @@ class DividedData:
             precision=precision,
             enforce="clip",
             persons=persons,
+            longest=longest,
         )
 
 
@@ -191,7 +232,7 @@ def divide(  # noqa: PLR0913 - what is divided, among whom, and how
         the rows are, or a person has rows at more agents than that.
     """
     feature_map = None if features is None else feature_map_named(features, inputs_for(dataset))
-    parts = _parts(dataset, split_seed, feature_map)
+    parts = parts_of(dataset, split_seed, feature_map)
     persons = persons_of(_numbers(dataset), rows_per_person)
     rows = len(parts.train_targets)
     owners = owners_of(
@@ -225,7 +266,8 @@ def persons_of(numbers: HostArray | None, rows_per_person: int | None) -> Person
     return None if numbers is None or rows_per_person is None else Persons(numbers, rows_per_person)
 
 
-def _parts(dataset: Dataset | Table, split_seed: int, feature_map: FeatureMap | None) -> Split:
+def parts_of(dataset: Dataset | Table, split_seed: int, feature_map: FeatureMap | None) -> Split:
+    """Return training and test rows, as they are learned from."""
     if isinstance(dataset, Dataset) and dataset.owners is None:
         return split(dataset, seed=split_seed, rows=_features(dataset, feature_map))
     x, y, cut = _features(dataset, feature_map), dataset.targets, dataset.train_rows

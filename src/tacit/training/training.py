@@ -25,9 +25,12 @@ from tacit.engine import (
     returned_on_error,
     run,
 )
+from tacit.engine.mesh import check_devices
+from tacit.errors import InputError
 from tacit.evaluation import Evaluated, PrivateScore, check_covered, evaluate, scale_of
 from tacit.features import FeatureMap
 from tacit.privacy import Certificate, delta_warning
+from tacit.problems import Devices
 from tacit.problems.memory import give_back
 from tacit.proposal import (
     Proposal,
@@ -158,6 +161,11 @@ def train(  # noqa: PLR0913 - what is run, and who is told what
     masks
         Whether the agents' words travel under masks in this process, too (`tacit.engine.run`).
 
+    Notes
+    -----
+    Where the records are those of this process's agents (`divide_own`), all processes call this
+    together, the first one alone with an account; the curves are computed there.
+
     Raises
     ------
     InputError
@@ -169,6 +177,7 @@ def train(  # noqa: PLR0913 - what is run, and who is told what
     told = _told(proposal, plan, methods, warn)
     if masks:
         check_masks(plan)
+    devices = _devices_for(data, plan, masks=masks, reference=reference)
     if isinstance(account, Account):
         account = reserved(account, proposal, plan, seed=seed, what=data.dataset.title)
         with returned_on_error(account):
@@ -184,13 +193,17 @@ def train(  # noqa: PLR0913 - what is run, and who is told what
         report=report,
         account=account,
         masks=masks,
+        devices=devices,
     )
     give_back()
     problem = proposal.problem
     if proposal.centre:
         data = data.around(_centre_of(finished))
-    metrics = measure(problem, data, data.shards(proposal.precision), finished.model)
-    curves = curves_on_test(problem, data, np.asarray(finished.trace.models))
+    shards = data.shards(proposal.precision)
+    metrics = measure(problem, data, shards, finished.model)
+    curves = {}
+    if devices is None or jax.process_index() == 0:
+        curves = curves_on_test(problem, data, np.asarray(finished.trace.models))
     certificate = dataclasses.replace(
         finished.certificate,
         conditions=(
@@ -219,6 +232,16 @@ def train(  # noqa: PLR0913 - what is run, and who is told what
         evaluation=evaluation,
         charged=finished.charged,
     )
+
+
+def _devices_for(data: DividedData, plan: Plan, *, masks: bool, reference: bool) -> Devices | None:
+    """Return the devices that agents are divided among, if they are, once they suit the plan."""
+    if data.own is None:
+        return None
+    check_devices(plan.program, data.own.devices, serial=False, masks=masks)
+    if reference:
+        raise InputError("the optimum without privacy is computed in one process; leave it out")
+    return data.own.devices
 
 
 def _told(
@@ -268,7 +291,8 @@ def _evaluated(
     if not proposal.asks:
         return None
     scale = scale_of(proposal, labels_of(proposal.data), target_scale(data.dataset)[0])
-    return evaluate(proposal, plan, model, data.evaluated(), scale, seed=seed)
+    devices = None if data.own is None else data.own.devices
+    return evaluate(proposal, plan, model, data.evaluated(), scale, seed=seed, devices=devices)
 
 
 def _centre_of(finished: Run) -> HostArray:

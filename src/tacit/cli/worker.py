@@ -1,0 +1,123 @@
+"""One of several processes that compute a training together."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+
+import jax
+from jax._src import distributed, xla_bridge
+from jax._src.lib import _jax  # type: ignore[attr-defined]
+
+from tacit.cli.cluster import WORKER, Place
+from tacit.cli.outcome import Output
+from tacit.engine.processes import Processes, connected
+from tacit.errors import InputError
+
+# seconds: for all to come, without a sign of life, and for all to leave
+_START, _SILENCE, _LEAVE = 300, 10, 10
+
+
+def joined() -> Processes | None:
+    """Return the processes of this run, met at the address of the environment; None if alone.
+
+    Raises
+    ------
+    InputError
+        If they cannot be met.
+    """
+    text = os.environ.get(WORKER)
+    if text is None:
+        return None
+    if distributed.global_state.client is None:
+        _meet(Place.parse(text))
+    return connected()
+
+
+def check_among(processes: Processes | None, output: Output, *, graph_from: str | None) -> None:
+    """Raise `InputError` for what is computed of all records at once, which no process has."""
+    asked = {
+        "--reference": output.reference,
+        "--oracle-metrics": output.oracle_metrics,
+        "--graph-from private": graph_from == "private",
+    }
+    refused = [option for option, given in asked.items() if given and processes is not None]
+    if refused:
+        raise InputError(
+            f"{refused[0]} reads all records at once, and each of several processes has those of "
+            "its own agents; leave it out, or run in one process"
+        )
+
+
+def _meet(place: Place) -> None:
+    """Connect this process to the others.
+
+    JAX's coordinator would listen on all addresses of the machine, and so would the exchange of
+    numbers, by the machine's name: both are told the address that was given.
+    """
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    _keep_lines_apart()
+    automatic = place.address == "auto"
+    host = place.address.rpartition(":")[0]
+    try:
+        jax.distributed.initialize(
+            coordinator_address=None if automatic else place.address,
+            num_processes=(place.count or None) if automatic else place.count,
+            process_id=None if automatic else place.index,
+            coordinator_bind_address=None if automatic else place.address,
+            cluster_detection_method=None if automatic else "deactivate",
+            initialization_timeout=_START,
+            heartbeat_timeout_seconds=_SILENCE,
+            shutdown_timeout_seconds=_LEAVE,
+        )
+    except (RuntimeError, ValueError) as error:
+        first = " ".join(str(error).split())[:200]
+        raise InputError(
+            f"the processes of this run did not meet at {place.address} ({first}); see that all "
+            "are started, with one address, and that nothing else listens there"
+        ) from None
+    if host == "127.0.0.1":
+        _stay_on(host)
+    if jax.process_index() != 0:  # the first one prints for all
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - to the end
+
+
+def _stay_on(host: str) -> None:
+    """Let this machine's processes exchange numbers on an address that no other can reach."""
+    numbers = _jax.make_gloo_tcp_collectives(
+        distributed_client=distributed.global_state.client, hostname=host
+    )
+    factory = partial(xla_bridge.make_cpu_client, collectives=numbers)
+    known = xla_bridge._backend_factories
+    known["cpu"] = replace(known["cpu"], factory=factory)
+
+
+def _keep_lines_apart() -> None:
+    """Let what libraries write to standard output go where errors go: results stand alone."""
+    own = os.dup(1)
+    os.dup2(2, 1)
+    sys.stdout = os.fdopen(own, "w", encoding="utf-8", buffering=1)
+
+
+def _end_with_parent() -> None:
+    """Wait for the end of the process that started this one, and end with it."""
+    while os.read(0, 1):  # not through sys.stdin, whose lock an orderly end would need
+        pass
+    os._exit(2)
+
+
+@contextmanager
+def together(processes: Processes | None) -> Iterator[None]:
+    """Do what is done by all processes, and leave together; an error of one ends all."""
+    if processes is None:
+        yield
+        return
+    with processes.together():
+        yield
+        processes.gathered("end", "")
+    jax.distributed.shutdown()  # type: ignore[no-untyped-call]

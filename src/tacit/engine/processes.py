@@ -1,0 +1,194 @@
+"""What the processes of one run tell each other beside its compiled program.
+
+Everything here goes through the store of JAX's distributed runtime, which the coordinator in
+process 0 keeps. It is public facts, digests and errors; never a key, and never a record. Nobody is
+authenticated: the machines belong to one trusted holder.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.metadata import version
+from typing import Any
+
+import jax
+from jax._src import distributed  # whose store has no public name
+
+from tacit import __version__
+from tacit.errors import InputError, ProcessLostError, TacitError
+
+_ROOM, _FAILED = "tacit/said", "tacit/failed"
+_PAUSE, _LINGER = 0.05, 1.0  # seconds between two looks, and for the others to look once more
+# how errors of a lost connection read in XLA and gRPC
+_LOST = ("gloo", "coordination", "heartbeat", "deadline_exceeded", "unavailable", "peer")
+
+
+@dataclass(frozen=True)
+class Processes:
+    """The processes of one run, of which this is number `index`.
+
+    Attributes
+    ----------
+    index, count
+        From 0; how many there are.
+    """
+
+    index: int
+    count: int
+    _store: Any = field(repr=False)
+    # how often something was said under a name: what is said again stands beside it
+    _said: Counter[str] = field(default_factory=Counter, repr=False)
+
+    @property
+    def first(self) -> bool:
+        """Whether this one speaks for all: it charges, prints and writes."""
+        return self.index == 0
+
+    def gathered(self, what: str, text: str) -> list[str]:
+        """Return what every process says under this name, once all have.
+
+        Raises
+        ------
+        ProcessLostError
+            If one of them says that it failed, or the coordinator cannot be reached.
+        """
+        with _reached():
+            self._said[what] += 1
+            place = f"{_ROOM}/{what}/{self._said[what]}"
+            self._store.key_value_set(f"{place}/{self.index:06d}", text)
+            while True:
+                self._check()
+                said = self._store.key_value_dir_get(f"{place}/")
+                if len(said) == self.count:
+                    return [text for _, text in sorted(said)]
+                time.sleep(_PAUSE)
+
+    def word_of_first(self, what: str, work: Callable[[], str]) -> str:
+        """Return `work()` of the first process, for which the others wait; none of them calls it.
+
+        Raises
+        ------
+        ProcessLostError
+            In the others, if it failed in the first.
+        """
+        return self.gathered(what, work() if self.first else "")[0]
+
+    def agree(self, what: str, facts: Mapping[str, Any]) -> None:
+        """Wait for all, and raise in each unless all say the same.
+
+        Raises
+        ------
+        InputError
+            If they do not. The message names the first fact in which they differ.
+        """
+        said = self.gathered(what, json.dumps(facts, default=str))
+        first = json.loads(said[0])
+        for number, text in enumerate(map(json.loads, said)):
+            for name in {**first, **text}:
+                if first.get(name) != text.get(name):
+                    raise InputError(
+                        f"processes 0 and {number} of this run differ in {name} "
+                        f"({_short(first.get(name))} and {_short(text.get(name))}); no record was "
+                        "answered: give all the same options, files and versions"
+                    )
+
+    def failed(self, why: str) -> None:
+        """Tell the others that this one stops, as far as they can be reached."""
+        with _quietly():
+            self._store.key_value_set(f"{_FAILED}/{self.index:06d}", why)
+
+    def _check(self) -> None:
+        for name, why in sorted(self._store.key_value_dir_get(f"{_FAILED}/")):
+            if not name.endswith(f"{self.index:06d}"):
+                raise ProcessLostError(f"process {int(name[-6:])} of this run stopped: {why}")
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Tell the others of any error in the body; tell of theirs in place of what it causes."""
+        try:
+            with _reached():
+                yield
+        except ProcessLostError:
+            with _quietly():
+                self._check()
+            raise
+        except BaseException as error:
+            self.failed(str(error) if isinstance(error, TacitError) else type(error).__name__)
+            if self.first:  # the store ends with this process: let the others read it
+                time.sleep(_LINGER)
+            raise
+
+
+def _short(fact: Any) -> str:
+    text = str(fact)
+    return text if len(text) <= 40 else f"{text[:37]}..."
+
+
+@cache
+def connected() -> Processes | None:
+    """Return those that `jax.distributed.initialize` has connected; None if there is one."""
+    if distributed.global_state.client is None or jax.process_count() == 1:
+        return None
+    return Processes(jax.process_index(), jax.process_count(), distributed.global_state.client)
+
+
+@contextmanager
+def side_by_side(several: bool, account: object) -> Iterator[Callable[[Mapping[str, Any]], None]]:
+    """Yield a function that waits for all processes of a run, and raises if facts differ.
+
+    Parameters
+    ----------
+    several
+        Whether there are several; the function does nothing else.
+    account
+        What this one charges, which only the first may.
+    """
+    processes = connected() if several else None
+    if processes is None:
+        yield lambda _: None
+        return
+    with processes.together():
+        if account is not None and not processes.first:
+            raise InputError(
+                "a run is charged once, by the first process; give no account to the others"
+            )
+        yield lambda facts: processes.agree("run", {**versions(), **facts})
+
+
+def versions() -> dict[str, str]:
+    """Return the versions on which it rests that all processes compute the same."""
+    return {"tacit": __version__, "jax": version("jax"), "jaxlib": version("jaxlib")}
+
+
+@contextmanager
+def _reached() -> Iterator[None]:
+    """Raise `ProcessLostError` for errors that say that a connection was lost."""
+    try:
+        yield
+        return
+    except TacitError:
+        raise
+    except (RuntimeError, ValueError, OSError) as error:
+        if not any(word in str(error).lower() for word in _LOST):
+            raise
+    raise ProcessLostError(
+        "another process of this run ended or cannot be reached; nothing was released, and what "
+        "was charged stays charged"
+    )
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """Pass over what fails because nobody is there any more."""
+    try:
+        yield
+    except TacitError:
+        raise
+    except (RuntimeError, ValueError, OSError):
+        return

@@ -1,0 +1,148 @@
+"""Devices that agents are divided among, on one machine or on several."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import jax
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from tacit.errors import InputError
+from tacit.problems.memory import placed
+from tacit.problems.shards import Shards
+from tacit.typing import Array, HostArray
+
+_AXIS = "agents"
+
+
+@dataclass(frozen=True)
+class Devices:
+    """Devices, each of which holds the records of as many consecutive agents.
+
+    Attributes
+    ----------
+    devices
+        In the order of the agents; those of a process stand together, as in `jax.devices()`.
+
+    Raises
+    ------
+    InputError
+        If there is none, one is given twice, or a process holds none of them.
+
+    Examples
+    --------
+    >>> Devices(jax.devices()[:1]).own(4)
+    range(0, 4)
+    """
+
+    devices: Sequence[jax.Device] = field(default_factory=lambda: tuple(jax.devices()))
+
+    def __post_init__(self) -> None:
+        given = tuple(self.devices)
+        object.__setattr__(self, "devices", given)
+        if not given or len(set(given)) != len(given):
+            raise InputError("devices are none, or one of them twice; give jax.devices(), or some")
+        here = self._here
+        if not here or here != list(range(here[0], here[0] + len(here))):
+            raise InputError(
+                "of these devices this process holds none, or they do not stand side by side; "
+                "give jax.devices(), which are those of all processes in order"
+            )
+
+    @property
+    def _here(self) -> list[int]:
+        own = jax.process_index()
+        return [n for n, device in enumerate(self.devices) if device.process_index == own]
+
+    @property
+    def processes(self) -> int:
+        """How many processes hold these devices."""
+        return len({device.process_index for device in self.devices})
+
+    @cached_property
+    def on_agents(self) -> NamedSharding:
+        """How arrays lie whose first axis is that of agents: each device holds its own."""
+        return NamedSharding(self._mesh, PartitionSpec(_AXIS))  # type: ignore[no-untyped-call]
+
+    @cached_property
+    def everywhere(self) -> NamedSharding:
+        """How arrays lie of which every device holds all."""
+        return NamedSharding(self._mesh, PartitionSpec())  # type: ignore[no-untyped-call]
+
+    @cached_property
+    def _mesh(self) -> Mesh:
+        return Mesh(np.array(self.devices), (_AXIS,))
+
+    def array(self, own: HostArray, agents: int, *, axis: int = 0) -> Array:
+        """Return an array of all agents along an axis, of which this process holds its own."""
+        parts = PartitionSpec(*(None,) * axis, _AXIS)  # type: ignore[no-untyped-call]
+        sharding = NamedSharding(self._mesh, parts)
+        return placed(own, sharding, agents, axis)
+
+    def own(self, agents: int) -> range:
+        """Return the agents whose records this process holds.
+
+        Raises
+        ------
+        InputError
+            If the devices cannot hold equally many agents.
+        """
+        each, left = divmod(agents, len(self.devices))
+        if left or not each:
+            fits = [str(n) for n in range(1, agents + 1) if agents % n == 0]
+            raise InputError(
+                f"{agents} agents cannot be divided evenly among {len(self.devices)} devices or "
+                f"processes; take {', '.join(fits)}"
+            )
+        here = self._here
+        return range(here[0] * each, (here[-1] + 1) * each)
+
+
+def spread(shards: Shards, devices: Devices) -> Shards:
+    """Return the same records with every agent's on its device; those of others are let go.
+
+    Records that were spread before, as by `spread_own`, are returned as they are.
+    """
+    if len(shards.stacked.mask.sharding.device_set) == len(devices.devices) > 1:
+        return shards
+    own = devices.own(shards.agents)
+    return _on(devices, shards, slice(own.start, own.stop))
+
+
+def spread_own(own: Shards, counts: tuple[int, ...], devices: Devices) -> Shards:
+    """Return the records of all agents, of whom this process holds its own alone.
+
+    Parameters
+    ----------
+    own
+        Those of this process (`Devices.own`), in blocks as long as the largest of `counts`.
+    counts
+        m_i of all agents, which are public.
+
+    Raises
+    ------
+    InputError
+        If the counts of the agents that are held are not among these, in their place.
+
+    Notes
+    -----
+    **Guarantee.** No record leaves this process here. What a run computes of records is computed
+    where they lie, agent by agent; what travels are messages, functions of noised answers.
+    """
+    held = devices.own(len(counts))
+    if own.counts != counts[held.start : held.stop]:
+        raise InputError(
+            f"this process packed the records of other agents than {held.start}..{held.stop - 1}, "
+            "which are its own; pack these"
+        )
+    return _on(devices, Shards(own.stacked, counts, own.record_norm))
+
+
+def _on(devices: Devices, shards: Shards, own: slice = slice(None)) -> Shards:
+    def on(leaf: Array) -> Array:
+        return devices.array(np.asarray(leaf)[own], shards.agents)
+
+    return Shards(jax.tree.map(on, shards.stacked), shards.counts, shards.record_norm)
