@@ -56,7 +56,7 @@ _LASSO = Structure(name="lasso", weight=1e-3, ridge=0.0, edges=(), rows=(), sour
 
 @dataclass(frozen=True, kw_only=True)
 class Setup:
-    """On what terms a subject is planned, for `AGENTS` agents with least squares to solve.
+    """On what terms a subject is planned, with least squares to solve.
 
     Attributes
     ----------
@@ -82,6 +82,7 @@ class Setup:
     records: int = RECORDS
     features: int = FEATURES
     precision: Precision = "float64"
+    agents: int = AGENTS
     network: Network | None = None
     options: Mapping[str, Value] = field(default_factory=dict)
     rows_per_person: int | None = None
@@ -139,13 +140,13 @@ def planned(subject: str | Maker, setup: Setup) -> Plan:
     clip = 1.0 if is_composition(subject) else setup.clip
     rounds, network = setup.rounds or ROUNDS, setup.network
     if network is None and isinstance(algorithm, RelayAlgorithm):
-        network = uniform_walk(ring(AGENTS), rounds * AGENTS, seed=0)
+        network = uniform_walk(ring(setup.agents), rounds * setup.agents, seed=0)
     elif network is None and isinstance(algorithm, GossipAlgorithm):
-        network = metropolis(path(AGENTS))
+        network = metropolis(path(setup.agents))
     if network is not None:
         rounds = network.fixed_rounds or rounds
     facts = facts_from(
-        PROBLEM, [setup.records] * AGENTS, features=setup.features, record_norm=1.0, clip=clip
+        PROBLEM, [setup.records] * setup.agents, features=setup.features, record_norm=1.0, clip=clip
     )
     terms = Terms(setup.epsilon, setup.delta, setup.adjacency, setup.observer)
     return plan(
@@ -172,7 +173,7 @@ def proposal_of(name: str, setup: Setup) -> Proposal:
         algorithm=name,
         regulariser=NONE,
         clip=None if math.isinf(setup.clip) else setup.clip,
-        rounds=_whole_epochs(method, rounds, setup.options) * (AGENTS if relay else 1),
+        rounds=_whole_epochs(method, rounds, setup.options) * (setup.agents if relay else 1),
         options=setup.options,
         centre=setup.centre,
         network=wanted,
@@ -181,7 +182,7 @@ def proposal_of(name: str, setup: Setup) -> Proposal:
     structure = _LASSO if method.structure == "required" else None
     # a centre takes one column for its constant
     data = _DATA.model_copy(update={"columns": setup.features - setup.centre})
-    return propose(data, [setup.records] * AGENTS, request, structure)
+    return propose(data, [setup.records] * setup.agents, request, structure)
 
 
 def _whole_epochs(method: Method, rounds: int, options: Mapping[str, Value]) -> int:

@@ -201,9 +201,8 @@ def train(  # noqa: PLR0913 - what is run, and who is told what
         data = data.around(_centre_of(finished))
     shards = data.shards(proposal.precision)
     metrics = measure(problem, data, shards, finished.model)
-    curves = {}
-    if devices is None or jax.process_index() == 0:
-        curves = curves_on_test(problem, data, np.asarray(finished.trace.models))
+    shown = devices is None or jax.process_index() == 0
+    curves = curves_on_test(problem, data, np.asarray(finished.trace.models)) if shown else {}
     certificate = dataclasses.replace(
         finished.certificate,
         conditions=(
