@@ -22,6 +22,8 @@ from tacit.typing import Array, HostArray, PyTree
 
 # numbers that are drawn at once, at most: more rounds than that are drawn later
 _AHEAD = 2**18
+# the same on a relay, where most of a block belongs to others' hops and is never used
+_AHEAD_OF_TOKEN = 2**14
 
 
 class Entry(NamedTuple):
@@ -125,11 +127,10 @@ class Answering:
 
     def _ahead(self) -> int:
         assert self._supply is not None
-        if len(self.turns) < self.plan.rounds:
-            return 1  # the hops in between are not this agent's
+        most = _AHEAD if len(self.turns) == self.plan.rounds else _AHEAD_OF_TOKEN
         leaves = jax.tree.leaves(self._supply.shapes(1))
         size = sum(int(np.prod(leaf.shape)) for leaf in leaves)
-        return max(1, min(self._supply.length(), _AHEAD // max(size, 1)))
+        return max(1, min(self._supply.length(), most // max(size, 1)))
 
     def _entries(self, turn: int, records: Record) -> tuple[Entry, ...]:
         """Return the entries of a round, equal to the planned ones."""
