@@ -74,7 +74,11 @@ def conic(problem):
     weight = problem.regulariser.weight
     value = loss + problem.ridge / 2 * cp.sum_squares(x) + weight * cp.norm1(y)
     program = cp.Problem(cp.Minimize(value), [a @ x + b @ y == np.asarray(problem.target)])
-    program.solve(solver=cp.CLARABEL, tol_gap_abs=1e-10, tol_gap_rel=1e-10, tol_feas=1e-10)
+    # without refinement it stops early on some data, and says so
+    refined = {f"iterative_refinement_{kind}tol": 1e-14 for kind in ("rel", "abs")}
+    refined["iterative_refinement_max_iter"] = 50
+    tight = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), 1e-10)
+    program.solve(solver=cp.CLARABEL, **tight, **refined)
     return float(program.value)
 
 
