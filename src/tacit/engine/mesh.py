@@ -84,7 +84,7 @@ def streamed_over(
         Called when a block of rounds is done.
     """
     network, door = program.network, Live(program.oracles, program.mechanism, None)
-    kind = type(network)
+    kind = network.__class__  # what the programs below are kept by
     carry, step = _first(kind, devices)(program), _step(kind, devices, keep)
     turns, length = (agent_turns(program), server_turns(program)), supply.length()
     traces = []
