@@ -53,7 +53,7 @@ def test_a_case_with_costs_is_dispatched_and_the_folder_holds_its_files(folder):
     assert page.count("<svg") == 2
     assert not re.findall(r"(?:src|href)=.?https?:", page)
     rows = (folder / "lines.csv").read_text().splitlines()
-    assert rows[0].split(",")[:2] == ["from", "to"]
+    assert rows[0].split(",")[:4] == ["table", "row", "from", "to"]
     assert len(rows) == 3
 
 
