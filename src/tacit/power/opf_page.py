@@ -93,7 +93,7 @@ def _note(report: OpfReport) -> str:
         "network's limits most dispatches that are marked can fail; do not repeat runs until one "
         "is marked. Price of noise: what the dispatch without room for the noise costs once the "
         "true demand shows, less the optimum; below 0 it breaks a limit. Price of "
-        "tightening: what the room adds, at the answers. The other way to the demand: what the "
+        "tightening: what the room adds, at the answers. Price of recourse: what the "
         "dispatch with room costs more than the one without when both are moved to the true "
         "demand. These three add up to the price in all. DC "
         "leaves out losses, reactive power and voltages; the cone relaxation, which has them, "

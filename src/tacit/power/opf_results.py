@@ -226,7 +226,7 @@ def told(report: OpfReport) -> list[tuple[str, str]]:
     ]
     if price["total"] is not None:
         rows[-1:-1] = [
-            ("Price of the other way to the demand", money(price["recourse"])),
+            ("Price of recourse", money(price["recourse"])),
             ("Price of privacy in all", money(price["total"])),
         ]
     if study.model is None:
