@@ -36,9 +36,9 @@ from bench.randomised import (
     read_off,
 )
 from tacit import power
-from tacit.power.cost import costs
-from tacit.power.dc_network import dc_model
-from tacit.power.recourse import multiplier_of, tightening
+from tacit.power.models.cost import costs
+from tacit.power.models.dc_network import dc_model
+from tacit.power.models.recourse import multiplier_of, tightening
 from tacit.privacy.gaussian import gaussian_multiplier
 from tacit.typing import HostArray
 
@@ -77,8 +77,8 @@ def theirs(grid: Feeder, sigma: HostArray, draws: int, *, at_once: bool) -> Outc
 class Room(NamedTuple):
     """What happens on the events, for each limit: room for z |sigma| and for the rest of the noise.
 
-    The noise is split as in `tacit.power.dc`: xi = 1'n, of which every node has an equal part, and
-    the rest, which is independent of xi where all noise is of one size.
+    The noise is split as in `tacit.power.models.dc`: xi = 1'n, of which every node has an equal
+    part, and the rest, which is independent of xi where all noise is of one size.
     """
 
     reserve: float
@@ -97,7 +97,7 @@ def room(grid: Feeder, rows: Limits, sigma: HostArray) -> Room:
 
 @dataclass(frozen=True, eq=False)
 class Answering:
-    """The dispatch of `tacit.power.dc` in the model of a feeder: a problem in the answers."""
+    """The dispatch of `tacit.power.models.dc` in the model of a feeder, of the answers."""
 
     problem: cp.Problem
     answers: cp.Parameter

@@ -67,3 +67,16 @@ def fresh_process(command: list[str]) -> tuple[str, float, float]:
     done = subprocess.run(launched, check=True, capture_output=True, text=True)
     seconds = time.perf_counter() - began
     return done.stdout, seconds, int(done.stderr.split()[-1]) / 1024
+
+
+def peak_memory() -> int:
+    """Return the most memory, in bytes, that this process held since `reset_peak`, or ever."""
+    with open("/proc/self/status", encoding="utf-8") as status:
+        lines = dict(line.split(":", 1) for line in status)
+    return int(lines["VmHWM"].split()[0]) * 1024
+
+
+def reset_peak() -> None:
+    """Count the peak of `peak_memory` from now on; Linux lets a process do that to itself."""
+    with open("/proc/self/clear_refs", "w", encoding="ascii") as switch:
+        switch.write("5")

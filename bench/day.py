@@ -21,11 +21,11 @@ from pathlib import Path
 import numpy as np
 
 from tacit import power
-from tacit.power.cost import costs
-from tacit.power.day import DayProposal, DayStudy, solve_day
-from tacit.power.day_results import DayReport, day_results
-from tacit.power.network import Network
-from tacit.power.series import Series, clock
+from tacit.power.day.results import DayReport, day_results
+from tacit.power.day.series import Series, clock
+from tacit.power.day.study import DayProposal, DayStudy, solve_day
+from tacit.power.grids.network import Network
+from tacit.power.models.cost import costs
 from tacit.typing import HostArray
 
 STEPS, DRAWS, DELTA, BETA_MW, ETA = 96, 3, 1e-3, 1.0, 0.05

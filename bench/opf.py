@@ -14,12 +14,12 @@ from pathlib import Path
 import numpy as np
 
 from tacit import power
-from tacit.power.asking import noise_of, plan_demand
-from tacit.power.cost import costs
-from tacit.power.dc import solve_dc
-from tacit.power.dc_network import DcModel, dc_model
-from tacit.power.hidden import read_beta
-from tacit.power.recourse import Realised, Tightening, realised, tightening
+from tacit.power.models.cost import costs
+from tacit.power.models.dc import solve_dc
+from tacit.power.models.dc_network import DcModel, dc_model
+from tacit.power.models.recourse import Realised, Tightening, realised, tightening
+from tacit.power.moment.asking import noise_of, plan_demand
+from tacit.power.moment.hidden import read_beta
 from tacit.typing import HostArray
 
 CASES = (

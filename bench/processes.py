@@ -27,13 +27,13 @@ def work(data: str) -> None:
     from tacit.engine import run  # noqa: PLC0415
     from tacit.problems import Devices  # noqa: PLC0415
     from tacit.proposal import Request, StructureRequest  # noqa: PLC0415
-    from tacit.training import divide, own_part, proposal_for  # noqa: PLC0415
+    from tacit.training import divide, local_part, proposal_for  # noqa: PLC0415
 
     with together(processes):
         divided = divide(load(data), AGENTS[data], split_seed=0)
         devices = None if processes is None else Devices()
         if devices is not None:
-            divided = own_part(divided, devices)
+            divided = local_part(divided, devices)
         took = []
         for rounds in ROUNDS:
             request = Request(epsilon=1.0, delta=1e-6, rounds=rounds)

@@ -17,6 +17,7 @@ import math
 import re
 import subprocess
 import sys
+import textwrap
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,8 @@ COMMANDS = {
     "liu2022": ("liu2022",),
 }
 # figures that show the published method alone, whose curves do not say so
-AS_PUBLISHED = {("ryu2023", "Figure 3"), ("ryu2023", "Figure 4")}
+_LEARNING = [f"{n}, {what}" for n in "56" for what in ("noise", "objective", "test error")]
+AS_PUBLISHED = {("ryu2023", f"Figure {name}") for name in ("3", "4", "7", *_LEARNING)}
 SIDES = {"published": "As published", "sound": "In sound form"}
 COLOURS = (
     "#1f5fa8",
@@ -60,6 +62,7 @@ STYLE = {
 }
 LOGARITHMIC = 30.0  # an axis whose values span more than this factor
 MARKED = 15  # a curve of at most this many points has a marker at each
+LEGEND = 74  # characters of a line that fit below a figure
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -134,9 +137,7 @@ def page(results: dict[str, Any], run: dict[str, Any], folder: Path) -> str:
         outcome(results["orderings"]),
         f"Stored run: `{run['command']}`, commit `{run['commit']}`, {duration(run['seconds'])}, "
         f"seeds {listed(run['seeds'])}. Noise comes from these seeds, so the runs are "
-        "reproductions and not private. On the left of each figure stands what the paper ran, "
-        "under the budget that it really spends; on the right what needs no private constant and "
-        "spends what it says. Both sides have the same axes; runs without noise are on both.",
+        f"reproductions and not private. {_sides(folder)}",
         *(_figure(figure, results["orderings"], folder) for figure in results["figures"]),
         _tables(results["tables"]),
         "## Settings\n\n| setting | value |\n|---|---|\n"
@@ -144,6 +145,23 @@ def page(results: dict[str, Any], run: dict[str, Any], folder: Path) -> str:
         "## Notes\n\n" + "\n".join(f"- {note}" for note in results["notes"]),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _sides(folder: Path) -> str:
+    """Return what stands on which side of the figures of a paper."""
+    if not any(
+        (folder / f"{file.stem.removesuffix('-sound')}-published.svg").exists()
+        for file in folder.glob("*-sound.svg")
+    ):
+        return (
+            "Every figure says whether it is as published, under the budget that this really "
+            "spends, or in sound form, which needs no private constant and spends what it says."
+        )
+    return (
+        "On the left of each figure stands what the paper ran, under the budget that it really "
+        "spends; on the right what needs no private constant and spends what it says. Both sides "
+        "have the same axes; runs without noise are on both."
+    )
 
 
 def file_of(figure: dict[str, Any], side: str) -> str:
@@ -251,15 +269,18 @@ def drawn(figure: dict[str, Any], side: str) -> str | None:
     with matplotlib.rc_context(dict(STYLE)):
         curves = [curve for panel in figure["panels"] for curve in panel["curves"]]
         names = dict.fromkeys(legend(curve) for curve in curves)
-        colours = dict(zip(names, itertools.cycle(COLOURS), strict=False))
-        lines = {legend(curve) for curve in curves if shown_on(curve, side)}
-        height = 2.9 * len(figure["panels"]) + 0.19 * len(lines)
+        # a colour that comes again is dotted
+        looks = itertools.cycle(itertools.product("-:", COLOURS))
+        styles = dict(zip(names, looks, strict=False))
+        labels = {legend(curve) for curve in curves if shown_on(curve, side)}
+        lines = sum(label.count("\n") + 1 for label in labels)
+        height = 2.9 * len(figure["panels"]) + 0.19 * lines
         canvas = Figure(figsize=(4.6, height), layout="constrained")
         FigureCanvasSVG(canvas)
         canvas.suptitle(SIDES[side], x=0.01, ha="left", fontsize=10, fontweight="bold")
         rows = canvas.subplots(len(figure["panels"]), 1, squeeze=False)[:, 0]
         for axes, panel in zip(rows, figure["panels"], strict=True):
-            _draw(axes, panel, side, colours)
+            _draw(axes, panel, side, styles)
         _legend(canvas, rows)
         return _svg(canvas)
 
@@ -271,11 +292,12 @@ def _legend(canvas: Figure, rows: Sequence[Axes]) -> None:
     canvas.legend(lines.values(), lines.keys(), loc="outside lower left", frameon=False, fontsize=8)
 
 
-def _draw(axes: Axes, panel: dict[str, Any], side: str, colours: dict[str, str]) -> None:
+def _draw(axes: Axes, panel: dict[str, Any], side: str, styles: dict[str, tuple[str, str]]) -> None:
     """Draw the curves of one side; the axes span those of both."""
     for curve in panel["curves"]:
         if shown_on(curve, side):
-            line = "--" if side_of(curve) is None else "-"
+            line, colour = styles[legend(curve)]
+            line = "--" if side_of(curve) is None else line
             marker = "o" if 2 < len(curve["x"]) <= MARKED else ""
             axes.plot(
                 curve["x"],
@@ -283,7 +305,7 @@ def _draw(axes: Axes, panel: dict[str, Any], side: str, colours: dict[str, str])
                 line,
                 marker=marker,
                 markersize=3,
-                color=colours[legend(curve)],
+                color=colour,
                 label=legend(curve),
             )
     _scale(axes, panel)
@@ -322,12 +344,12 @@ def number(value: float | str) -> float:
 
 
 def legend(curve: dict[str, Any]) -> str:
-    """Return the label of a curve with its total epsilon, where that is one."""
-    total = curve["total_epsilon"]
-    if side_of(curve) is None or not _single(curve):
-        return str(curve["label"])
-    epsilon = f"{number(total):.3g}" if math.isfinite(number(total)) else "infinite"
-    return f"{curve['label']}, total epsilon {epsilon}"
+    """Return the label of a curve with its total epsilon, where that is one; in lines that fit."""
+    total, label = curve["total_epsilon"], str(curve["label"])
+    if side_of(curve) is not None and _single(curve):
+        epsilon = f"{number(total):.3g}" if math.isfinite(number(total)) else "infinite"
+        label += f", total epsilon {epsilon}"
+    return textwrap.fill(label, LEGEND)
 
 
 def _svg(canvas: Figure) -> str:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import sys
 from types import SimpleNamespace
 from unittest.mock import patch
 
@@ -130,6 +131,9 @@ def test_exactly_the_answers_that_can_reach_an_agent_move_what_it_hears(name):
     shown = between_agents(SimpleNamespace(plan=made, certificate=made.certificate, choice=None))
     assert shown["mu"] == [each[apart].min(), each[apart].max()]
     assert shown["epsilon"][1] <= made.terms.epsilon * (1 + 1e-9)
+    # pairs of very many agents are not looked at
+    with patch.object(sys.modules[between_agents.__module__], "_MOST_PAIRED", 3):
+        assert between_agents(SimpleNamespace(plan=made, choice=None, certificate=None)) is None
     # with the wrong neighbours an answer arrives that was not counted
     if name == "gossip":
         wrong = dataclasses.replace(made, network=metropolis(OTHER_PATH))

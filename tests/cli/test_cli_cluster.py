@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -41,6 +42,7 @@ def test_processes_of_one_machine_meet_on_loopback():
     assert [(place.index, place.count) for place in places] == [(0, 3), (1, 3), (2, 3)]
     assert {place.address.rpartition(":")[0] for place in places} == {"127.0.0.1"}
     assert places_of(options(processes="1"), {}) == []
+    assert places_of(options(cluster="auto"), {"PMI_RANK": "0", "PMI_SIZE": "1"}) == []
 
 
 def test_a_place_on_a_cluster_is_as_given_or_as_the_launcher_says():
@@ -50,6 +52,82 @@ def test_a_place_on_a_cluster_is_as_given_or_as_the_launcher_says():
         found = places_of(options(cluster="node1:4000"), {number: "1", size: "2"})
         assert found == [Place("node1:4000", 1, 2)]
     assert Place.parse(Place("[::1]:9,9", 1, 2).text()) == Place("[::1]:9,9", 1, 2)
+
+
+# as Open MPI 4.1.4 and 5.0.11 set them, and as SLURM documents them
+OPEN_MPI = {
+    "OMPI_COMM_WORLD_RANK": "1",
+    "OMPI_COMM_WORLD_SIZE": "2",
+    "OMPI_COMM_WORLD_LOCAL_SIZE": "2",
+    "OMPI_MCA_orte_hnp_uri": "1928855552.0;tcp://192.0.2.2,10.0.0.2:53513;tcp6://[fd00::2]:50513",
+}
+OPEN_MPI_5 = {
+    "OMPI_COMM_WORLD_RANK": "1",
+    "OMPI_COMM_WORLD_SIZE": "2",
+    "OMPI_COMM_WORLD_LOCAL_SIZE": "2",
+    "PMIX_NAMESPACE": "prterun-node7-3275@1",
+}
+SLURM = {
+    "SLURM_PROCID": "1",
+    "SLURM_NTASKS": "2",
+    "SLURM_JOB_ID": "71",
+    "SLURM_STEP_ID": "0",
+    "SLURM_STEP_NUM_NODES": "1",
+    "SLURM_STEP_NODELIST": "node7",
+}
+
+
+@pytest.mark.parametrize("launcher", [OPEN_MPI, OPEN_MPI_5, SLURM])
+def test_processes_of_a_job_on_one_machine_meet_on_loopback(launcher):
+    (place,) = places_of(options(cluster="auto"), launcher)
+    host, _, port = place.address.rpartition(":")
+    assert (host, place.index, place.count) == ("127.0.0.1", 1, 2)
+    assert 61440 <= int(port) < 65536
+
+
+@pytest.mark.parametrize(
+    ("launcher", "changed", "host"),
+    [
+        (OPEN_MPI, {"OMPI_COMM_WORLD_LOCAL_SIZE": "1"}, "192.0.2.2"),
+        (
+            OPEN_MPI,
+            {"OMPI_COMM_WORLD_LOCAL_SIZE": "1", "OMPI_MCA_orte_hnp_uri": "1.0;tcp6://[fd00::2]:5"},
+            "[fd00::2]",
+        ),
+        (SLURM, {"SLURM_STEP_NUM_NODES": "2", "SLURM_STEP_NODELIST": "node7,node9"}, "node7"),
+        (SLURM, {"SLURM_STEP_NUM_NODES": "9", "SLURM_STEP_NODELIST": "n[07-12,20],m1"}, "n07"),
+    ],
+)
+def test_processes_of_a_job_on_several_machines_meet_at_the_first(launcher, changed, host):
+    (place,) = places_of(options(cluster="auto"), launcher | changed)
+    assert place.address.rpartition(":")[0] == host
+    (other,) = places_of(options(cluster="auto", process="0"), launcher | changed)
+    assert (other.address, other.index) == (place.address, 0)
+
+
+def test_two_steps_of_one_job_meet_at_different_ports():
+    steps = [SLURM | {"SLURM_STEP_ID": step} for step in ("0", "1")]
+    first, second = (places_of(options(cluster="auto"), step)[0].address for step in steps)
+    assert first != second
+
+
+def test_a_number_of_open_mpi_counts_before_that_of_the_slurm_around_it():
+    """Open MPI's daemons are tasks of SLURM: all of its processes on a machine have one number."""
+    (place,) = places_of(options(cluster="auto"), SLURM | {"SLURM_PROCID": "0"} | OPEN_MPI)
+    assert (place.index, place.count) == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("launcher", "said"),
+    [
+        ({}, "needs --process I"),
+        ({"PMI_RANK": "0", "PMI_SIZE": "2"}, "do not say it; give HOST:PORT"),
+        (OPEN_MPI_5 | {"OMPI_COMM_WORLD_LOCAL_SIZE": "1"}, "give HOST:PORT"),
+    ],
+)
+def test_a_launcher_that_does_not_say_where_to_meet_is_told_so(launcher, said):
+    with pytest.raises(InputError, match=said):
+        places_of(options(cluster="auto"), launcher)
 
 
 @pytest.mark.parametrize(
@@ -125,6 +203,40 @@ def weights_of(content):
     if isinstance(content, list):
         return [n for part in content for n in weights_of(part)]
     return [content] if isinstance(content, float) else []
+
+
+@pytest.mark.slow
+def test_tasks_of_slurm_find_one_another_by_its_variables(table):
+    words = arguments(table, "--seed", "1", "--rounds", "5", "--cluster", "auto")
+    job = {**SLURM, "SLURM_JOB_ID": str(os.getpid()), "SLURM_LOCALID": "0"}
+    tasks = [
+        subprocess.Popen(
+            words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=table,
+            env={**os.environ, **job, "SLURM_PROCID": str(index)},
+        )
+        for index in range(2)
+    ]  # fmt: skip
+    said = [task.communicate(timeout=200) for task in tasks]
+    assert [task.returncode for task in tasks] == [0, 0], said
+    assert "Certificate" in said[0][0]
+    assert said[1][0] == ""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("mpirun") is None, reason="Open MPI is not installed")
+def test_processes_of_open_mpi_find_one_another(table):
+    alone = ("--allow-run-as-root", "--oversubscribe", "--mca", "oob_tcp_if_include", "lo")
+    words = arguments(table, "--seed", "1", "--rounds", "5", "--cluster", "auto")
+    done = subprocess.run(
+        ["mpirun", *alone, "-np", "2", *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=table,
+        timeout=200,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("Certificate") == 1
 
 
 @pytest.fixture

@@ -7,7 +7,8 @@ import pytest
 
 from tacit.budget import Account
 from tacit.cli.main import main
-from tacit.power import day as day_room
+from tacit.errors import InputError
+from tacit.power.day import study as day_room
 
 BUDGET = ["--beta", "1MW", "--epsilon", "5", "--delta", "1e-3", "--zones", "2"]
 OWN = """mpc.baseMVA = 100;
@@ -109,12 +110,96 @@ def test_a_day_is_charged_to_an_account_once_and_whole(capsys, room, tmp_path):
     assert (code, err.count("\n")) == (2, 1)
 
 
+@pytest.fixture
+def account(capsys, tmp_path):
+    """An account of persons, and the words that charge a day of one demand to it."""
+    words = ["open", "grid", "--epsilon", "40", "--delta", "1e-2", "--unit", "person"]
+    words += ["--relation", "target_change:0.01", "--accounts", str(tmp_path)]
+    assert main(["budget", *words]) == 0
+    capsys.readouterr()
+    return Account("grid", tmp_path), ["--account", "grid", "--accounts", tmp_path]
+
+
+def files(room):
+    return ["--series", room / "west.csv", "--series", room / "east.csv"]
+
+
+def test_an_account_of_persons_holds_runs_that_mean_the_same_by_a_person(capsys, room, account):
+    """A bus costs sqrt(2) times as much as one demand, and both are called a person."""
+    held, words = account
+    day = [room / "own.m", *BUDGET, *files(room), *words]
+    assert called(capsys, *day, "--hide", "bus")[0] == 0
+    code, out, err = called(capsys, *day)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "in this run a person is one demand" in err
+    assert called(capsys, room / "own.m", *BUDGET, *words, "--hide", "bus")[0] == 0
+    assert len(held.state().charged) == 2
+
+
+def test_what_is_refused_before_anything_is_asked_is_charged_nothing(capsys, room, account):
+    """A series of other times than the proposal's, and lines of another case."""
+    held, words = account
+    given = ["--proposal", room / "out" / "proposal.json", *words]
+    shifted = "\n".join(
+        re.sub(r",(\d\d):00,", lambda hour: f",{int(hour[1]) + 1:02d}:00,", line)
+        for line in series(1, 2, 3).splitlines()
+    )
+    (room / "later.csv").write_text(shifted + "\n")
+    (room / "other.m").write_text(OWN.replace(".01 .1 0 90", ".01 .1 0 80"))
+    for case, days in (("own.m", ["--series", room / "later.csv"]), ("other.m", files(room))):
+        code, out, err = called(capsys, room / case, *given, *days)
+        assert (code, out) == (2, "")
+        assert "propose again" in err
+    assert held.state().charged == ()
+
+
+@pytest.mark.parametrize(
+    ("place", "status"), [("smoothed", "released"), ("demand_shards", "failed")]
+)
+def test_a_day_that_breaks_down_stays_charged_once(
+    capsys, monkeypatch, room, account, place, status
+):
+    held, words = account
+
+    def broken(*_, **__):
+        raise InputError("the disk is full; make room")
+
+    monkeypatch.setattr(day_room, place, broken)
+    code, out, _ = called(
+        capsys, room / "own.m", *BUDGET, *files(room), *words, "--smooth", "--out", room / "broken"
+    )
+    assert (code, out) == (2, "")
+    assert not (room / "broken").exists()
+    (charged,) = held.state().charged
+    assert charged.status == status
+    assert charged.purpose.mu == pytest.approx(held.state().cost(charged).squares ** 0.5, rel=1e-6)
+
+
+@pytest.mark.slow
+def test_with_force_no_file_of_an_earlier_report_stays_beside_those_of_a_day(capsys, room):
+    """The earlier one was without noise, so its case holds the true demands."""
+    out = room / "replaced"
+    exact = ["--beta", "1MW", "--epsilon", "inf", "--delta", "1e-3", "--zones", "2"]
+    assert called(capsys, room / "own.m", *exact, "--out", out)[0] == 0
+    assert "41.7" in (out / "dispatch.m").read_text()
+    (out / "notes.txt").write_text("mine")
+    words = [room / "own.m", *BUDGET, *files(room), "--out", out, "--force"]
+    assert called(capsys, *words)[0] == 0
+    assert (out / "notes.txt").is_file()
+    new = {"steps.csv", "buses.csv", "lines.csv", "generators.csv", "notes.txt"}
+    new |= {"results.json", "proposal.json", "plan.json", "report.html"}
+    assert {path.name for path in out.iterdir()} == new | {
+        "certificate-1.json",
+        "certificate-2.json",
+    }
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [
         (["--smooth"], "--smooth is for a day; add --series"),
         (["--weights", "west.csv"], "--weights is for a day; add --series"),
-        (["--series", "west.csv"], "bus 3 of own has no row at 00:00"),
+        (["--series", "west.csv"], "bus 3 of own has no row at step 1 of 4"),
         (["--series", "west.csv", "--series", "west.csv"], "second one of that bus and time"),
         (["--series", "none.csv"], "cannot be read"),
         (["--series", "own.m"], "does not name the columns"),

@@ -6,8 +6,8 @@ import re
 import pytest
 
 from tacit.cli.main import main
-from tacit.power import opf as opf_room
 from tacit.power import parse_case
+from tacit.power.moment import opf as opf_room
 from tacit.problems import conic_solver
 
 BUDGET = ["--beta", "1MW", "--epsilon", "1", "--delta", "1e-3"]

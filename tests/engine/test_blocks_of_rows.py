@@ -11,13 +11,15 @@ from tacit.problems import MultinomialLogistic, Squared, for_exact_sums, pack
 ROWS, COLUMNS = 997, 7  # in blocks of 19 rows: the last two begin before the end of others
 
 
-def shard_and_count(targets):
+def shard_and_count(targets, *, narrow=False):
     draw = np.random.default_rng(0)
     shards = pack(
         draw.standard_normal((ROWS, COLUMNS)), targets, [np.arange(ROWS)],
         record_norm=1.0, precision="float64", enforce="clip",
     )  # fmt: skip
-    return jax.tree.map(lambda leaf: leaf[0], for_exact_sums(shards)), jnp.asarray(float(ROWS))
+    return jax.tree.map(lambda leaf: leaf[0], for_exact_sums(shards, narrow=narrow)), jnp.asarray(
+        float(ROWS)
+    )
 
 
 def question(kind):
@@ -32,16 +34,17 @@ def question(kind):
     return Gradient(Squared(), 0.5), Point(vector)
 
 
-def answered(kind):
+def answered(kind, *, narrow=False):
     draw = np.random.default_rng(2)
     targets = draw.integers(0, 3, ROWS) if kind == "classes" else draw.uniform(-1, 1, ROWS)
     oracle, query = question(kind)
-    return np.asarray(jax.jit(oracle.exact)(*shard_and_count(targets), query))
+    return np.asarray(jax.jit(oracle.exact)(*shard_and_count(targets, narrow=narrow), query))
 
 
 def in_blocks(monkeypatch):
     monkeypatch.setattr(sums, "_AT_ONCE", 0)
     monkeypatch.setattr(sums, "_BLOCK", 2**10)
+    monkeypatch.setattr(sums, "_LONGER", 1)
 
 
 @pytest.mark.parametrize("kind", ["plain", "centred"])

@@ -8,12 +8,13 @@ import sys
 from pathlib import Path
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from conftest import make_plan, make_shards, make_terms
 from tacit.algorithms import DPADMM, NIDS, NoisyGradient, Walkman
-from tacit.engine import plan, run
+from tacit.engine import Live, behind_the_door, plan, run, stack, sweep
 from tacit.engine.mesh import check_devices
 from tacit.engine.processes import Processes
 from tacit.engine.supply import Supply
@@ -30,7 +31,7 @@ from tacit.problems import (
     Shards,
     WholeSpace,
     public_facts,
-    spread_own,
+    spread_local,
 )
 
 PROBLEM = Problem(Logistic(), NoRegulariser(), WholeSpace())
@@ -81,10 +82,49 @@ def two_devices(names):
     print(json.dumps(gaps))
 
 
+def walking(shards):
+    return plan(
+        public_facts(PROBLEM, shards, clip=1.0), Walkman(PROBLEM), (Gradient(PROBLEM.loss, 1.0),),
+        make_terms(100.0), rounds=20, precision="float64",
+        network=uniform_walk(ring(4), 20, seed=0), multiplier=5.0,
+    )  # fmt: skip
+
+
+def swept(made, shards, *, seeds, plans, **how):
+    """Models and traces of some seeds, for as many plans."""
+    program = stack([made.program] * plans)
+    doors = Live(program.oracles, program.mechanism, jax.vmap(jax.random.key)(jnp.arange(seeds)))
+    private = behind_the_door(made, shards)
+    return sweep(program, doors, private, keep=frozenset({"models"}), **how)
+
+
+def sweeps_on_two_devices():
+    """Print how far runs of sweeps are from those on one device; run where there are two."""
+    gaps, shards = {}, make_shards()
+    for name, made in (("star", planned("star", shards)), ("relay", walking(shards))):
+        for seeds, plans in ((4, 1), (3, 2)):
+            one, two = (
+                swept(made, shards, seeds=seeds, plans=plans, **how)
+                for how in ({}, {"devices": Devices()})
+            )
+            for what, ours, theirs in (("model", one[0], two[0]),
+                                       ("course", one[1].models, two[1].models)):  # fmt: skip
+                gap = np.max(np.abs(np.asarray(ours) - np.asarray(theirs)))
+                gaps[f"{name} {seeds} {plans} {what}"] = float(gap)
+    with pytest.raises(InputError, match="2 devices divide neither 3 seeds nor 1 plans"):
+        swept(planned("star", shards), shards, seeds=3, plans=1, devices=Devices())
+    print(json.dumps(gaps))
+
+
 @functools.cache
 def gaps_of(*names):
+    return printed(f"two_devices({names!r})")
+
+
+def printed(call):
+    """What a function of this module prints where there are two devices."""
     flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=2"
-    code = f"import test_mesh; test_mesh.two_devices({names!r})"
+    code = f"import test_mesh; test_mesh.{call}"
     here = Path(__file__).parent
     path = os.pathsep.join([str(here), str(here.parent), *filter(None, sys.path)])
     done = subprocess.run(
@@ -109,6 +149,13 @@ def assert_close(gaps):
 @pytest.mark.slow
 def test_runs_on_two_devices_are_those_on_one_and_sums_are_equal_to_the_bit():
     assert_close(gaps_of(*METHODS))
+
+
+@pytest.mark.slow
+def test_sweeps_on_two_devices_are_those_on_one_on_a_relay_too():
+    gaps = printed("sweeps_on_two_devices()")
+    assert len(gaps) == 8
+    assert max(gaps.values()) <= 1e-12
 
 
 def test_a_run_on_one_device_that_is_named_is_the_usual_one(shards):
@@ -154,9 +201,9 @@ def test_one_noise_for_two_agents_is_caught():
 
 def test_rows_of_other_agents_are_refused_by_their_public_counts():
     own = make_shards(agents=1)
-    assert spread_own(own, own.counts, Devices()).counts == own.counts
+    assert spread_local(own, own.counts, Devices()).counts == own.counts
     with pytest.raises(InputError, match="packed the records of other agents"):
-        spread_own(own, (own.counts[0] + 1,), Devices())
+        spread_local(own, (own.counts[0] + 1,), Devices())
 
 
 def test_rows_of_a_wrong_agent_are_caught_by_the_model_of_one_process():
@@ -177,13 +224,8 @@ def test_rows_of_a_wrong_agent_are_caught_by_the_model_of_one_process():
 
 
 def test_devices_that_do_not_suit_are_refused(shards):
-    walk = uniform_walk(ring(4), 20, seed=0)
-    relay = plan(
-        public_facts(PROBLEM, shards, clip=1.0), Walkman(PROBLEM), (Gradient(PROBLEM.loss, 1.0),),
-        make_terms(100.0), rounds=20, precision="float64", network=walk, multiplier=5.0,
-    )  # fmt: skip
     with pytest.raises(InputError, match="relay"):
-        check_devices(relay.program, Devices(), serial=False, masks=False)
+        check_devices(walking(shards).program, Devices(), serial=False, masks=False)
     made = planned("star", shards)
     for how in ({"serial": True, "masks": False}, {"serial": False, "masks": True}):
         with pytest.raises(InputError, match="leave"):

@@ -172,7 +172,7 @@ async def served(party, link, *, seconds, told=None):
     return await serve(party, link, (Told() if told is None else told).watch(), stop)
 
 
-def meeting(*pairs, seconds=5.0):
+def meeting(*pairs, seconds=20.0):
     """The outcomes of several parties, each with its link, at one time."""
 
     async def all_of_them():

@@ -69,6 +69,25 @@ def test_a_planted_upward_import_is_caught():
     assert rising("privacy", ast.parse("import tacit.problems")) == ["problems"]
 
 
+# rooms of power flow, from the lowest; files beside them are shared or on top
+POWER = ("cases", "grids", "models", "balance", "moment", "day")
+
+
+def rising_in_power(room, tree):
+    names = [node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    used = [name.split(".")[2] for name in names if name.startswith("tacit.power.")]
+    return [one for one in used if one in POWER and POWER.index(one) > POWER.index(room)]
+
+
+@pytest.mark.parametrize("room", POWER)
+def test_no_import_points_up_in_power_flow(room):
+    for path in (ROOT / "power" / room).glob("*.py"):
+        assert rising_in_power(room, ast.parse(path.read_text())) == [], path
+    assert rising_in_power("cases", ast.parse(f"from tacit.power.{room} import x")) == (
+        [] if room == "cases" else [room]
+    )
+
+
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_no_import_of_another_room_is_lazy_outside_the_command_line(path):
     if room_of(path) != "cli":

@@ -14,16 +14,18 @@ from tacit.engine import behind_the_door, run, simulate
 from tacit.engine.door import Live, Pair, Private, Rival
 from tacit.errors import InputError, PrivacyError
 from tacit.oracles import TargetsAt
-from tacit.power import asking_day, bundled_case, chosen_zones, network
-from tacit.power import day_results as results_room
-from tacit.power.asking import plan_demand, records
-from tacit.power.asking_day import day_adjacency, day_shards, noise_by_step, plan_day, shares
-from tacit.power.cost import costs
-from tacit.power.day import DayProposal, day_at, solve_day
-from tacit.power.day_page import day_page
-from tacit.power.day_results import DayReport, day_texts, day_warnings
-from tacit.power.opf import OpfProposal
-from tacit.power.series import Series
+from tacit.power import bundled_case, chosen_zones, network
+from tacit.power.day import asking as asking_day
+from tacit.power.day import results as results_room
+from tacit.power.day.asking import day_adjacency, noise_by_step, plan_day, shares
+from tacit.power.day.page import day_page
+from tacit.power.day.results import DayReport, day_told, day_warnings
+from tacit.power.day.series import Series
+from tacit.power.day.study import DayProposal, day_at, solve_day
+from tacit.power.delivery import folder_texts
+from tacit.power.models.cost import costs
+from tacit.power.moment.asking import demand_shards, plan_demand, records
+from tacit.power.moment.opf import OpfProposal
 from tacit.privacy import Messages
 
 BETA, DELTA = 0.01, 1e-3
@@ -77,7 +79,7 @@ def moved(private, net, zones, hide, bus=3, times=range(STEPS)):
 
 def replayed(planned, fourteen, series, hide, oracles=None):
     _, net, zones = fourteen
-    shards = day_shards(net, zones, series.demand)
+    shards = demand_shards(net, zones, series.demand)
     keep = frozenset({"answers", "messages"})
     done = run(planned, shards, runtime="simulate", seed=0, keep=keep)
     private = behind_the_door(planned, shards)
@@ -122,7 +124,7 @@ def test_a_step_that_is_asked_and_not_charged_ends_the_run(fourteen, series):
     kind = planned.ledger.kind.copy()
     kind[:, 2] = -1
     free = dataclasses.replace(planned, ledger=dataclasses.replace(planned.ledger, kind=kind))
-    shards = day_shards(fourteen[1], fourteen[2], series.demand)
+    shards = demand_shards(fourteen[1], fourteen[2], series.demand)
     with pytest.raises(PrivacyError, match="not the planned ones"):
         run(free, shards, runtime="simulate", seed=0)
 
@@ -203,7 +205,7 @@ def test_the_likelihood_attack_on_a_day_stays_below_the_certificate_and_comes_cl
     _, net, zones = fourteen
     planned = planned_of(fourteen, "bus", epsilon=6.0)
     program = planned.program
-    first = behind_the_door(planned, day_shards(net, zones, series.demand))
+    first = behind_the_door(planned, demand_shards(net, zones, series.demand))
     second = moved(first, net, zones, "bus")
     assert _found(program, first, second) > 0.75 * planned.certificate.mu
     assert _found(program, first, second) <= planned.certificate.mu
@@ -248,7 +250,8 @@ def test_what_follows_the_answers_is_a_function_of_the_answers(study):
 
 def told(study, net, series, *, page=False):
     report = DayReport(study, net, series, False, day_warnings(study))
-    texts, certificate = day_texts(report, day_page(report) if page else "", Path("out"))
+    page_text = day_page(report) if page else ""
+    texts, certificate = folder_texts(day_told(report), page_text, Path("out"))
     return {**texts, "certificate": certificate}
 
 
@@ -323,6 +326,8 @@ def test_a_proposal_is_read_back_and_plans_the_same_without_any_demand(fourteen,
         ({"weights": (1.0,)}, "1 steps"),
         ({"weights": (1.0,) * 1441}, "1441 steps"),
         ({"weights": (1e-30, 1e30)}, "noise would have scale"),
+        ({"weights": (1e-308, 1e308)}, "bring them closer together"),
+        ({"weights": (1e-320, 1.0)}, "bring them closer together"),
         ({"step_hours": 0.0}, "step_hours is 0"),
         ({"first_hour": -1.0}, "first_hour is -1"),
     ],
@@ -344,5 +349,5 @@ def test_a_demand_of_any_size_is_asked_for_and_none_is_refused(fourteen):
     _, net, zones = fourteen
     demand = np.zeros((2, net.buses, 2))
     demand[0, 3], demand[1, 4] = 1e300, -1e9
-    targets = np.asarray(day_shards(net, zones, demand).stacked.targets)
+    targets = np.asarray(demand_shards(net, zones, demand).stacked.targets)
     assert (np.min(targets), np.max(targets)) == (-1e6, 1e6)

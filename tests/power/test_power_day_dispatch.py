@@ -8,12 +8,12 @@ from scipy.special import ndtr
 from scipy.stats import multivariate_normal
 
 from tacit.power import bundled_case, network
-from tacit.power import day_dispatch as room
-from tacit.power.cost import costs
-from tacit.power.day_dispatch import dispatched, needed_by_day
-from tacit.power.dc_network import dc_model, state_at
-from tacit.power.recourse import line_spread, realised
-from tacit.power.smoothing import smoothed
+from tacit.power.day import dispatching as room
+from tacit.power.day.dispatching import dispatched, needed_by_day
+from tacit.power.day.smoothing import smoothed
+from tacit.power.models.cost import costs
+from tacit.power.models.dc_network import dc_model, state_at
+from tacit.power.models.recourse import line_spread, realised
 
 STEPS = 24
 HOURS = np.arange(STEPS)

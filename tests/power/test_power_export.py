@@ -18,18 +18,21 @@ from tacit.power import (
     costs,
     dc_model,
     network,
-    opf_results,
     parse_case,
     read_case,
     solve_dc,
 )
-from tacit.power import export as export_room
-from tacit.power.binding import binding, binding_lines
-from tacit.power.opf import OpfProposal, solve_opf
-from tacit.power.opf_command import proposed, solved_report
-from tacit.power.opf_results import OpfReport, narrow, opf_texts, opf_warnings
-from tacit.power.pandapower_case import case_of_net
-from tacit.power.tables import parse_net
+from tacit.power.cases.pandapower_case import case_of_net
+from tacit.power.cases.tables import parse_net
+from tacit.power.charging import Carried
+from tacit.power.delivery import folder_texts
+from tacit.power.models.binding import binding, binding_lines
+from tacit.power.moment import command as command_room
+from tacit.power.moment import export as export_room
+from tacit.power.moment import results as results_room
+from tacit.power.moment.command import opf_report, proposed
+from tacit.power.moment.opf import OpfProposal, solve_opf
+from tacit.power.moment.results import OpfReport, narrow, opf_told, opf_warnings
 
 BUDGET = {"beta": 0.001, "epsilon": 1.0, "delta": 1e-3}
 SETTINGS = {"hide": "demand", "model": "dc", "eta": None, **BUDGET}
@@ -55,8 +58,8 @@ def run(request):
 
 def texts_of(run, page=""):
     case, study = run
-    texts, certificate = opf_texts(
-        OpfReport(study, case, network(case), False, ()), page, Path("o")
+    texts, certificate = folder_texts(
+        opf_told(OpfReport(study, case, network(case), False, ())), page, Path("o")
     )
     return {**texts, "certificate": certificate}
 
@@ -217,22 +220,24 @@ def test_the_warning_about_repeating_runs_comes_where_the_room_is_narrow(monkeyp
     assert not narrow(wide)
     assert opf_warnings(wide) == ()
     for share, warned in ((2.1, False), (1.9, True)):
-        monkeypatch.setattr(opf_results, "widest", lambda *_, r=share: r * wide.needed)
+        monkeypatch.setattr(results_room, "widest", lambda *_, r=share: r * wide.needed)
         assert any("do not repeat" in text for text in opf_warnings(wide)) is warned
 
 
-def test_a_proposal_with_other_costs_than_the_case_is_refused():
+def test_a_proposal_with_other_costs_than_the_case_is_refused(monkeypatch):
     case = parse_case(BOUND, name="three", source="three.m")
     net = network(case)
     given = {"beta": "0.1MW", "epsilon": 1.0, "delta": 1e-3, "zones": None, "largest-demand": None}
     proposal = proposed(case, net, {**given, "model": None, "eta": None, "hide": None})
     dearer = parse_case(BOUND.replace("0 20 0]", "0 21 0]"), name="three", source="three.m")
 
-    def reserving(*_):
+    def nothing(*_):
         raise AssertionError("nothing may be reserved for it")
 
+    monkeypatch.setattr(command_room, "reserved", nothing)
+    carried = Carried(seed=1, oracle=False, account=None, files=())
     with pytest.raises(InputError, match="other costs than those of three"):
-        solved_report("three", dearer, proposal, seed=1, oracle=False, reserving=reserving)
+        opf_report("three", dearer, proposal, carried)
 
 
 def test_a_base_that_is_assigned_twice_is_refused():

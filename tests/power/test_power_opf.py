@@ -19,15 +19,21 @@ from tacit.engine.planning import plan
 from tacit.errors import DataError, InputError
 from tacit.oracles import Targets
 from tacit.power import bundled_case, chosen_zones, network, parse_case
-from tacit.power import export as export_room
-from tacit.power.asking import demand_shards, hidden_adjacency, noise_of, plan_demand, records
-from tacit.power.cost import costs
-from tacit.power.hidden import read_beta, size_warning
-from tacit.power.opf import OpfProposal, OpfStudy, solve_opf, solved_at
-from tacit.power.opf_page import opf_page
-from tacit.power.opf_results import OpfReport, opf_texts, opf_warnings
-from tacit.power.opf_results import told as told_rows
-from tacit.power.price import price_of_privacy
+from tacit.power.delivery import folder_texts
+from tacit.power.models.cost import costs
+from tacit.power.moment import export as export_room
+from tacit.power.moment.asking import (
+    demand_shards,
+    hidden_adjacency,
+    noise_of,
+    plan_demand,
+    records,
+)
+from tacit.power.moment.hidden import read_beta, size_warning
+from tacit.power.moment.opf import OpfProposal, OpfStudy, solve_opf, solved_at
+from tacit.power.moment.page import opf_page
+from tacit.power.moment.price import price_of_privacy
+from tacit.power.moment.results import OpfReport, opf_rows, opf_told, opf_warnings
 from tacit.privacy import Messages, Terms
 
 BETA, EPSILON, DELTA = 0.1, 1.0, 1e-3
@@ -63,7 +69,7 @@ def moved(private, net, zones, hide, bus=3):
 
 def replayed(planned, fourteen, hide):
     _, net, zones = fourteen
-    shards = demand_shards(net, zones)
+    shards = demand_shards(net, zones, net.demand[None])
     keep = frozenset({"answers", "messages"})
     done = run(planned, shards, runtime="simulate", seed=0, keep=keep)
     private = behind_the_door(planned, shards)
@@ -110,7 +116,7 @@ def test_a_message_of_more_than_the_answer_is_seen(fourteen):
     _, net, zones = fourteen
     planned = plan_demand(net, zones, hide="demand", **BUDGET)
     program = planned.program
-    private = behind_the_door(planned, demand_shards(net, zones))
+    private = behind_the_door(planned, demand_shards(net, zones, net.demand[None]))
     leaking = eqx.tree_at(lambda p: p.algorithm, program, Clear(program.algorithm.sharing))
     live = Live(program.oracles, program.mechanism, jax.random.key(5))
     _, trace = simulate(leaking, live, private, keep=frozenset({"answers", "messages"}))
@@ -122,7 +128,10 @@ def test_a_message_of_more_than_the_answer_is_seen(fourteen):
 def test_the_likelihood_attack_on_a_bus_stays_below_the_certificate_and_comes_close(fourteen):
     _, net, zones = fourteen
     planned = plan_demand(net, zones, hide="bus", beta=BETA, epsilon=6.0, delta=1e-5)
-    program, first = planned.program, behind_the_door(planned, demand_shards(net, zones))
+    program, first = (
+        planned.program,
+        behind_the_door(planned, demand_shards(net, zones, net.demand[None])),
+    )
     second = moved(first, net, zones, "bus")
 
     @jax.jit
@@ -173,7 +182,8 @@ def another_state(case):
 def told(study, case, *, page=False):
     """All that a run on a file of one's own writes; its page takes long to draw."""
     report = OpfReport(study, case, network(case), False, opf_warnings(study))
-    texts, certificate = opf_texts(report, opf_page(report) if page else "", Path("out"))
+    page_text = opf_page(report) if page else ""
+    texts, certificate = folder_texts(opf_told(report), page_text, Path("out"))
     return {**texts, "certificate": certificate}
 
 
@@ -219,7 +229,7 @@ def test_the_true_demand_is_shown_to_its_owner_and_to_nobody_else(fourteen, stud
     assert hidden["true"] is None
     assert hidden["price"]["noise"] is None
     report = OpfReport(study, case, net, True, ())
-    shown = json.loads(opf_texts(report, "", Path("out"))[0]["results.json"])
+    shown = json.loads(folder_texts(opf_told(report), "", Path("out"))[0]["results.json"])
     assert shown["true"]["served"] is True
     assert shown["price"]["noise"] is not None
 
@@ -340,7 +350,7 @@ def test_a_demand_of_any_size_is_asked_for_and_none_is_refused(fourteen):
     bus = case.bus.copy()
     bus[3, 2], bus[4, 2] = 1.1e8 * 100, np.inf
     large = network(dataclasses.replace(case, bus=bus))
-    targets = np.asarray(demand_shards(large, zones).stacked.targets)
+    targets = np.asarray(demand_shards(large, zones, large.demand[None]).stacked.targets)
     assert np.all(np.isfinite(targets))
     assert np.max(targets) == 1e6
 
@@ -364,9 +374,9 @@ def test_a_dispatch_for_other_demands_is_never_called_promised_nor_served(fourte
     elsewhere = dataclasses.replace(study, served=study.served - 0.1)
     assert study.promised
     assert not elsewhere.promised
-    rows = dict(told_rows(OpfReport(elsewhere, fourteen[0], fourteen[1], False, ())))
+    rows = dict(opf_rows(OpfReport(elsewhere, fourteen[0], fourteen[1], False, ())))
     assert rows["Serves the true demand"].startswith("no:")
-    marked = dict(told_rows(OpfReport(study, fourteen[0], fourteen[1], False, ())))
+    marked = dict(opf_rows(OpfReport(study, fourteen[0], fourteen[1], False, ())))
     assert "of all runs, at most 5 %" in marked["Serves the true demand"]
 
 

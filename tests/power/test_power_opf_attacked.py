@@ -7,14 +7,14 @@ import pytest
 
 from tacit.errors import DataError
 from tacit.power import Case, bundled_case, chosen_zones, network
-from tacit.power.cost import costs
-from tacit.power.dc import restored, solve_dc, widest
-from tacit.power.dc_network import dc_model
-from tacit.power.opf import OpfProposal, solve_opf
-from tacit.power.price import met, optimum, price_of_privacy
-from tacit.power.recourse import of_multiplier, realised, tightening
-from tacit.power.relaxation import relax
-from tacit.power.soc import solve_soc
+from tacit.power.grids.relaxation import relax
+from tacit.power.models.cost import costs
+from tacit.power.models.dc import restored, solve_dc, widest
+from tacit.power.models.dc_network import dc_model
+from tacit.power.models.recourse import of_multiplier, realised, tightening
+from tacit.power.models.soc import solve_soc
+from tacit.power.moment.opf import OpfProposal, solve_opf
+from tacit.power.moment.price import met, optimum, price_of_privacy
 
 ETA = 0.05
 

@@ -8,10 +8,10 @@ from scipy.special import ndtr
 
 from tacit.errors import InputError
 from tacit.power import bundled_case, network
-from tacit.power.cost import costs
-from tacit.power.dc import solve_dc, widest
-from tacit.power.dc_network import dc_model
-from tacit.power.recourse import (
+from tacit.power.models.cost import costs
+from tacit.power.models.dc import solve_dc, widest
+from tacit.power.models.dc_network import dc_model
+from tacit.power.models.recourse import (
     line_spread,
     multiplier_of,
     of_multiplier,

@@ -5,12 +5,12 @@ import pytest
 
 from tacit.errors import SolverError
 from tacit.power import network, parse_case
-from tacit.power import settling as settling_room
-from tacit.power.cost import costs
-from tacit.power.dc import restored, solve_dc
-from tacit.power.dc_network import dc_model
-from tacit.power.recourse import realised, tightening
-from tacit.power.settling import settled
+from tacit.power.models import settling as settling_room
+from tacit.power.models.cost import costs
+from tacit.power.models.dc import restored, solve_dc
+from tacit.power.models.dc_network import dc_model
+from tacit.power.models.recourse import realised, tightening
+from tacit.power.models.settling import settled
 
 MESH = """mpc.baseMVA = 100;
 mpc.bus = [1 3 0 0 0 0 1 1 0 1 1 1.1 .9; 2 1 0 0 0 0 1 1 0 1 1 1.1 .9;

@@ -5,7 +5,7 @@ import pytest
 
 from tacit.errors import InputError
 from tacit.power import network, parse_case
-from tacit.power.series import clock, read_series, read_weights
+from tacit.power.day.series import clock, read_series, read_weights
 
 CASE = """mpc.baseMVA = 100;
 mpc.bus = [1 3 0 0 0 0 1 1 0 1 1 1.1 .9; 7 1 40 10 0 0 1 1 0 1 1 1.1 .9];
@@ -60,16 +60,22 @@ def test_times_are_understood_as_they_are_written(net, tmp_path, times):
 @pytest.mark.parametrize(
     ("lines", "says"),
     [
-        ([HEAD, *ROWS[:-1]], "bus 7 of own has no row at 01:00"),
+        ([HEAD, *ROWS[:-1]], "bus 7 of own has no row at step 3 of 3"),
         ([HEAD, *ROWS, f"7,0.5,{SECRET},9"], "line 8 is a second one of that bus and time"),
         ([HEAD, *ROWS[:-1], f"7,1,nan,{SECRET}"], "MW is no finite number"),
         ([HEAD, *ROWS[:-1], f"7,1,{SECRET}x,1"], "MW is no finite number"),
         ([HEAD, *ROWS[:-1], f"7,1,1,{SECRET}*2"], "MVAr is no finite number"),
-        ([HEAD, *ROWS, "1,2.5,0,0", f"7,2.5,{SECRET},1"], "not equally long, first after 01:00"),
+        (
+            [HEAD, *ROWS, "1,2.5,0,0", f"7,2.5,{SECRET},1"],
+            "not equally long, first after step 3 of 4",
+        ),
         ([HEAD, *ROWS, f"9,1,{SECRET},1"], "a bus that own does not have"),
         ([HEAD, *(f"{r.split(',')[2]},{r[2:]}" for r in ROWS)], "is of a bus that|no whole number"),
         ([HEAD, *ROWS, f"7,{SECRET}%,1,1"], "time is neither hours"),
         ([HEAD, *ROWS, f"1,-0.5,{SECRET},0", "7,-0.5,1,1"], "time is below 0"),
+        ([HEAD, *ROWS, "1,9999-12-31T23:00-08:00,1,1"], "time is neither hours"),
+        ([HEAD, *ROWS, "1,0001-01-01T07:20+08:00,1,1"], "time is neither hours"),
+        ([HEAD, *ROWS, "1,1e300,1,1"], "time is neither hours"),
         ([HEAD, *ROWS[:2]], "the day has 1 steps"),
         ([HEAD], "there are no rows"),
         ([], "does not name the columns"),
@@ -87,6 +93,30 @@ def test_a_series_that_is_no_day_is_one_line_that_quotes_no_demand(net, tmp_path
     assert "73" not in str(caught.value).replace(str(tmp_path), "")
     assert caught.value.__cause__ is None
     assert caught.value.__context__ is None
+
+
+@pytest.mark.parametrize(
+    ("rows", "says"),
+    [
+        (["1,0,0,0", f"7,1,{SECRET},9", "1,2,1,1", "7,3,50,8"], "not equally long"),
+        ([f"1,9,{SECRET},0", f"7,9,{SECRET},9", "1,9,73.3,2"], "no row at step 2 of 2"),
+    ],
+)
+def test_demands_in_the_column_of_times_are_not_quoted(net, tmp_path, rows, says):
+    """The column that the first line calls time holds MW."""
+    with pytest.raises(InputError, match=says) as caught:
+        read_series([written(tmp_path, "bus,MW,time,MVAr", *rows)], net)
+    assert "73" not in str(caught.value).replace(str(tmp_path), "")
+
+
+def test_hours_are_counted_from_the_first_day_and_weights_may_name_dates_too(net, tmp_path):
+    times = [f"2026-01-05T{hour:02d}:00" for hour in (22, 23)] + ["2026-01-06"]
+    rows = [f"{bus},{time},1,1" for time in times for bus in (1, 7)]
+    hours = read_series([written(tmp_path, HEAD, *rows)], net).hours
+    np.testing.assert_array_equal(hours, [22, 23, 24])
+    weights = [f"{time},{weight}" for weight, time in enumerate(times, start=1)]
+    file = written(tmp_path, "time,weight", *weights, name="weights.csv")
+    np.testing.assert_array_equal(read_weights(file, hours), [1, 2, 3])
 
 
 def test_more_steps_than_minutes_of_a_day_are_refused(net, tmp_path):

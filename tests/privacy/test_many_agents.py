@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from tacit.privacy import Gaussian, Ledger, Messages
+from tacit.privacy import Adjacency, Gaussian, Ledger, Messages, ReplaceOne, certify
+from tacit.privacy import certificate as certificate_module
 from tacit.privacy import ledger as ledger_module
 
 
@@ -24,3 +25,37 @@ def test_the_coarsest_step_is_that_of_an_answer():
     step = np.array([[[0.25], [8.0]], [[0.5], [0.125]]])
     book = Ledger(kind, np.ones(kind.shape), np.ones(kind.shape), Gaussian(), step=step)
     assert book.coarsest() == 0.5 != np.max(book.steps)
+
+
+def sampled_ledger(agents):
+    """Answers on batches of a tenth, of agents of three different sizes."""
+    shape = (agents, 4, 1)
+    moves = np.broadcast_to(1.0 + np.arange(agents)[:, None, None] % 3, shape)
+    ones = np.ones(shape)
+    return Ledger(np.zeros(shape, int), moves, 20 * ones, Gaussian(), rate=0.1 * ones)
+
+
+def test_the_answers_of_many_agents_are_merged_in_one_pass_and_accounted_for_once(monkeypatch):
+    """Planted fault: the ratios of all agents computed anew for each of them."""
+    calls, adjacency = {"ratios": 0, "accounts": 0}, Adjacency(ReplaceOne(), "record")
+
+    def counted(name, function):
+        def call(*given, **named):
+            calls[name] += 1
+            return function(*given, **named)
+
+        return call
+
+    monkeypatch.setattr(Ledger, "ratios", counted("ratios", Ledger.ratios))
+    account = counted("accounts", certificate_module.account)
+    monkeypatch.setattr(certificate_module, "account", account)
+    seen = []
+    for agents in (6, 60):
+        calls.update(ratios=0, accounts=0)
+        book = sampled_ledger(agents)
+        certificate = certify(book, delta=1e-5, adjacency=adjacency, observer=Messages())
+        assert len(set(certificate.per_agent_epsilon)) == 3
+        seen.append(dict(calls))
+    assert seen[0] == seen[1] == {"ratios": 1, "accounts": 3}
+    assert list(book.events_by_agent()) == [tuple(book.events(agent)) for agent in range(agents)]
+    assert calls["ratios"] > agents

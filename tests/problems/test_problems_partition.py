@@ -5,10 +5,12 @@ from hypothesis import strategies as st
 
 from tacit.errors import InputError
 from tacit.problems import (
+    Persons,
     contiguous_partition,
     dirichlet_partition,
     partition_by,
     random_partition,
+    shards,
 )
 
 SIZES = st.integers(1, 60).flatmap(
@@ -79,6 +81,33 @@ def test_the_dirichlet_shares_have_the_right_mean_and_variance():
     variance = (1 / 4) * (3 / 4) / (agents * alpha + 1)
     np.testing.assert_allclose(shares.mean(0), 0.25, atol=5 * np.sqrt(variance / 1500))
     np.testing.assert_allclose(shares.var(0), variance, rtol=0.2)
+
+
+def test_agents_without_a_row_take_the_first_one_of_the_richest_in_turn():
+    """Against the definition, which counts all rows anew for each of them."""
+
+    def defined(owner, agents):
+        owner = owner.copy()
+        for agent in np.flatnonzero(np.bincount(owner, minlength=agents) == 0):
+            richest = np.bincount(owner, minlength=agents).argmax()
+            owner[np.flatnonzero(owner == richest)[0]] = agent
+        return owner
+
+    draw = np.random.default_rng(0)
+    for agents in (2, 5, 12, 30):
+        for _ in range(20):
+            owner = draw.integers(0, max(1, agents // 3), int(draw.integers(agents, 4 * agents)))
+            assert np.array_equal(shards._without_empty(owner, agents), defined(owner, agents))
+
+
+def test_each_agent_has_the_rows_of_its_persons_in_order():
+    """Against the definition, which looks through all rows for each agent."""
+    numbers = np.random.default_rng(0).integers(0, 40, 200)
+    parts = Persons(numbers, 2).shared(7, seed=1)
+    whose = [set(numbers[part].tolist()) for part in parts]
+    assert sum(map(len, whose)) == len(np.unique(numbers))
+    for part, persons in zip(parts, whose, strict=True):
+        assert part.tolist() == np.flatnonzero(np.isin(numbers, list(persons))).tolist()
 
 
 def test_a_seed_gives_one_partition_and_another_seed_another():

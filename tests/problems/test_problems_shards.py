@@ -23,6 +23,7 @@ from tacit.problems import (
     within_norm,
     zero_record,
 )
+from tacit.problems import shards as shards_module
 from tacit.problems.memory import aligned_zeros, own_array
 
 
@@ -118,6 +119,23 @@ def test_packed_rows_are_the_clipped_rows_in_their_places(precision):
         assert not np.any(shard.features[size:])
         np.testing.assert_array_equal(shard.mask, np.arange(5) < size)
         assert {leaf.dtype.name for leaf in jax.tree.leaves(shard)} == {precision}
+
+
+def test_many_small_agents_are_packed_together_and_not_one_by_one(monkeypatch):
+    """Planted fault: a call for every agent, which costs more than its few rows do."""
+    sizes = []
+
+    def counted(rows, *given):
+        sizes.append(len(rows))
+        return within_norm(rows, *given)
+
+    monkeypatch.setattr(shards_module, "within_norm", counted)
+    rows = adversarial_rows(1.0)[:3_000]
+    parts = np.split(np.random.default_rng(0).permutation(3_000), np.arange(3, 3_000, 3))
+    together = packed(rows, np.zeros(3_000), parts).stacked.features
+    assert sizes == [3_000]
+    alone = [packed(rows, np.zeros(3_000), [part]).stacked.features[0] for part in parts[:20]]
+    assert np.array_equal(np.asarray(together)[:20], np.stack(alone))
 
 
 def test_public_scaling_scales_every_row_alike_and_clips_the_rest():

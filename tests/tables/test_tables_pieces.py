@@ -150,6 +150,18 @@ def test_a_model_of_pieces_is_that_of_the_whole_table_to_the_bit(pieces_of, sour
     assert found.certificate == truth.certificate
 
 
+def test_rows_are_packed_once_for_a_run_and_for_what_is_measured_of_it(source_of, monkeypatch):
+    packed = []
+
+    def counted(rows, *given, **how):
+        packed.append(len(rows))
+        return pack(rows, *given, **how)
+
+    monkeypatch.setattr("tacit.training.data.pack", counted)
+    train_on(load_table(source_of(ROWS * 3)), Request(epsilon=1.0, delta=1e-3, rounds=3), agents=2)
+    assert packed == [21]
+
+
 @pytest.mark.parametrize(
     "change",
     [

@@ -51,6 +51,7 @@ from tacit_papers.reproductions.huang2019.settings import (
     equal_totals,
     published,
 )
+from tacit_papers.reproductions.portions import Portions
 from tacit_papers_tests.made_up import make_shards
 
 RIDGE = Problem(Logistic(), L2(1e-6), WholeSpace())
@@ -300,9 +301,10 @@ def test_the_same_seeds_give_the_same_numbers():
     shards = make_shards(agents=4, precision="float32")
     records = Records(shards, shards.shard(0))
     setting = Budget(1.0, 1e-5)
-    first, second = (
-        measured(arms.descent_arm(TINY), RIDGE, (setting,), [records] * 2) for _ in range(2)
+    work = measured(
+        arms.descent_arm(TINY), RIDGE, (setting,), lambda seed: records, 2, where="made up"
     )
+    first, second = (Portions().done(work) for _ in range(2))
     np.testing.assert_array_equal(first.samples[setting, LOSS], second.samples[setting, LOSS])
     assert first.at(setting, LOSS).spread > 0
 

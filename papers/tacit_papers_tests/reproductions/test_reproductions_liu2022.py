@@ -10,11 +10,12 @@ import pytest
 from tacit.datasets import load, split
 from tacit.engine import Live, behind_the_door, simulate
 from tacit.errors import PrivacyError
-from tacit_papers.reproductions import Measured, liu2022, plain
+from tacit_papers.reproductions import liu2022, plain
 from tacit_papers.reproductions.arms import repeated
 from tacit_papers.reproductions.liu2022 import QUICK, arms, build, settings
 from tacit_papers.reproductions.liu2022.arms import proximal, renyi, sadmm, vradmm
 from tacit_papers.reproductions.liu2022.settings import ADULT, DELTA
+from tacit_papers.reproductions.portions import Portions, Work
 
 TINY = dataclasses.replace(QUICK, data=(ADULT,), budgets=(0.5, 1.0), seeds=2, records=60)
 ONE = dataclasses.replace(TINY, budgets=(1.0,))
@@ -22,7 +23,7 @@ ONE = dataclasses.replace(TINY, budgets=(1.0,))
 
 @pytest.fixture(scope="module")
 def parts():
-    return settings.divided(ADULT, TINY)
+    return Portions().done(settings.divided(ADULT, TINY))
 
 
 def tiny(parts, kind="fused"):
@@ -101,12 +102,17 @@ def test_verdicts_and_notes_follow_what_was_measured(monkeypatch):
             name = "DP-SADMM, public steps, v = -1"
         ahead = ("DP-VRADMM" in name) == ("published" in name)
         gap = 1.0 - 0.5 * ahead + 0.1 * ("v =" in name) - 0.6 * ("published" not in name)
-        one = arms.Scores(Measured.of([gap, gap + 1e-3]), Measured.of([0.1, 0.1]))
-        return arms.Scored((one,) * (1 if arm.reference else 2), (1.0, 1.0))
+        budgets = 1 if arm.reference else 2
+        return {
+            "gap": np.tile([gap, gap + 1e-3], (budgets, 1)),
+            "error": np.full((budgets, 2), 0.1),
+        }
 
     monkeypatch.setattr(liu2022, "scored", scored)
     monkeypatch.setattr(liu2022, "task", tiny)
-    made = build(TINY, lambda line: None)
+    monkeypatch.setattr(liu2022, "solved", lambda subject, name: Work((), lambda _: subject))
+    monkeypatch.setattr(liu2022, "multipliers", lambda *given: Work((), lambda _: (1.0, 1.0)))
+    made = build(TINY, Portions())
     names = ["Figure 1", "Figure 1, public steps", "Figure 2", "Figure 3", "Figure 4"]
     assert [figure.id for figure in made.figures] == names
     found = json.loads(json.dumps(plain(made)))

@@ -20,7 +20,7 @@ from tacit.problems import Box, MultinomialLogistic, NoRegulariser, Problem, pub
 from tacit_papers.claims.huang2019_thm2 import exact_epsilon
 from tacit_papers.reproductions import ryu2023
 from tacit_papers.reproductions.arms import repeated
-from tacit_papers.reproductions.kept import Kept
+from tacit_papers.reproductions.portions import Portions, Work
 from tacit_papers.reproductions.ryu2023 import (
     learning,
     learning_figures,
@@ -48,19 +48,18 @@ def tiny_records():
 @pytest.fixture(scope="module")
 def measured():
     """One group of cases, really run, and the models that the metrics were taken from."""
-    one, kept = tiny_records(), []
+    one, seen = tiny_records(), []
 
     def watched(*given, **named):
-        kept.append(repeated(*given, **named))
-        return kept[-1]
+        seen.append(repeated(*given, **named))
+        return seen[-1]
 
-    found = Learned(TINY, one, np.array([1, 2, 4]), {}, {}, {})
-    group = [Trial(OUT, 2, each) for each in TINY.per_update]
+    group = tuple(Trial(OUT, 2, each) for each in TINY.per_update)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(learning, "repeated", watched)
-        plans = [learning.planned(TINY, one, trial) for trial in group]
-        learning._measure(found, group, plans, Kept())
-    return found, np.asarray(kept[0][1].models, np.float64)
+        patch.setattr(learning, "trials", lambda run: [group])
+        found = Portions().done(learning.learned(TINY, one))
+    return found, np.asarray(seen[0][1].models, np.float64)
 
 
 def test_metrics_are_those_of_the_models_after_the_rounds_that_are_named(measured):
@@ -282,9 +281,9 @@ def command(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ryu2023, "QUICK", Scale("quick", (TINY,), (GRID,)))
         patch.setattr(ryu2023, "records", lambda run: tiny_records())
-        patch.setattr(ryu2023, "learned", lambda *given: made_up_learning(1))
-        patch.setattr(ryu2023, "published", lambda *given: flows)
-        patch.setattr(ryu2023, "answered", lambda *given: answers)
+        patch.setattr(ryu2023, "learned", lambda *given: Work((), lambda _: made_up_learning(1)))
+        patch.setattr(ryu2023, "published", lambda *given: Work((), lambda _: flows))
+        patch.setattr(ryu2023, "answered", lambda *given: Work((), lambda _: answers))
         code = main(["reproduce", "ryu2023", "--quick", "--out", str(out), "--json"])
     return code, out
 
@@ -368,24 +367,3 @@ def test_a_run_that_was_interrupted_goes_on_and_ends_with_the_same_numbers(
     assert main(words[:-2]) == 0
     whole = json.loads(capsys.readouterr().out)
     assert {**resumed, "seconds": 0} == {**whole, "seconds": 0}
-
-
-def test_a_portion_of_other_settings_or_other_code_is_not_taken_up(tmp_path, monkeypatch):
-    def value(number):
-        return lambda: {"a, b": np.array([number])}
-
-    one = Kept.under(tmp_path, TINY)
-    assert one.portion("first", value(1))["a, b"] == [1]
-    assert Kept.under(tmp_path, TINY).portion("first", value(2))["a, b"] == [1]
-    assert one.portion("second", value(3))["a, b"] == [3]
-    assert 0 < one.seconds(before=math.inf) < 10
-    assert one.seconds(before=0.0) == 0
-    larger = dataclasses.replace(TINY, rounds=5)
-    assert Kept.under(tmp_path, larger).portion("first", value(4))["a, b"] == [4]
-    monkeypatch.setattr("tacit_papers.reproductions.kept._sources", lambda: "another")
-    assert Kept.under(tmp_path, TINY).portion("first", value(5))["a, b"] == [5]
-
-
-def test_a_paper_of_minutes_keeps_no_portions(tmp_path, capsys):
-    assert main(["reproduce", "liu2022", "--quick", "--resume", str(tmp_path / "x")]) == 2
-    assert "keeps no portions" in capsys.readouterr().err

@@ -33,6 +33,7 @@ from tacit_papers.reproductions.wang2024.as_printed import (
     noise,
     printed,
 )
+from tacit_papers.reproductions.wang2024.costs import COMPARED, FEATURES, GRAPHS, Cost, cost
 from tacit_papers.reproductions.wang2024.figures import (
     figures,
     leak_figure,
@@ -41,17 +42,7 @@ from tacit_papers.reproductions.wang2024.figures import (
     orderings,
     spending_svg,
 )
-from tacit_papers.reproductions.wang2024.runs import (
-    COMPARED,
-    FEATURES,
-    GRAPHS,
-    RECYCLED,
-    Cell,
-    Cost,
-    Facts,
-    Solved,
-    cost,
-)
+from tacit_papers.reproductions.wang2024.runs import RECYCLED, Cell, Facts, Solved
 from tacit_papers.reproductions.wang2024.settings import (
     AGENTS,
     AT_TWELVE,

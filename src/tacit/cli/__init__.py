@@ -3,7 +3,21 @@
 A package that adds a command needs `Command` and the helpers here.
 """
 
-from tacit.cli.console import emit, interruptible, one_of, path, table
+from tacit.cli.cluster import among_processes, cluster_options
+from tacit.cli.console import emit, error_line, interruptible, one_of, path, table
+from tacit.cli.declaring import takes
 from tacit.cli.main import Command, main
 
-__all__ = ["Command", "emit", "interruptible", "main", "one_of", "path", "table"]
+__all__ = [
+    "Command",
+    "among_processes",
+    "cluster_options",
+    "emit",
+    "error_line",
+    "interruptible",
+    "main",
+    "one_of",
+    "path",
+    "table",
+    "takes",
+]

@@ -8,8 +8,8 @@ from tacit.cli.main import main
 
 if __name__ == "__main__":
     code = main()
-    if code and WORKER in os.environ:
-        # an orderly end would wait for the other processes, and they for this one
+    if WORKER in os.environ:
+        # an orderly end would wait for the other processes, of which one may be lost
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)

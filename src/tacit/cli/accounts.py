@@ -13,7 +13,7 @@ from tacit.budget.process import is_gone
 from tacit.cli.console import error_line
 from tacit.engine import returned_on_error
 from tacit.engine.mesh import check_devices
-from tacit.engine.processes import Processes, versions
+from tacit.engine.processes import Processes
 from tacit.errors import InputError
 from tacit.problems import Devices
 from tacit.proposal import DataFacts, Proposal
@@ -25,7 +25,7 @@ from tacit.training import (
     check_known,
     counts_ahead,
     divide,
-    divide_own,
+    divide_local,
     kept_precision,
     reserved,
 )
@@ -102,18 +102,16 @@ def charged_records(
         agents_per_person=most,
     )
     check_known(facts, counts, proposal, rows_per_person=rows)
-    if processes is not None:
-        columns = [list(table.columns) for table in files.tables.values()]
-        processes.agree("proposal", {"proposal": proposal.digest, "columns": columns, **versions()})
     reservation, plan = None, proposal.plan(methods)
     if processes is not None:
+        _check_alike(processes, files, proposal)
         check_devices(plan.program, Devices(), serial=False, masks=False)
     if account is not None:
         reservation = reserved(account, proposal, plan, seed=None, what=files.source.path.name)
         begun(reservation, files.tables)
     try:
         if processes is not None:  # the first comes here once its mark is on the disk
-            processes.agree("files", {"files": [_digest(file).hex() for file in files.tables]})
+            processes.agree("charged", {})
         evaluation = proposal.evaluation
         how: dict[str, Any] = {
             "split_seed": proposal.split_seed,
@@ -129,13 +127,27 @@ def charged_records(
         if processes is None:
             records = divide(table_of(files, **read), agents, **how)
         else:
-            records = divide_own(files, agents, Devices(), **how, **read)
+            records = divide_local(files, agents, Devices(), **how, **read)
         check_data(records, proposal)
     except BaseException:
         if reservation is not None:
             reservation.close(released=False)
         raise
     return records, reservation
+
+
+def _check_alike(processes: Processes, files: Files, proposal: Proposal) -> None:
+    """Raise `InputError` unless all processes have these files and this proposal, and all ask."""
+    held = () if proposal.evaluation is None else proposal.evaluation.counts
+    if 0 in held:
+        raise InputError(
+            "an agent has too few records to hold some out; among several processes all agents "
+            "answer the evaluation, so hold out a larger share"
+        )
+    columns = [list(table.columns) for table in files.tables.values()]
+    processes.agree("proposal", {"proposal": proposal.digest, "columns": columns})
+    read = [*files.tables, *(() if files.tests is None else (files.tests.path,))]
+    processes.agree("files", {"files": [_digest(file).hex() for file in read]})
 
 
 def begun(reservation: Reservation, files: Iterable[Path]) -> None:

@@ -1,4 +1,4 @@
-"""`tacit train` among several processes: who starts them, watches them and tells how they ended.
+"""A command among several processes: who starts them, watches them and tells how they ended.
 
 `--processes N` starts N processes on this machine that meet on loopback; with `--cluster ADDRESS`
 this command is one of N, on as many machines. Either way the processes that compute are children of
@@ -11,50 +11,48 @@ environment of a child holds an address and a number.
 
 from __future__ import annotations
 
+import math
 import os
+import re
 import signal
 import socket
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tacit.cli.console import error_line
 from tacit.errors import InputError
 
-OPTIONS: Mapping[str, tuple[Any, str]] = {
-    "processes": (int, "Divide the agents among so many processes, on this machine."),
-    "cluster": (
-        str,
-        "With --processes and --process, on every machine: HOST:PORT of the first process; or auto "
-        "under SLURM or Open MPI. Nobody is authenticated: for machines of one trusted holder.",
-    ),
-    "process": (int, "With --cluster: which of the processes this one is, from 0."),
-}
+if TYPE_CHECKING:
+    from tacit.engine import Processes
+
+OPTIONS = ("processes", "cluster", "process")
 WORKER = "TACIT_WORKER"  # address, number and count, of a process that computes
+DONE = "tacit-worker: done"  # what it says to the one that watches once all have done their part
 _LOOPBACK, _AUTO = "127.0.0.1", "auto"
-# number and count of a process, as launchers say it
+# number and count of a process, as launchers say it; SLURM last, for the others start inside it
 _LAUNCHERS = (
-    ("SLURM_PROCID", "SLURM_NTASKS"),
     ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
     ("PMI_RANK", "PMI_SIZE"),
+    ("SLURM_PROCID", "SLURM_NTASKS"),
 )
+# ports that systems do not give away by themselves, for jobs whose launcher names none
+_PORTS = range(61440, 65536)
 _GRACE, _FAILED = 5.0, 2  # seconds for others to end by themselves; the exit code
 _KINDS = ("tacit: error: ", "tacit: warning: ", "tacit: ")
+_INTERRUPTED = "tacit: interrupted"
+_ABORTED = -signal.SIGABRT  # by JAX, where nothing is heard of another one
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where the processes of a run meet, and which of them is meant.
-
-    Attributes
-    ----------
-    address
-        HOST:PORT of the first; "auto" for what the launcher says.
-    """
+    """Where the processes of a run meet, HOST:PORT of the first, and which of them is meant."""
 
     address: str
     index: int
@@ -71,15 +69,46 @@ class Place:
         return cls(address, int(index), int(count))
 
 
+def cluster_options(divided: str) -> dict[str, tuple[Any, str]]:
+    """Return type and help text of every option of a command that divides so and so."""
+    kinds = (
+        (int, f"Divide {divided} among so many processes, on this machine."),
+        (
+            str,
+            "With --processes and --process, on every machine: HOST:PORT of the first process; or "
+            "auto under SLURM or Open MPI. Nobody is authenticated: for machines of one trusted "
+            "holder.",
+        ),
+        (int, "With --cluster: which of the processes this one is, from 0."),
+    )
+    return dict(zip(OPTIONS, kinds, strict=True))
+
+
+@contextmanager
+def among_processes() -> Iterator[Processes | None]:
+    """Yield the processes that compute this command, which meet now; None if there is one.
+
+    They leave together: an error of one ends all.
+    """
+    if WORKER not in os.environ:
+        yield None
+        return
+    from tacit.cli.worker import joined, together  # noqa: PLC0415 - start-up
+
+    processes = joined()
+    with together(processes):
+        yield processes
+
+
 def led(arguments: Sequence[str]) -> int | None:
-    """Return the exit code of a training in several processes; None for any other command.
+    """Return the exit code of a command in several processes; None if it runs in this one.
 
     Raises
     ------
     InputError
         If the options do not say where and which the processes are.
     """
-    if arguments[:1] != ["train"] or WORKER in os.environ or "--help" in arguments:
+    if WORKER in os.environ or "--help" in arguments:
         return None
     given = {name: _value(f"--{name}", arguments) for name in OPTIONS}
     if all(value is None for value in given.values()):
@@ -100,9 +129,11 @@ def places_of(given: Mapping[str, str | None], environment: Mapping[str, str]) -
             )
         port = _free_port()
         return [Place(f"{_LOOPBACK}:{port}", n, count) for n in range(count)] if count > 1 else []
-    if cluster == _AUTO:
-        return [Place(_AUTO, index or 0, count or 0)]
     index, count = _launched(index, count, environment)
+    if (index, count) == (0, 1):
+        return []
+    if cluster == _AUTO:
+        cluster = _meeting_place(environment)
     host, _, port_text = cluster.rpartition(":")
     if not host or not port_text.isdecimal():
         raise InputError(f"--cluster is {cluster!r}; give HOST:PORT of the first process, or auto")
@@ -119,9 +150,37 @@ def _launched(
         if number in environment and size in environment:
             index = int(environment[number]) if index is None else index
             count = int(environment[size]) if count is None else count
+            break
     if index is None or count is None:
         raise InputError("--cluster needs --process I and --processes N, or a launcher's I and N")
     return index, count
+
+
+def _meeting_place(environment: Mapping[str, str]) -> str:
+    """Return HOST:PORT of the first process of a job: on loopback, if all are on this machine.
+
+    Open MPI tells where mpirun is, which is the machine of the first process unless a file of hosts
+    begins with another one; SLURM names the machines.
+    """
+    if "OMPI_COMM_WORLD_SIZE" in environment:
+        job = environment.get("OMPI_MCA_orte_hnp_uri") or environment.get("PMIX_NAMESPACE")
+        alone = environment.get("OMPI_COMM_WORLD_LOCAL_SIZE") == environment["OMPI_COMM_WORLD_SIZE"]
+        found = re.search(r"tcp://([^,:;]+)|tcp6://(\[[^,\]]+)", job or "")
+        host = found and (found[1] or f"{found[2]}]")
+    else:
+        job = environment.get("SLURM_JOB_ID")
+        job = job and f"{job}.{environment.get('SLURM_STEP_ID')}"
+        alone = environment.get("SLURM_STEP_NUM_NODES") == "1"
+        # node7, node7,node9 or node[07-12,20]
+        found = re.match(r"([^,\[]+)(?:\[(\d+))?", environment.get("SLURM_STEP_NODELIST", ""))
+        host = found and f"{found[1]}{found[2] or ''}"
+    if job is None or not (alone or host):
+        raise InputError(
+            "--cluster auto takes the place of the first process from SLURM or Open MPI, and their "
+            "variables do not say it; give HOST:PORT"
+        )
+    port = _PORTS[zlib.crc32(job.encode()) % len(_PORTS)]
+    return f"{_LOOPBACK if alone else host}:{port}"
 
 
 def _whole(name: str, text: str | None) -> int | None:
@@ -153,7 +212,9 @@ class _Watched:
     """The processes of a run that this one started."""
 
     processes: dict[int, subprocess.Popen[str]]
+    charges: bool
     lines: dict[int, list[str]] = field(default_factory=dict)
+    done: set[int] = field(default_factory=set)
 
     @classmethod
     def start(cls, arguments: Sequence[str], places: Sequence[Place]) -> _Watched:
@@ -172,7 +233,8 @@ class _Watched:
                 text=True,
                 errors="replace",
             )
-        return cls(started, {index: [] for index in started})
+        charges = _value("--account", arguments) is not None
+        return cls(started, charges, {index: [] for index in started})
 
     def code(self) -> int:
         """Return the exit code once all have ended, after one line if one of them failed."""
@@ -189,28 +251,43 @@ class _Watched:
             raise
         for one in listeners:
             one.join(_GRACE)
+        if self.done:  # nobody has anything left to do but the first, which delivers
+            failed = 0 if 0 in self.processes and self.processes[0].returncode else None
         return 0 if failed is None else self._told(failed)
 
     def _wait(self) -> int | None:
-        """Return the first process that failed, once all have ended; None if none did."""
+        """Return the process that failed, once all have ended; None if none did.
+
+        One that fails before all have done their part ends the others. Of several it is the one
+        that a signal ended, since another may notice that before this process does; JAX's own
+        signal apart, by which a process ends that has lost another one.
+        """
+        failed: list[int] = []
+        until = math.inf
         while True:
             codes = {index: one.poll() for index, one in self.processes.items()}
-            failed = [index for index, code in codes.items() if code]
-            if failed:
-                self._end()
-                return failed[0]
+            if time.monotonic() <= until:  # later ones were ended by this process
+                failed += [index for index, code in codes.items() if code and index not in failed]
             if all(code is not None for code in codes.values()):
-                return None
+                signalled = (n for n in failed if (codes[n] or 0) < 0 and codes[n] != _ABORTED)
+                return next(signalled, failed[0] if failed else None)
+            if failed and until == math.inf:
+                until = time.monotonic() + _GRACE
+            if failed and not self.done and time.monotonic() > until:
+                self._kill()
             time.sleep(0.05)
 
     def _end(self) -> None:
-        """Let the others end, and end those that do not."""
+        """Let all end by themselves, and end those that do not."""
         until = time.monotonic() + _GRACE
         while any(one.poll() is None for one in self.processes.values()):
             if time.monotonic() > until:
-                for one in self.processes.values():
-                    one.kill()
+                self._kill()
             time.sleep(0.05)
+
+    def _kill(self) -> None:
+        for one in self.processes.values():
+            one.kill()
 
     def _listen(self, index: int) -> None:
         """Pass on what a process says; what XLA writes on the way is nobody's."""
@@ -218,8 +295,12 @@ class _Watched:
         assert errors is not None
         for line in errors:
             text = line.rstrip("\n")
-            if text.startswith(_KINDS[0]):
+            if text == DONE:
+                self.done.add(index)
+            elif text.startswith(_KINDS[0]):
                 self.lines[index].append(text)
+            elif text.startswith(_INTERRUPTED):  # which this process tells itself
+                continue
             elif text.startswith(_KINDS) and index == min(self.processes):
                 print(text, file=sys.stderr, flush=True)
 
@@ -229,15 +310,17 @@ class _Watched:
         said = [(index, line) for index in self.lines for line in self.lines[index]]
         # what a process found by itself says more than what others say of it
         own = [line for _, line in said if "of this run" not in line]
-        own += [line for index, line in said if index == failed]
+        stopped = f"process {failed} of this run stopped"
+        own += [line for index, line in said if index == failed or stopped in line]
         if own:
             print(own[0], file=sys.stderr, flush=True)
             return int(code) if code in (2, 3) else _FAILED
         ended = f"ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
-        if code == -signal.SIGABRT:  # by JAX, where nothing is heard of another one
+        if code == _ABORTED:
             ended = "lost the others, of whom one ended or fell silent"
-        error_line(
-            f"process {failed} of this run {ended}; nothing was released, and what was charged "
-            "stays charged"
-        )
+        released = "nothing was released"
+        if failed in self.done:
+            released = "the model was computed by then, so see whether its report is there"
+        charged = ", and what was charged stays charged" if self.charges else ""
+        error_line(f"process {failed} of this run {ended}; {released}{charged}")
         return _FAILED

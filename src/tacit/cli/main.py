@@ -39,11 +39,15 @@ class Command:
         "module:function"; the module is imported when the command is called, and not before. The
         parameters of the function are the command's arguments and options. A `typer.Typer` in its
         place is a command with commands of its own.
+    divisible
+        Whether it runs in several processes where `--processes` or `--cluster` says so; its
+        function then declares `cluster_options`, and works within `among_processes`.
     """
 
     name: str
     summary: str
     function: str
+    divisible: bool = False
 
     def load(self) -> Callable[..., Any] | typer.Typer:
         """Return the function."""
@@ -88,7 +92,7 @@ _SUMMARIES = {
 }
 _ROOMS = {"grid": "tacit.power.command"}
 BUILT_IN = tuple(
-    Command(name, summary, f"{_ROOMS.get(name, f'tacit.cli.{name}')}:{name}")
+    Command(name, summary, f"{_ROOMS.get(name, f'tacit.cli.{name}')}:{name}", name == "train")
     for name, summary in _SUMMARIES.items()
 )
 
@@ -117,9 +121,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     known = commands()
     try:
         check_early(given)
-        among = led(given)
-        if among is not None:
-            return among
+        if given[0] in known and known[given[0]].divisible:
+            among = led(given)
+            if among is not None:
+                return among
         keep_programs()
         code = application(known, given[0])(given, prog_name="tacit", standalone_mode=False)
     except TyperException as error:

@@ -16,12 +16,13 @@ from tacit.budget import Account, Reservation
 from tacit.cli.accounts import OPTIONS as ACCOUNT_OPTIONS
 from tacit.cli.accounts import account_given, charged_records
 from tacit.cli.cluster import OPTIONS as CLUSTER_OPTIONS
+from tacit.cli.cluster import among_processes, cluster_options
 from tacit.cli.console import bar, error_line, interruptible, path, read_text, reading_bar
 from tacit.cli.declaring import form_options, takes
 from tacit.cli.options import RunOptions, all_options, methods_with, rounds_help, run_options
 from tacit.cli.outcome import Output, deliver
 from tacit.cli.records import check_output, is_table, loaded, source_of
-from tacit.cli.worker import check_among, joined, together
+from tacit.cli.worker import check_among
 from tacit.datasets import FACTS
 from tacit.engine import check_chargeable
 from tacit.engine.processes import connected
@@ -36,7 +37,7 @@ from tacit.training import (
     Training,
     check_data,
     divide,
-    own_part,
+    local_part,
     proposal_ahead,
     proposal_for,
     training,
@@ -51,7 +52,7 @@ def _printable(text: str) -> str:
 _REFERENCE_CELLS = 10_000_000  # of the training part: the optimum then costs seconds
 
 
-@takes({**all_options(), **form_options(), **ACCOUNT_OPTIONS, **CLUSTER_OPTIONS})
+@takes({**all_options(), **form_options(), **ACCOUNT_OPTIONS, **cluster_options("the agents")})
 def train(  # noqa: PLR0913 - one parameter per option
     *,
     data: Annotated[
@@ -136,9 +137,10 @@ def train(  # noqa: PLR0913 - one parameter per option
     given = {**given, "graph_from": graph_from, "graph_weight": graph_weight, "rounds": rounds}
     if seed is not None:
         check_seed("seed", seed)
-    processes = joined()
-    with together(processes):
-        check_among(processes, output, graph_from=graph_from)
+    with among_processes() as processes:
+        alike = {**given, **tables, "proposal": proposal, "seed": seed, "data": _named(data)}
+        del alike["accounts"]  # where each machine keeps its accounts is its own affair
+        check_among(processes, output, alike, graph_from=graph_from, masks=masks)
         account = account_given(given, charges=processes is None or processes.first)
         if account is not None:
             check_chargeable(seed=seed, conditional=False)
@@ -152,11 +154,16 @@ def train(  # noqa: PLR0913 - one parameter per option
             typer.echo(_heading(prepared))
         try:
             trained = _trained(prepared, output, seed=seed, shown=shown, masks=masks)
-            if processes is None or processes.first:
-                deliver(trained, output)
         finally:
             if isinstance(prepared.account, Reservation):  # nothing, where the run has closed it
                 prepared.account.close(released=False)
+    # by now the others are not needed any more: the loss of one takes no result away
+    if processes is None or processes.first:
+        deliver(trained, output)
+
+
+def _named(data: str) -> str | Path:
+    return Path(data) if is_table(data) else data
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,8 +194,10 @@ def _prepared(
         check_output(output, public=False, name=data)
         return _charged(data, tables, given, proposal, account, output.reading)
     prepared = _uncharged(data, tables, given, output, proposal)
-    if connected() is not None:
-        prepared = replace(prepared, records=own_part(prepared.records, Devices()))
+    processes = connected()
+    if processes is not None:
+        processes.agree("proposal", {"proposal": prepared.proposal.digest})
+        prepared = replace(prepared, records=local_part(prepared.records, Devices()))
     return replace(prepared, account=account)
 
 
@@ -319,7 +328,7 @@ def _trained(
 ) -> Training:
     dataset = prepared.records.dataset
     cells = dataset.train_rows * len(prepared.records.names)
-    alone = prepared.records.own is None
+    alone = prepared.records.local is None
     reference = output.reference or (alone and dataset.public and cells <= _REFERENCE_CELLS)
     # the bar stays on this thread: when Ctrl-C ends it, it gives the terminal's cursor back
     with bar(prepared.proposal.rounds, shown=shown) as report:

@@ -1,26 +1,29 @@
-"""One of several processes that compute a training together."""
+"""One of several processes that compute a command together."""
 
 from __future__ import annotations
 
 import os
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any
 
 import jax
 from jax._src import distributed, xla_bridge
 from jax._src.lib import _jax  # type: ignore[attr-defined]
 
-from tacit.cli.cluster import WORKER, Place
+from tacit.cli.cluster import DONE, WORKER, Place
 from tacit.cli.outcome import Output
-from tacit.engine.processes import Processes, connected
+from tacit.engine.processes import Processes, connected, versions
 from tacit.errors import InputError
 
 # seconds: for all to come, without a sign of life, and for all to leave
-_START, _SILENCE, _LEAVE = 300, 10, 10
+_START, _SILENCE, _LEAVE = 300, 20, 2
 
 
 def joined() -> Processes | None:
@@ -39,19 +42,52 @@ def joined() -> Processes | None:
     return connected()
 
 
-def check_among(processes: Processes | None, output: Output, *, graph_from: str | None) -> None:
-    """Raise `InputError` for what is computed of all records at once, which no process has."""
+def check_among(
+    processes: Processes | None,
+    output: Output,
+    options: Mapping[str, Any],
+    *,
+    graph_from: str | None,
+    masks: bool,
+) -> None:
+    """Raise `InputError` unless this can be done by these processes, and all were asked the same.
+
+    What is computed of all records at once is refused, since no process has them, and so is a file
+    that can be read once only. Nothing was charged and no cell was looked at.
+
+    Parameters
+    ----------
+    options
+        Those that all must have alike; of files it is compared whether they are given.
+    """
+    if processes is None:
+        return
+    if masks:
+        raise InputError(
+            "masks are made in one process, to be seen; leave --masks out, or --processes"
+        )
     asked = {
         "--reference": output.reference,
         "--oracle-metrics": output.oracle_metrics,
         "--graph-from private": graph_from == "private",
     }
-    refused = [option for option, given in asked.items() if given and processes is not None]
+    refused = [option for option, given in asked.items() if given]
     if refused:
         raise InputError(
             f"{refused[0]} reads all records at once, and each of several processes has those of "
             "its own agents; leave it out, or run in one process"
         )
+    for file in options.values():
+        if isinstance(file, Path) and file.exists() and not (file.is_file() or file.is_dir()):
+            raise InputError(
+                f"{file} can be read once only, and each of several processes reads it; write it "
+                "to a file, or run in one process"
+            )
+    facts = {
+        f"--{name.replace('_', '-')}": True if isinstance(value, Path) else value
+        for name, value in options.items()
+    }
+    processes.agree("options", {**versions(), **facts})
 
 
 def _meet(place: Place) -> None:
@@ -62,18 +98,17 @@ def _meet(place: Place) -> None:
     """
     threading.Thread(target=_end_with_parent, daemon=True).start()
     _keep_lines_apart()
-    automatic = place.address == "auto"
     host = place.address.rpartition(":")[0]
     try:
         jax.distributed.initialize(
-            coordinator_address=None if automatic else place.address,
-            num_processes=(place.count or None) if automatic else place.count,
-            process_id=None if automatic else place.index,
-            coordinator_bind_address=None if automatic else place.address,
-            cluster_detection_method=None if automatic else "deactivate",
+            coordinator_address=place.address,
+            num_processes=place.count,
+            process_id=place.index,
+            coordinator_bind_address=place.address,
+            cluster_detection_method="deactivate",
             initialization_timeout=_START,
             heartbeat_timeout_seconds=_SILENCE,
-            shutdown_timeout_seconds=_LEAVE,
+            shutdown_timeout_seconds=_SILENCE,
         )
     except (RuntimeError, ValueError) as error:
         first = " ".join(str(error).split())[:200]
@@ -81,10 +116,20 @@ def _meet(place: Place) -> None:
             f"the processes of this run did not meet at {place.address} ({first}); see that all "
             "are started, with one address, and that nothing else listens there"
         ) from None
-    if host == "127.0.0.1":
-        _stay_on(host)
+    if is_loopback(host):
+        _stay_on(host.strip("[]"))
     if jax.process_index() != 0:  # the first one prints for all
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - to the end
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a name or address says this machine alone; a machine's own name never does."""
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
 
 
 def _stay_on(host: str) -> None:
@@ -120,4 +165,21 @@ def together(processes: Processes | None) -> Iterator[None]:
     with processes.together():
         yield
         processes.gathered("end", "")
-    jax.distributed.shutdown()  # type: ignore[no-untyped-call]
+    print(DONE, file=sys.stderr, flush=True)
+    leave()
+
+
+def leave() -> None:
+    """Part from the others, all of whom have done their part.
+
+    Where one is lost while they part, JAX would wait for it and then end this process: the wait is
+    short, and what is left to do, a report to write, has the rest of `_SILENCE` seconds.
+    """
+    parting = threading.Thread(target=_disconnect, daemon=True)
+    parting.start()
+    parting.join(_LEAVE)
+
+
+def _disconnect() -> None:
+    with suppress(RuntimeError):
+        jax.distributed.shutdown()  # type: ignore[no-untyped-call]

@@ -12,6 +12,7 @@ from tacit.engine.charging import (
 from tacit.engine.door import Door, Live, Private, Record, Recorded, Replay, Rival
 from tacit.engine.network import Traffic
 from tacit.engine.planning import Plan, plan
+from tacit.engine.processes import Processes, versions
 from tacit.engine.program import Program, cast, stack
 from tacit.engine.protocol import Trace, observed_ledger
 from tacit.engine.running import Run, Runtime, behind_the_door, check_masks, run
@@ -27,6 +28,7 @@ __all__ = [
     "Network",
     "Plan",
     "Private",
+    "Processes",
     "Program",
     "Record",
     "Recorded",
@@ -54,4 +56,5 @@ __all__ = [
     "stack",
     "sweep",
     "traffic_of",
+    "versions",
 ]

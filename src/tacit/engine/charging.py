@@ -84,15 +84,14 @@ def charge_of_ledger(ledger: Ledger, terms: Terms, *, summed: bool) -> Charge:
             "noise inside an objective has no place in an account; use a method that adds its "
             "noise to the answer"
         )
-    agents = range(ledger.kind.shape[0])
-    across = min(terms.adjacency.agents_per_person, len(agents))
+    across = min(terms.adjacency.agents_per_person, len(ledger.kind))
     of_sums = None
     if ledger.has_mu:
         messages = _gaussian(_sizes(ledger, Messages(), across))
         if summed:
             of_sums = _gaussian(_sizes(ledger, observer, across))
     elif across == 1:
-        messages = tuple(tuple(ledger.events(agent)) for agent in agents)
+        messages = ledger.events_by_agent()
     else:
         raise InputError(
             "answers that are not Gaussian on all records are charged agent by agent, and a person "

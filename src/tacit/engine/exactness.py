@@ -48,4 +48,4 @@ def check_arithmetic() -> None:
 def _products(
     rows: jax.Array, one: jax.Array, several: jax.Array, point: jax.Array
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
-    return jnp.matmul(one, rows), jnp.matmul(rows.T, several), rows @ point
+    return jnp.matmul(one, rows), jnp.matmul(several.T, rows).T, rows @ point

@@ -43,7 +43,7 @@ def check_devices(program: Program, devices: Devices, *, serial: bool, masks: bo
         raise InputError(
             "masks are made in one process, to be seen; leave masks out, or the devices"
         )
-    devices.own(program.agents)
+    devices.local(program.agents)
 
 
 def simulate_over(

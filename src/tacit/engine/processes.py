@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
@@ -25,6 +25,7 @@ from tacit.errors import InputError, ProcessLostError, TacitError
 
 _ROOM, _FAILED = "tacit/said", "tacit/failed"
 _PAUSE, _LINGER = 0.05, 1.0  # seconds between two looks, and for the others to look once more
+_TOLD = 40  # characters of a fact that a message repeats; digests are longer, and tell nobody more
 # how errors of a lost connection read in XLA and gRPC
 _LOST = ("gloo", "coordination", "heartbeat", "deadline_exceeded", "unavailable", "peer")
 
@@ -63,10 +64,10 @@ class Processes:
             place = f"{_ROOM}/{what}/{self._said[what]}"
             self._store.key_value_set(f"{place}/{self.index:06d}", text)
             while True:
-                self._check()
                 said = self._store.key_value_dir_get(f"{place}/")
                 if len(said) == self.count:
                     return [text for _, text in sorted(said)]
+                self._check()
                 time.sleep(_PAUSE)
 
     def word_of_first(self, what: str, work: Callable[[], str]) -> str:
@@ -79,13 +80,39 @@ class Processes:
         """
         return self.gathered(what, work() if self.first else "")[0]
 
+    def divided(self, what: str, pieces: Sequence[Callable[[], bytes]]) -> list[bytes]:
+        """Return what every piece of work returns, each of them done by one of the processes.
+
+        They are taken in order, each by the next process that is free, and all wait for the last.
+        So a piece must return the same whoever does it: it may depend on what all processes know,
+        such as settings and seeds, and on nothing else.
+
+        Raises
+        ------
+        ProcessLostError
+            As `gathered`; what the lost process had begun is done by nobody then.
+        """
+        with _reached():
+            self._said[what] += 1
+            place = f"{_ROOM}/{what}/{self._said[what]}"
+            while (mine := self._store.key_value_increment(f"{place}/taken", 1) - 1) < len(pieces):
+                self._check()
+                self._store.key_value_set_bytes(f"{place}/result/{mine:06d}", pieces[mine]())
+                self._store.key_value_set(f"{place}/done/{mine:06d}", "")
+            while len(self._store.key_value_dir_get(f"{place}/done/")) < len(pieces):
+                self._check()
+                time.sleep(_PAUSE)
+            names = (f"{place}/result/{number:06d}" for number in range(len(pieces)))
+            return [self._store.key_value_try_get_bytes(name) for name in names]
+
     def agree(self, what: str, facts: Mapping[str, Any]) -> None:
         """Wait for all, and raise in each unless all say the same.
 
         Raises
         ------
         InputError
-            If they do not. The message names the first fact in which they differ.
+            If they do not. The message names the first fact in which they differ, and what each
+            says of it unless it is long, as a digest is.
         """
         said = self.gathered(what, json.dumps(facts, default=str))
         first = json.loads(said[0])
@@ -93,9 +120,9 @@ class Processes:
             for name in {**first, **text}:
                 if first.get(name) != text.get(name):
                     raise InputError(
-                        f"processes 0 and {number} of this run differ in {name} "
-                        f"({_short(first.get(name))} and {_short(text.get(name))}); no record was "
-                        "answered: give all the same options, files and versions"
+                        f"processes 0 and {number} of this run differ in {name}"
+                        f"{_both(first.get(name), text.get(name))}; no record was answered: give "
+                        "all the same options, files and versions"
                     )
 
     def failed(self, why: str) -> None:
@@ -125,45 +152,72 @@ class Processes:
             raise
 
 
-def _short(fact: Any) -> str:
-    text = str(fact)
-    return text if len(text) <= 40 else f"{text[:37]}..."
+def _both(first: Any, other: Any) -> str:
+    texts = str(first), str(other)
+    return "" if max(map(len, texts)) > _TOLD else " ({} and {})".format(*texts)
+
+
+def connected() -> Processes | None:
+    """Return those that `jax.distributed.initialize` has connected; None if there is one."""
+    client = distributed.global_state.client
+    return None if client is None or jax.process_count() == 1 else _of(client)
 
 
 @cache
-def connected() -> Processes | None:
-    """Return those that `jax.distributed.initialize` has connected; None if there is one."""
-    if distributed.global_state.client is None or jax.process_count() == 1:
-        return None
-    return Processes(jax.process_index(), jax.process_count(), distributed.global_state.client)
+def _of(client: Any) -> Processes:
+    """Return the processes that a client is connected to; kept, for they count what was said."""
+    return Processes(jax.process_index(), jax.process_count(), client)
+
+
+@dataclass(frozen=True)
+class Meeting:
+    """Where the processes of a run wait for each other; one alone waits for nobody."""
+
+    processes: Processes | None
+
+    def agree(self, what: str, facts: Mapping[str, Any]) -> None:
+        """Wait for all, and raise `InputError` in each unless all say the same."""
+        if self.processes is not None:
+            self.processes.agree(what, facts)
 
 
 @contextmanager
-def side_by_side(several: bool, account: object) -> Iterator[Callable[[Mapping[str, Any]], None]]:
-    """Yield a function that waits for all processes of a run, and raises if facts differ.
+def side_by_side(several: bool, account: object) -> Iterator[Meeting]:
+    """Yield where the processes of a run meet; an error in the body of one ends all.
 
     Parameters
     ----------
     several
-        Whether there are several; the function does nothing else.
+        Whether there are several.
     account
         What this one charges, which only the first may.
+
+    Raises
+    ------
+    InputError
+        If there are several and they are not connected, or another one than the first is to charge.
     """
-    processes = connected() if several else None
-    if processes is None:
-        yield lambda _: None
+    if not several:
+        yield Meeting(None)
         return
+    processes = connected()
+    if processes is None:
+        raise InputError(
+            "the devices belong to several processes that jax.distributed.initialize did not "
+            "connect; call it before anything else, or give devices of this process"
+        )
     with processes.together():
         if account is not None and not processes.first:
             raise InputError(
                 "a run is charged once, by the first process; give no account to the others"
             )
-        yield lambda facts: processes.agree("run", {**versions(), **facts})
+        yield Meeting(processes)
 
 
 def versions() -> dict[str, str]:
     """Return the versions on which it rests that all processes compute the same."""
-    return {"tacit": __version__, "jax": version("jax"), "jaxlib": version("jaxlib")}
+    rests = ("jax", "jaxlib", "numpy")  # numpy deals out which agent has a record
+    return {"tacit": __version__, **{name: version(name) for name in rests}}
 
 
 @contextmanager

@@ -21,7 +21,7 @@ from tacit.engine.masking import Masking
 from tacit.engine.mesh import check_devices, simulate_over, streamed_over
 from tacit.engine.network import Star
 from tacit.engine.planning import Plan
-from tacit.engine.processes import side_by_side
+from tacit.engine.processes import side_by_side, versions
 from tacit.engine.program import Program
 from tacit.engine.protocol import KEPT, Trace, observed_ledger
 from tacit.engine.runtimes import serial, simulate, streamed
@@ -30,8 +30,15 @@ from tacit.errors import InputError, PrivacyError
 from tacit.noise import Stream
 from tacit.oracles import Oracle
 from tacit.privacy import Certificate, Ledger, Mechanism, Messages, NoNoise
-from tacit.problems import Devices, Shards, check_norms, for_exact_sums, spread
-from tacit.problems.memory import device_array, held_here, on_host, own_array
+from tacit.problems import (
+    Devices,
+    Shards,
+    check_norms,
+    digest_of_all,
+    for_exact_sums,
+    spread,
+)
+from tacit.problems.memory import device_array, held_here, on_host, own_array, stays_in_cache
 from tacit.typing import HostArray
 
 Runtime = Literal["simulate", "serial"]
@@ -103,7 +110,7 @@ def run(  # noqa: PLR0913 - what is run, how, and who pays
         Those that agents are divided among, of this process or of several that
         `jax.distributed.initialize` connected; None for the usual one. Every process calls this
         function with the same plan and has the same result. Its shards may hold all agents, of
-        which it keeps its own, or these alone (`tacit.problems.spread_own`). The first process
+        which it keeps its own, or these alone (`tacit.problems.spread_local`). The first process
         alone is given an account: the others wait until the charge is on its disk.
 
     Raises
@@ -112,37 +119,56 @@ def run(  # noqa: PLR0913 - what is run, how, and who pays
         If the shards differ from those of the plan (counts, dimension, record norm), masks are
         asked for where answers are not summed, or the account cannot hold the run
         (`tacit.errors.AccountError` if there is no room). If the agents cannot be divided among the
-        devices, or the processes were given different plans, seeds or versions.
+        devices, or the processes were given different plans, seeds, devices or versions, which is
+        compared before the charge; or different records of all agents, after it.
     PrivacyError
         If no seed is given and no exact sampler is known for the noise (inside an objective), or
         the machine does not add whole numbers exactly; if a
         record breaks the norm that the shards promise, the program asks for more than was
         planned, or the observed ledger differs from the planned one. Nothing is returned then.
     """
+    several = devices is not None and devices.processes > 1
+    with side_by_side(several, account) as meeting:
+        _check(plan, shards, seed, keep)
+        sent = _under_masks(plan) if masks else plan
+        execute = partial(_executed, runtime=runtime, keep=keep, report=report)
+        if devices is not None:
+            check_devices(plan.program, devices, serial=runtime == "serial", masks=masks)
+            execute = partial(_spread, devices=devices, keep=keep, report=report)
+        if several:
+            meeting.agree("run", _facts(plan, seed, keep, devices))
+        with charging(account, plan, seed) as released:
+            # the first process comes here once its charge is on the disk
+            meeting.agree("records", {"records": digest_of_all(shards) if several else None})
+            if devices is not None:
+                shards = spread(shards, devices)
+            check_shards(shards)
+            private = behind_the_door(plan, shards)
+            del shards  # which may be many, and only the door's own rows are needed from here on
+            meeting.agree("ready", {})
+            finished = _answered(sent, private, seed, execute)
+            # a model that was computed is released once all have compared its ledger
+            meeting.agree("finished", {})
+            return dataclasses.replace(finished, plan=plan, charged=released())
+
+
+def _check(plan: Plan, shards: Shards, seed: int | None, keep: frozenset[str]) -> None:
+    """Raise unless the plan can be run so on shards of which no record was looked at."""
     if not keep <= set(KEPT):
         raise InputError(f"cannot keep {sorted(keep - set(KEPT))}; choose from {', '.join(KEPT)}")
     check_bounds(plan)
     check_certificate(plan)
     check_facts(plan, shards)
     check_machine(plan.program, seed)
-    if devices is not None:
-        check_devices(plan.program, devices, serial=runtime == "serial", masks=masks)
-    several = devices is not None and devices.processes > 1
-    sent = _under_masks(plan) if masks else plan
-    execute = partial(_executed, runtime=runtime, keep=keep, report=report)
-    if devices is not None:
-        execute = partial(_spread, devices=devices, keep=keep, report=report)
-    said = {"plan": plan.digest, "seed": seed, "keep": sorted(keep)}
-    with side_by_side(several, account) as agree, charging(account, plan, seed) as released:
-        agree(said)  # the first process comes here once its charge is on the disk
-        if devices is not None:
-            shards = spread(shards, devices)
-        check_shards(shards)
-        private = behind_the_door(plan, shards)
-        del shards  # which may be many, and only the door's own rows are needed from here on
-        finished = _answered(sent, private, seed, execute)
-        # a model that was computed is released only once its ledger has been compared
-        return dataclasses.replace(finished, plan=plan, charged=released())
+
+
+def _facts(
+    plan: Plan, seed: int | None, keep: frozenset[str], devices: Devices | None
+) -> dict[str, Any]:
+    """Return what all processes of a run must say alike, before it is charged."""
+    order = None if devices is None else [(one.process_index, one.id) for one in devices.devices]
+    said = {"plan": plan.digest, "seed": seed, "keep": sorted(keep), "devices": order}
+    return {**versions(), **said}
 
 
 def _answered(
@@ -231,7 +257,7 @@ def _spread(
     if is_quick(program, seed):
         door = Live(program.oracles, program.mechanism, jax.random.key(seed or 0))
         return simulate_over(program, door, private, devices, keep=keep)
-    rows, own = private.shard.mask.shape[-1], devices.own(program.agents)
+    rows, own = private.shard.mask.shape[-1], devices.local(program.agents)
     supply = Supply(program, Stream.fresh(), rows, slot=own)
     return streamed_over(program, private, supply, devices, keep=keep, report=report)
 
@@ -278,12 +304,19 @@ def check_facts(plan: Plan, shards: Shards) -> None:
 
 
 def opened(oracles: tuple[Oracle, ...], mechanism: Mechanism, shards: Shards) -> Private:
-    """Return all agents' records as a door for these questions and this noise takes them."""
+    """Return all agents' records as a door for these questions and this noise takes them.
+
+    **Guarantee.** Rows on a grid are kept in single precision only where that holds all of their
+    digits, and every question widens what it reads of them. Rows that stay in a processor's cache
+    are kept wide, which is quicker.
+    """
     if isinstance(mechanism, NoNoise):
         return Private(shards.stacked, own_array(shards.counts, shards.stacked.features.dtype))
     rows = shards.stacked.mask.shape[-1]
     slots = max(oracle.sampling.slots(rows) for oracle in oracles)
-    shard = for_exact_sums(shards, slots=slots)
+    narrow = all(oracle.takes_narrow_rows() for oracle in oracles)
+    narrow &= not stays_in_cache(shards.stacked.features.size)
+    shard = for_exact_sums(shards, slots=slots, narrow=narrow)
     if not any(oracle.sums_records for oracle in oracles):
         given = shards.stacked.features
         wide = device_array(on_host(given).astype(np.float64), given)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 import jax
@@ -14,7 +15,7 @@ from tacit.algorithms import StarAlgorithm, Turn
 from tacit.engine.network import Star, Traffic, check_agents
 from tacit.network import Tree
 from tacit.privacy import Observer, Sum
-from tacit.typing import Array, PyTree
+from tacit.typing import Array, HostArray, PyTree
 
 
 class OnTree(Star):
@@ -37,7 +38,9 @@ class OnTree(Star):
     root
         The agent where the total is formed.
     senders, receivers
-        `(L, K)`: agents with their parents, the deepest first; A where a level has fewer agents.
+        `(L, K)`: agents with their parents, the deepest first; A where a row has fewer agents. A
+        row is a level of the tree, or a part of one that is much wider than the others: L K is at
+        most 9 A.
     """
 
     data: ClassVar[str] = "a Tree"
@@ -51,7 +54,7 @@ class OnTree(Star):
     @override
     def connect(cls, data: Tree, agents: int, rounds: int) -> OnTree:
         check_agents(data.graph.agents, agents)
-        levels = data.levels()
+        levels = _no_wider(data.levels(), agents)
         senders = np.full((len(levels), max(map(len, levels))), agents)
         for row, level in zip(senders, levels, strict=True):
             row[: len(level)] = level
@@ -114,3 +117,15 @@ class OnTree(Star):
         """Return 2 (A - 1) messages a round: sums go up each edge, and the total down."""
         messages = 2 * (self.agents - 1) * rounds
         return Traffic(messages, messages * message)
+
+
+def _no_wider(levels: Sequence[HostArray], agents: int) -> list[HostArray]:
+    """Return levels cut into rows of at most eight times their mean width.
+
+    As rows of one width, a long path that ends in a star would take as many places as the square of
+    its agents.
+    """
+    width = -(-8 * agents // len(levels))
+    return [
+        level[start : start + width] for level in levels for start in range(0, len(level), width)
+    ]

@@ -34,7 +34,7 @@ from tacit.proposal import (
 )
 from tacit.tables import Files, Source, read_files, table_conditions
 from tacit.training import DividedData, check_known
-from tacit.training.data import counts_of, persons_of
+from tacit.training.rows import counts_of, persons_of
 
 
 @dataclass(frozen=True, eq=False)

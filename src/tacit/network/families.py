@@ -66,11 +66,11 @@ def erdos_renyi(agents: int, probability: float, *, seed: int) -> Graph:
     InputError
         If none of 1,000 draws is connected: the probability is too small.
     """
-    i, j = np.triu_indices(len(_agents(agents)), k=1)
+    _agents(agents)
     checks.fraction("the probability of an edge", probability)
     draw = np.random.default_rng(seed)
     return _first_connected(
-        lambda: Graph(agents, np.stack([i, j], axis=1)[draw.random(len(i)) < probability]),
+        lambda: Graph(agents, _drawn_pairs(agents, probability, draw)),
         f"use a probability of at least ln(A)/A = {math.log(agents) / agents:.2g}",
     )
 
@@ -149,6 +149,16 @@ def _first_connected(draw: Callable[[], Graph], advice: str) -> Graph:
         except InputError:  # not connected: draw again
             continue
     raise InputError(f"none of {_TRIES} random networks was connected; {advice}")
+
+
+def _drawn_pairs(agents: int, probability: float, draw: np.random.Generator) -> HostArray:
+    """Return pairs drawn independently, those of one agent after the other: no list of all."""
+    of_agents = [
+        agent + 1 + np.flatnonzero(draw.random(agents - 1 - agent) < probability)
+        for agent in range(agents - 1)
+    ]
+    first = np.repeat(np.arange(agents - 1), [len(others) for others in of_agents])
+    return np.stack([first, np.concatenate(of_agents)], axis=1)
 
 
 def _simple_pairs(agents: int, degree: int, draw: np.random.Generator) -> HostArray:

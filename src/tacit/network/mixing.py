@@ -23,6 +23,7 @@ from tacit.typing import HostArray
 
 MOST_EXCHANGES = 100
 _DENSE = 600
+_RESTARTS = 200
 _TOL = 1e-9
 
 
@@ -166,26 +167,51 @@ class Mixing:
         left = 2 * power / (1 + power**2)
         return -left, left
 
-    @cached_property
+    @property
     def _ends_of_one(self) -> tuple[float, float]:
         """The least and the second largest eigenvalue of W."""
-        if self.graph.agents <= _DENSE:
-            values = scipy.linalg.eigvalsh(self.matrix().toarray())
-            return float(values[0]), float(values[-2])
-        return float(self._lanczos(1, "SA")[0]), float(np.min(self._lanczos(2, "LA")))
+        return self._least_of_one, self._second_of_one
 
-    def _lanczos(self, count: int, which: Literal["SA", "LA"]) -> HostArray:
+    @cached_property
+    def _least_of_one(self) -> float:
+        """The least eigenvalue of W, or Gershgorin's bound on it where it is one of many alike.
+
+        On a long ring or a large grid so many eigenvalues lie next to the least one that Lanczos'
+        method takes time in proportion to the square of the agents; the bound is close there.
+        """
+        if self.graph.agents <= _DENSE:
+            return float(self._spectrum[0])
+        try:
+            return float(self._lanczos(1, "SA", _RESTARTS)[0])
+        except scipy.sparse.linalg.ArpackNoConvergence:
+            return 1 - 2 * float(np.max(self._leaving))
+
+    @cached_property
+    def _second_of_one(self) -> float:
+        """The second largest eigenvalue of W."""
+        if self.graph.agents <= _DENSE:
+            return float(self._spectrum[-2])
+        return float(np.min(self._lanczos(2, "LA", None)))
+
+    @cached_property
+    def _spectrum(self) -> HostArray:
+        """All eigenvalues of W, of few agents."""
+        values: HostArray = scipy.linalg.eigvalsh(self.matrix().toarray())
+        return values
+
+    def _lanczos(self, count: int, which: Literal["SA", "LA"], restarts: int | None) -> HostArray:
         """Return the few least or largest eigenvalues; the same ones every time."""
         first = np.arange(self.graph.agents) + 1.0
         values: HostArray = scipy.sparse.linalg.eigsh(
-            self.matrix(), k=count, which=which, v0=first, return_eigenvectors=False
-        )
+            self.matrix(), k=count, which=which, v0=first, maxiter=restarts,
+            return_eigenvectors=False,
+        )  # fmt: skip
         return values
 
     @property
     def least_eigenvalue(self) -> float:
         """The least eigenvalue of the mixing, or what it is not below; at least -1."""
-        return self.ends[0]
+        return self._least_of_one if self.exchanges == 1 else self.ends[0]
 
     @property
     def spectral_gap(self) -> float:

@@ -14,6 +14,9 @@ from tacit.errors import InputError
 from tacit.network.graph import Graph
 from tacit.typing import HostArray
 
+# distances that are computed in search of a centre, and agents whose farthest one is looked for
+_MOST_DISTANCES, _LEAST_LOOKED_AT = 10**6, 16
+
 
 @dataclass(frozen=True, eq=False)
 class Tree:
@@ -78,14 +81,11 @@ class Tree:
     @cached_property
     def depths(self) -> Int[HostArray, " A"]:
         """How many edges each agent is from the root, `(A,)`; -1 where none lead there."""
-        depths = np.full(self.graph.agents, -1)
-        depths[self.root] = level = 0
-        reached = np.array([self.root])
-        while reached.size:
-            level += 1
-            reached = np.flatnonzero(np.isin(self.parents, reached) & (depths < 0))
-            depths[reached] = level
-        return depths
+        # after k steps an agent knows its ancestor 2^k edges up; the root is its own
+        above, edges = self.parents, (self.parents != np.arange(self.graph.agents)).astype(int)
+        for _ in range(self.graph.agents.bit_length()):
+            edges, above = edges + edges[above], above[above]
+        return np.where(above == self.root, edges, -1)
 
     @property
     def depth(self) -> int:
@@ -122,8 +122,9 @@ class Tree:
 
     def levels(self) -> tuple[Int[HostArray, " _n"], ...]:
         """Return the agents by depth, the deepest first, without the root."""
-        depths = self.depths
-        return tuple(np.flatnonzero(depths == level) for level in range(self.depth, 0, -1))
+        by_depth = np.argsort(self.depths, kind="stable")
+        levels = np.split(by_depth, np.cumsum(np.bincount(self.depths))[:-1])
+        return tuple(levels[:0:-1])
 
     def reach(self, rounds: int, *, tells_neighbours: bool) -> Int[HostArray, "A A"]:
         """Return how many of the first rounds' answers of agent i can have reached agent j: all.
@@ -140,7 +141,8 @@ def spanning_tree(graph: Graph) -> Tree:
     The root is a centre of the graph, an agent whose farthest agent is nearest, and every path of
     the tree from the root is a shortest one. No spanning tree is less deep: its depth is at least
     the largest distance from its root. Ties go to the least number, so the tree follows from the
-    graph alone.
+    graph alone. Among more than a thousand agents, where many are nearly as central as the centre,
+    the best of those that are looked at stands for it (`_centre`).
 
     Examples
     --------
@@ -163,12 +165,16 @@ def _centre(graph: Graph) -> int:
 
     An agent d edges from one whose farthest is e edges away has its own at least max(d, e - d)
     away. So the agent with the least bound is looked at until its distance is known; few are, but
-    where all are alike, as on a ring.
+    where all are alike, as on a ring. There the search ends after a million distances, with the
+    best agent that was looked at, so that it takes no longer than in proportion to the agents.
     """
     matrix = graph.adjacency()
     least, known = np.zeros(graph.agents), np.zeros(graph.agents, bool)
-    while not known[agent := int(np.argmin(least))]:
+    for _ in range(max(_LEAST_LOOKED_AT, _MOST_DISTANCES // graph.agents)):
+        agent = int(np.argmin(least))
+        if known[agent]:
+            return agent
         away = shortest_path(matrix, unweighted=True, indices=agent)
         least = np.maximum(least, np.maximum(away, np.max(away) - away))
         known[agent] = True
-    return agent
+    return int(np.argmin(np.where(known, least, np.inf)))

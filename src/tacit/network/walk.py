@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.sparse
 from jaxtyping import Bool, Int
-from scipy.sparse.csgraph import breadth_first_order
 
 from tacit import checks
 from tacit.errors import InputError
@@ -175,25 +174,41 @@ def closed_route(graph: Graph) -> Int[HostArray, " R"]:
     >>> closed_route(star(4)).tolist()
     [0, 1, 0, 2, 0, 3]
     """
+    neighbours = [agents.tolist() for agents in graph.neighbours()]
     starts = range(min(graph.agents, _ALL_STARTS))
-    return min((_greedy(graph, start) for start in starts), key=len)
+    return min((_greedy(neighbours, start) for start in starts), key=len)
 
 
-def _greedy(graph: Graph, start: int) -> HostArray:
-    matrix = graph.adjacency()
-    route, unseen = [start], set(range(graph.agents)) - {start}
+def _greedy(neighbours: Sequence[list[int]], start: int) -> HostArray:
+    route, unseen = [start], set(range(len(neighbours))) - {start}
     while unseen:
-        route += _to_nearest(matrix, route[-1], unseen)
-        unseen -= set(route)
-    home = _to_nearest(matrix, route[-1], {start})
+        path = _to_nearest(neighbours, route[-1], unseen)
+        unseen.remove(path[-1])  # those on the way were seen, or one of them would be nearer
+        route += path
+    home = _to_nearest(neighbours, route[-1], {start})
     return np.array(route + home[:-1])
 
 
-def _to_nearest(matrix: scipy.sparse.csr_array, source: int, targets: set[int]) -> list[int]:
-    """Return a shortest path from `source` (left out) to the nearest of `targets`."""
-    order, parent = breadth_first_order(matrix, source, directed=False)
-    here = next(int(agent) for agent in order if int(agent) in targets)
-    back = [here]
-    while int(parent[back[-1]]) != source:
-        back.append(int(parent[back[-1]]))
-    return back[::-1]
+def _to_nearest(neighbours: Sequence[list[int]], source: int, targets: set[int]) -> list[int]:
+    """Return a shortest path from `source` (left out) to the nearest of `targets`.
+
+    It looks no further than that, so that a step to a neighbour costs no more among many agents.
+    """
+    parent, waiting = {source: source}, deque([source])
+    while True:
+        agent = waiting.popleft()
+        for other in neighbours[agent]:
+            if other not in parent:
+                parent[other] = agent
+                waiting.append(other)
+                if other in targets:
+                    return _back(parent, other)
+
+
+def _back(parent: Mapping[int, int], agent: int) -> list[int]:
+    """Return the path to an agent from the one that is its own parent, which is left out."""
+    path = []
+    while parent[agent] != agent:
+        path.append(agent)
+        agent = parent[agent]
+    return path[::-1]

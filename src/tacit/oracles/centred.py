@@ -159,10 +159,10 @@ class CentredGradient(Oracle):
     def exact(self, shard: Shard, count: Float[Array, ""], query: Around) -> Float[Array, "D *K"]:
         centre = usable_centre(query.centre, self.record_norm)
 
-        def sums(rows: Shard) -> tuple[Array, Array, Array]:
-            return self._of_rows(rows, centre, query.inner.x)
-
-        summed: tuple[Array, Array, Array] = over_rows(shard, sums)
+        public, outputs = (centre, query.inner.x), self.loss.outputs or 1
+        summed: tuple[Array, Array, Array] = over_rows(
+            shard, self._of_rows, *public, outputs=outputs
+        )
         of_rows, scaled, coefficients = summed
         of_centre = jnp.tensordot(centre, scaled, axes=0)
         total: Array = (of_rows - of_centre).at[-1].set(self.constant * coefficients)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import equinox as eqx
 import numpy as np
@@ -17,7 +17,7 @@ from tacit.oracles.oracle import Assumptions, Oracle
 from tacit.oracles.placement import AddedNoise
 from tacit.oracles.queries import Point
 from tacit.oracles.sampling import Sampling, batches
-from tacit.oracles.sums import margins, record_sum
+from tacit.oracles.sums import margins, over_rows, record_sum
 from tacit.privacy import Adjacency, Norm, SensitivityBound
 from tacit.problems import Loss, Shard, clip_coefficient
 from tacit.spec import Spec
@@ -42,6 +42,8 @@ class Snapshot(Gradient):
     relative_multiplier
         Its multiplier over that of the plan's other questions.
     """
+
+    reads_over_rows: ClassVar[bool] = True
 
     relative_multiplier: float = eqx.field(static=True, default=1.0)
 
@@ -98,6 +100,8 @@ class MinibatchDifference(Oracle):
         If a number is out of range; from `check`, as for `MinibatchGradient`.
     """
 
+    reads_over_rows: ClassVar[bool] = True
+
     loss: Loss
     clip: float = eqx.field(static=True)
     spread: float = eqx.field(static=True)
@@ -132,11 +136,14 @@ class MinibatchDifference(Oracle):
 
     @override
     def exact(self, shard: Shard, count: Float[Array, ""], query: Pair) -> Float[Array, "..."]:
-        here, there = (self._coefficient(shard, point) for point in query)
-        change = clip_coefficient(here - there, self.coefficient_bound)
-        size = self.sampling.expected_size(count)
-        mean: Array = record_sum(shard, change, self.coefficient_bound) / size
+        total: Array = over_rows(shard, self._summed, *query, outputs=1)
+        mean: Array = total / self.sampling.expected_size(count)
         return mean
+
+    def _summed(self, shard: Shard, *points: Array) -> Array:
+        here, there = (self._coefficient(shard, point) for point in points)
+        change = clip_coefficient(here - there, self.coefficient_bound)
+        return record_sum(shard, change, self.coefficient_bound)
 
     def _coefficient(self, shard: Shard, point: Array) -> Array:
         coefficient = self.loss.coefficient(margins(shard, point), shard.targets)

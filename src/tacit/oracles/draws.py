@@ -28,15 +28,18 @@ class Drawn(NamedTuple):
         The row of every slot; None if there is a slot for every row, in order.
     taken
         Which slots are in use.
+    used
+        The number of slots up to the last one in use; None where it was not looked for.
     """
 
     places: Int[Array, "K"] | None
     taken: Bool[Array, "K"]
+    used: Int[Array, ""] | None = None
 
 
 def gathered(shard: Shard, drawn: Drawn) -> Shard:
-    """Return the rows of a batch, those of slots not in use masked."""
-    places, taken = drawn
+    """Return the rows of a batch, those of slots not in use masked; gathered rows are widened."""
+    places, taken, _ = drawn
     if places is None:
         return dataclasses.replace(shard, mask=shard.mask * taken)
 
@@ -44,9 +47,17 @@ def gathered(shard: Shard, drawn: Drawn) -> Shard:
         return leaf.at[places].get(mode="promise_in_bounds")
 
     mask = at_places(shard.mask) * taken
-    return dataclasses.replace(
-        shard, features=at_places(shard.features), targets=at_places(shard.targets), mask=mask
-    )
+    features, targets = at_places(shard.features), at_places(shard.targets)
+    return dataclasses.replace(shard, features=features, targets=targets, mask=mask).widened()
+
+
+def filled_up(drawn: Drawn, size: int) -> Drawn:
+    """Return the batch with so many slots that they can be read `size` at a time."""
+    spare = -len(drawn.taken) % size
+    if drawn.places is None or not spare:
+        return drawn
+    more = (0, spare)
+    return Drawn(jnp.pad(drawn.places, more), jnp.pad(drawn.taken, more), drawn.used)
 
 
 # the chance that a batch does not fit, at most; see `poisson_draw`
@@ -86,7 +97,9 @@ def poisson_draw(words: Words, rate: float, rows: int) -> Drawn:
     passed = gaps(draws, survival(rate, rows), rate)
     taken = passed < _longest(rate, rows)
     after = jnp.cumsum((passed + taken).astype(jnp.int32))
-    return Drawn(jnp.minimum(after - 1, rows - 1), taken & (after <= rows))
+    taken &= after <= rows
+    used = jnp.max(jnp.where(taken, jnp.arange(1, len(taken) + 1, dtype=jnp.int32), 0))
+    return Drawn(jnp.minimum(after - 1, rows - 1), taken, used)
 
 
 def poisson_slots(rate: float, rows: int) -> int:

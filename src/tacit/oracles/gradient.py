@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import ClassVar
 
 import equinox as eqx
 from jaxtyping import Float
@@ -43,6 +44,8 @@ class Gradient(Oracle):
         Public bound on the norm of the coefficient; infinity leaves it as it is.
     """
 
+    reads_over_rows: ClassVar[bool] = True
+
     loss: Loss
     clip: float = eqx.field(static=True)
 
@@ -60,11 +63,11 @@ class Gradient(Oracle):
     def exact(self, shard: Shard, count: Float[Array, ""], query: Point) -> Float[Array, "..."]:
         bound = self.coefficient_bound
 
-        def summed(rows: Shard) -> Float[Array, "..."]:
-            coefficient = self.loss.coefficient(margins(rows, query.x), rows.targets)
+        def summed(rows: Shard, x: Array) -> Float[Array, "..."]:
+            coefficient = self.loss.coefficient(margins(rows, x), rows.targets)
             return record_sum(rows, clip_coefficient(coefficient, bound), bound)
 
-        total: Array = over_rows(shard, summed)
+        total: Array = over_rows(shard, summed, query.x, outputs=self.loss.outputs or 1)
         return total / count
 
     @override
@@ -122,6 +125,8 @@ class MinibatchGradient(Oracle):
         If the rate is not in (0, 1]; from `check`, if the unit is an agent or the relation neither
         replace_one nor zero_out.
     """
+
+    reads_over_rows: ClassVar[bool] = True
 
     loss: Loss
     clip: float = eqx.field(static=True)

@@ -58,9 +58,14 @@ class Oracle(eqx.Module):
     sums_records
         Whether answers are sums over records: their rows are then cut to the digits at which
         `margins` and `record_sum` (`tacit.oracles.sums`) are exact.
+    reads_over_rows
+        Whether the methods that this class defines read rows through `over_rows` or in gathered
+        batches alone: rows may then be kept in single precision, where that holds all digits. It
+        is not inherited by a class that defines one of them anew.
     """
 
     sums_records: ClassVar[bool] = True
+    reads_over_rows: ClassVar[bool] = False
 
     @abstractmethod
     def exact(self, shard: Shard, count: Float[Array, ""], query: Any) -> Float[Array, "..."]:
@@ -104,6 +109,25 @@ class Oracle(eqx.Module):
         Where it does not, a run needs a seed and is a reproduction.
         """
         return True
+
+    @final
+    def takes_narrow_rows(self) -> bool:
+        """Return whether rows may be kept in single precision, where that holds all their digits.
+
+        For questions about a vector: with several outputs products take longer than reading.
+
+        **Guarantee.** Every method that sees rows must say so in the class that defines it: one
+        that is defined anew, and might add rows up as they come, is given double precision.
+        """
+
+        def says_so(method: str) -> bool:
+            definer = next(kind for kind in type(self).__mro__ if method in vars(kind))
+            return definer is Oracle or bool(vars(definer).get("reads_over_rows", False))
+
+        loss = self.assumptions.loss
+        if loss is None or loss.outputs is not None:
+            return False
+        return all(says_so(method) for method in ("exact", "private_part", "public_part"))
 
     @property
     def sampling(self) -> Sampling:

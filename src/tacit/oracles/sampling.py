@@ -21,6 +21,7 @@ from tacit.oracles.draws import (
     Drawn,
     Words,
     distinct,
+    filled_up,
     gathered,
     poisson_draw,
     poisson_slots,
@@ -129,23 +130,23 @@ class Sampling(eqx.Module):
             return exact(shard, count, query)
         if drawn.places is None:
             return exact(gathered(shard, drawn), count, query)
-        slots = len(drawn.places)
+        rows = shard.mask.shape[-1]
         if shard.grid is not None:
-            shard = dataclasses.replace(shard, grid=shard.grid.of_terms(slots))
-        size = self.piece_size(shard.mask.shape[-1], slots)
-        order = jnp.arange(1, slots + 1, dtype=jnp.int32)
-        last = jnp.max(jnp.where(drawn.taken, order, 0))
-        spare = (0, -slots % size)
-        padded = (jnp.pad(drawn.places, spare), jnp.pad(drawn.taken, spare))
+            terms = self.slots(rows) or len(drawn.places)
+            shard = dataclasses.replace(shard, grid=shard.grid.of_terms(terms))
+        size = self.piece_size(rows, len(drawn.places))
+        drawn = filled_up(drawn, size)
+        slots: list[Any] = [drawn.places, drawn.taken]
 
         def piece(start: Array) -> Array:
-            parts = [jax.lax.dynamic_slice_in_dim(part, start, size) for part in padded]
+            parts = [jax.lax.dynamic_slice_in_dim(part, start, size) for part in slots]
             return exact(gathered(shard, Drawn(*parts)), count, query)
 
         def more(at: tuple[Array, Array]) -> tuple[Array, Array]:
             return at[0] + size, at[1] + piece(at[0])
 
         start = jnp.zeros((), jnp.int32)
+        last = len(drawn.taken) if drawn.used is None else drawn.used
         like = jax.eval_shape(piece, start)
         nothing = jnp.zeros(like.shape, like.dtype)
         return jax.lax.while_loop(lambda at: at[0] < last, more, (start, nothing))[1]
@@ -210,7 +211,11 @@ class PoissonBatches(Sampling):
 
     @override
     def draw(self, words: Words, rows: int, count: Float[Array, ""]) -> Drawn | None:
-        return poisson_draw(words, self.probability, rows)
+        drawn = poisson_draw(words, self.probability, rows)
+        if drawn.places is None:
+            return drawn
+        # here, and not for every answer: batches are drawn for many rounds at once
+        return filled_up(drawn, self.piece_size(rows, self.slots(rows)))
 
     @override
     def expected_size(self, count: float | Array | HostArray) -> Any:

@@ -3,7 +3,7 @@
 The latter is section 6.1 and appendix D of Ryu and Kim 2023.
 """
 
-from tacit.power.agents import (
+from tacit.power.balance.agents import (
     DEFAULT_QUESTION,
     QUESTIONS,
     Grid,
@@ -13,26 +13,17 @@ from tacit.power.agents import (
     plan_grid,
     proximal_weight,
 )
-from tacit.power.asking import HIDDEN, Hidden, plan_demand
-from tacit.power.asking_day import plan_day
-from tacit.power.case import BUNDLED, Case, Elements, bundled_case, parse_case
-from tacit.power.cost import Costs, costs, has_costs
-from tacit.power.day import DayProposal, DayStudy, solve_day
-from tacit.power.dc import restored, solve_dc, widest
-from tacit.power.dc_network import DcModel, dc_model
-from tacit.power.dispatch import MODELS, Dispatch, Model
-from tacit.power.flow import Flow, Optimum, central, solve_privately
-from tacit.power.layout import layout
-from tacit.power.network import Admittance, Network, admittance, network
-from tacit.power.opf import OpfProposal, OpfStudy, solve_opf, solved_at
-from tacit.power.price import Price, met, optimum, price_of_privacy
-from tacit.power.reading import chosen_case, is_published, read_case
-from tacit.power.recourse import Realised, Tightening, realised, tightening
-from tacit.power.relaxation import Relaxation, relax
-from tacit.power.series import Series, read_series, read_weights
-from tacit.power.smoothing import smoothed
-from tacit.power.soc import Exactness, SocOptimum, solve_soc
-from tacit.power.zones import (
+from tacit.power.balance.flow import Flow, Optimum, central, solve_privately
+from tacit.power.cases.case import BUNDLED, Case, Elements, bundled_case, parse_case
+from tacit.power.cases.reading import chosen_case, is_published, read_case
+from tacit.power.day.asking import plan_day
+from tacit.power.day.series import Series, read_series, read_weights
+from tacit.power.day.smoothing import smoothed
+from tacit.power.day.study import DayProposal, DayStudy, solve_day
+from tacit.power.grids.layout import layout
+from tacit.power.grids.network import Admittance, Network, admittance, network
+from tacit.power.grids.relaxation import Relaxation, relax
+from tacit.power.grids.zones import (
     Part,
     Zones,
     chosen_zones,
@@ -42,6 +33,15 @@ from tacit.power.zones import (
     ties,
     zones_of,
 )
+from tacit.power.models.cost import Costs, costs, has_costs
+from tacit.power.models.dc import restored, solve_dc, widest
+from tacit.power.models.dc_network import DcModel, dc_model
+from tacit.power.models.dispatch import MODELS, Dispatch, Model
+from tacit.power.models.recourse import Realised, Tightening, realised, tightening
+from tacit.power.models.soc import Exactness, SocOptimum, solve_soc
+from tacit.power.moment.asking import HIDDEN, Hidden, plan_demand
+from tacit.power.moment.opf import OpfProposal, OpfStudy, solve_opf, solved_at
+from tacit.power.moment.price import Price, met, optimum, price_of_privacy
 
 __all__ = [
     "BUNDLED",

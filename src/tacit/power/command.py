@@ -2,46 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from tacit import checks, power
-from tacit.budget import Account, Reservation
 from tacit.cli.accounts import OPTIONS as ACCOUNT_OPTIONS
-from tacit.cli.accounts import account_given, begun
-from tacit.cli.console import emit, error_line, interruptible, one_of, path, read_text
-from tacit.engine import check_chargeable, reserve
+from tacit.cli.accounts import account_given
+from tacit.cli.console import error_line, interruptible, one_of, path, read_text
+from tacit.engine import check_chargeable
 from tacit.errors import InputError
-from tacit.power.asking import HIDDEN
-from tacit.power.case import Case
-from tacit.power.cost import has_costs
-from tacit.power.day import DayProposal
-from tacit.power.day_command import OF_DAY, day_of, day_proposal, day_report, deliver_day
-from tacit.power.day_results import DayReport
-from tacit.power.dispatch import MODELS
-from tacit.power.flow import run_proposal
-from tacit.power.hidden import read_beta
-from tacit.power.network import Network
-from tacit.power.opf import OpfProposal
-from tacit.power.opf_command import (
-    OF_BALANCE,
-    OF_OPF,
-    Carried,
-    deliver,
-    proposed,
-    solved_report,
-)
-from tacit.power.opf_results import OpfReport
-from tacit.power.page import GridStudy, grid_results, save_grid
-from tacit.power.proposal import GridProposal
-from tacit.power.zones import BUILT_IN
+from tacit.power.balance.flow import run_proposal
+from tacit.power.balance.page import GridStudy, grid_page, grid_told
+from tacit.power.balance.proposal import GridProposal
+from tacit.power.cases.case import Case
+from tacit.power.charging import Carried, reserved
+from tacit.power.day.command import OF_DAY, day_of, day_proposal, day_report
+from tacit.power.day.page import day_page
+from tacit.power.day.results import DayReport, day_told
+from tacit.power.day.study import DayProposal
+from tacit.power.delivery import Told, deliver
+from tacit.power.grids.network import Network
+from tacit.power.grids.zones import BUILT_IN
+from tacit.power.models.cost import has_costs
+from tacit.power.models.dispatch import MODELS
+from tacit.power.moment.asking import HIDDEN
+from tacit.power.moment.command import OF_BALANCE, OF_OPF, opf_report, proposed
+from tacit.power.moment.hidden import read_beta
+from tacit.power.moment.opf import OpfProposal
+from tacit.power.moment.page import opf_page
+from tacit.power.moment.results import OpfReport, opf_told
 from tacit.proposal import check_seed
-from tacit.report import charged_line, check_out
+from tacit.report import check_out
 
 
 def grid(  # noqa: PLR0913, PLR0917 - one parameter per option
@@ -99,7 +94,8 @@ def grid(  # noqa: PLR0913, PLR0917 - one parameter per option
         Path | None,
         typer.Option(
             parser=path,
-            help="Of a day: CSV with time, weight: shares of the budget; equal if not given.",
+            help="Of a day: CSV with time, weight: public shares of the budget; equal if not "
+            "given.",
         ),
     ] = None,
     smooth: Annotated[
@@ -182,16 +178,27 @@ def grid(  # noqa: PLR0913, PLR0917 - one parameter per option
     charged = account_given({"account": account, "accounts": accounts})
     if charged is not None:
         check_chargeable(seed=seed, conditional=False)
-    run = Wanted(proposal, seed, oracle_metrics, charged, tuple(series or ()))
-    found = interruptible(lambda: _solved(case, given, run))
+    days = series or []
+    held = days or ([] if power.is_published(case) else [Path(case)])
+    carried = Carried(seed, oracle_metrics, charged, tuple(held))
+    found = interruptible(
+        lambda: _solved(
+            case, given, None if proposal is None else read_text(proposal), days, carried
+        )
+    )
     for warning in found.warnings:
         error_line(warning, kind="warning: ")
+    told, page = _told(found)
+    deliver(told, page, out, force=force, json=json)
+
+
+def _told(found: GridStudy | OpfReport | DayReport) -> tuple[Told, Callable[[], str]]:
+    """Return what is told of a finished run, and its page, which takes a while."""
     if isinstance(found, DayReport):
-        deliver_day(found, out, force=force, json=json)
-    elif isinstance(found, OpfReport):
-        deliver(found, out, force=force, json=json)
-    else:
-        _deliver(found, out, force=force, json=json)
+        return day_told(found), partial(day_page, found)
+    if isinstance(found, OpfReport):
+        return opf_told(found), partial(opf_page, found)
+    return grid_told(found), partial(grid_page, found)
 
 
 def _check(given: dict[str, Any]) -> None:
@@ -250,43 +257,30 @@ def _refuse_beside_proposal(given: dict[str, Any]) -> None:
         )
 
 
-@dataclass(frozen=True)
-class Wanted:
-    """How a run is to be carried out: its proposal's file, seed, figures, account and series."""
-
-    proposal: Path | None
-    seed: int | None
-    oracle: bool
-    account: Account | None
-    series: tuple[Path, ...] = ()
-
-
 def _solved(
-    choice: str, given: dict[str, Any], wanted: Wanted
+    choice: str,
+    given: dict[str, Any],
+    text: str | None,
+    days: Sequence[Path],
+    carried: Carried,
 ) -> GridStudy | OpfReport | DayReport:
     case = power.chosen_case(choice)
     network = power.network(case)
-    text = None if wanted.proposal is None else read_text(wanted.proposal)
     if text is None:
-        problem = _problem(case, given, wanted.series)
+        problem = _problem(case, given, days)
     else:
         named = (f'"{kind.FORMAT}"' for kind in (OpfProposal, DayProposal))
         problem = "opf" if any(name in text for name in named) else "balance"
-    series = day_of(wanted.series, network, given, text)
+    series = day_of(days, network, given, text)
     if problem == "balance":
-        return _balanced(choice, (case, network), given, (text, wanted))
-    how: Carried = {
-        "seed": wanted.seed,
-        "oracle": wanted.oracle,
-        "reserving": lambda name, asked: _reserved(name, asked, wanted),
-    }
+        return _balanced(choice, (case, network), given, text, carried)
     if series is not None:
         of_day = day_proposal(case, network, given, text, series)
         _check_buses(len(of_day.zones), network, choice)
-        return day_report(choice, case, of_day, series, **how)
+        return day_report(choice, case, of_day, series, carried)
     proposal = proposed(case, network, given) if text is None else OpfProposal.from_json(text)
     _check_buses(len(proposal.zones), network, choice)
-    return solved_report(choice, case, proposal, **how)
+    return opf_report(choice, case, proposal, carried)
 
 
 def _check_buses(buses: int, network: Network, choice: str) -> None:
@@ -301,9 +295,10 @@ def _balanced(
     choice: str,
     data: tuple[Case, Network],
     given: dict[str, Any],
-    asked: tuple[str | None, Wanted],
+    text: str | None,
+    carried: Carried,
 ) -> GridStudy:
-    (case, network), (text, wanted) = data, asked
+    case, network = data
     relaxation = power.relax(network)
     if text is None:
         prepared = power.grid(relaxation, power.chosen_zones(network, given["zones"]))
@@ -319,65 +314,7 @@ def _balanced(
         proposal = GridProposal.from_json(text)
         _check_buses(len(proposal.zones), network, choice)
         prepared = power.grid(relaxation, proposal.partition(network))
-    with _reserved(choice, proposal, wanted) as reservation:
-        flow = run_proposal(prepared, proposal, seed=wanted.seed, account=reservation)
+    with reserved(carried, proposal) as reservation:
+        flow = run_proposal(prepared, proposal, seed=carried.seed, account=reservation)
     optimum = power.central(relaxation, relaxation.demand)
-    return GridStudy(choice, flow, optimum, wanted.oracle, case.ignored)
-
-
-@contextmanager
-def _reserved(
-    case: str, proposal: GridProposal | OpfProposal, wanted: Wanted
-) -> Iterator[Reservation | None]:
-    """Yield the reservation for a proposal, begun; closed as failed unless the run closes it.
-
-    Demand stands in the file of the case, or of the series, beside what is public, and was read
-    with it.
-    """
-    if wanted.account is None:
-        yield None
-        return
-    plan = proposal.plan()
-    what = f"power flow on {proposal.network.name}"
-    reservation = reserve(wanted.account, plan, seed=wanted.seed, what=what,
-                          proposal=proposal.digest)  # fmt: skip
-    try:
-        of_case = [] if power.is_published(case) or wanted.series else [Path(case)]
-        begun(reservation, [*of_case, *wanted.series])
-        yield reservation
-    finally:
-        reservation.close(released=False)
-
-
-def _deliver(study: GridStudy, out: Path | None, *, force: bool, json: bool) -> None:
-    if out is not None:
-        save_grid(study, out, force=force)
-    if json:
-        emit(grid_results(study, out))
-    else:
-        typer.echo(_sentences(study, out))
-
-
-def _sentences(study: GridStudy, out: Path | None) -> str:
-    values = grid_results(study, out)
-    objective = "not shown: the demand is private (--oracle-metrics shows it)"
-    if study.shows_objective:
-        objective = f"{values['objective']:.4g} (in one place {values['central_objective']:.3g})"
-    lines = [
-        f"Power flow on {values['case']}: {values['buses']} buses, {values['lines']} lines, "
-        f"{values['zones']} zones, {values['ties']} ties",
-        f"Question {values['question']}, {values['rounds']} rounds of {values['local_updates']} "
-        "local updates",
-        "",
-        "Certificate",
-        *(f"  {line}" for line in study.flow.run.certificate.lines()),
-        "",
-        f"Objective, per unit squared  {objective}",
-        f"Consensus residual           {values['consensus_residual']:.3g}",
-        f"Largest violation, per unit  {values['max_violation']:.3g}",
-        *([f"Not read from the case       {'; '.join(study.ignored)}"] if study.ignored else []),
-        charged_line(study.flow.run.charged),
-        f"Took {values['seconds']:.1f} s",
-        f"Report: {out / 'report.html'}" if out else "No report was written; --out DIR writes one",
-    ]
-    return "\n".join(lines)
+    return GridStudy(choice, flow, optimum, carried.oracle, case.ignored)

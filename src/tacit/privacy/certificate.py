@@ -297,7 +297,7 @@ def _by_events(ledger: Ledger, delta: float, relation: Relation) -> tuple[float,
     def cost(events: tuple[tuple[Event, int], ...]) -> float:
         return account(events, delta=delta, relation=relation).epsilon
 
-    return tuple(cost(tuple(ledger.events(agent))) for agent in range(ledger.kind.shape[0]))
+    return tuple(map(cost, ledger.events_by_agent()))
 
 
 def _attacker_tpr(

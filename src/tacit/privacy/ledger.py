@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
-from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,16 +10,15 @@ from jaxtyping import Float, Int, Num
 
 from tacit.errors import InputError, PrivacyError
 from tacit.privacy import folding
-from tacit.privacy.events import Event, GaussianAnswer, sampled
+from tacit.privacy.events import Event
 from tacit.privacy.inside import Inside
 from tacit.privacy.lattice import lattice_width
 from tacit.privacy.mechanisms import Gaussian, Mechanism, NoNoise
+from tacit.privacy.merging import merged
 from tacit.privacy.terms import Observer, Sum
 from tacit.typing import HostArray
 
 NO_QUESTION = -1
-
-
 # scales are computed in float64 and may be applied in float32
 _SCALE_TOL = 1e-6
 _AGENTS_AT_ONCE = 1024
@@ -126,7 +123,7 @@ class Ledger:
     @property
     def asked(self) -> HostArray:
         """Where there was a question, shape (A, T, E), bool."""
-        return np.asarray(self.kind > NO_QUESTION)
+        return folding.unfolded(self._asked, self.kind.shape)
 
     @property
     def _asked(self) -> HostArray:
@@ -298,17 +295,15 @@ class Ledger:
         Answers that no record can move are left out; answers without noise become `Exact`, and
         those on a batch `Sampled`.
         """
-        parts = (self.ratios(), self.rates, self.sizes)
-        pairs = np.stack([part[agent].ravel() for part in parts])
-        values, counts = np.unique(pairs[:, pairs[0] > 0], axis=1, return_counts=True)
-        total: Counter[Event] = Counter()
-        for (value, rate, size), count in zip(values.T.tolist(), counts.tolist(), strict=True):
-            # 1/infinity is 0, an answer without noise; a ratio that underflows is kept finite
-            event = self.mechanism.event(min(1 / value, sys.float_info.max))
-            if self.inside is not None and isinstance(event, GaussianAnswer):
-                event = self.inside.event(event.multiplier, agent)
-            total[sampled(event, rate, int(size))] += count
-        return list(total.items())
+        return list(self._events(range(agent, agent + 1))[0])
+
+    def events_by_agent(self) -> tuple[tuple[tuple[Event, int], ...], ...]:
+        """Return `events` of every agent; agents whose answers are alike share one tuple."""
+        return self._events(range(len(self.kind)))
+
+    def _events(self, agents: range) -> tuple[tuple[tuple[Event, int], ...], ...]:
+        answers = (self.ratios(), self.rates, self.sizes)
+        return merged(answers, agents, self.mechanism, self.inside)
 
     def same_as(self, observed: Ledger) -> None:
         """Check an observed ledger against this planned one; return nothing if they agree.
@@ -332,15 +327,20 @@ class Ledger:
                 f"planned answers of shape {self.kind.shape} but observed {observed.kind.shape}; "
                 "nothing may be released"
             )
-        asked = self.asked & observed.asked
-        gap = np.abs(np.where(asked, observed.scale, 0.0) - np.where(asked, self.scale, 0.0))
-        drift = np.abs(observed.rates - self.rates)
-        close = (gap <= _SCALE_TOL * self.scale) & (drift <= _SCALE_TOL * self.rates)
-        exact = (observed.sizes == self.sizes) & (observed.steps == self.steps)
-        agree = ~asked | (close & exact)
-        wrong = (self.kind != observed.kind) | ~agree
+        planned, seen = (
+            [folding.thin(part) for part in (one.kind, one.scale, one.rates, one.sizes, one.steps)]
+            for one in (self, observed)
+        )
+        (kind, kind_2), (scale, scale_2), (rate, rate_2), *exact = zip(planned, seen, strict=True)
+        asked = (kind > NO_QUESTION) & (kind_2 > NO_QUESTION)
+        gap = np.abs(np.where(asked, scale_2, 0.0) - np.where(asked, scale, 0.0))
+        close = (gap <= _SCALE_TOL * scale) & (np.abs(rate_2 - rate) <= _SCALE_TOL * rate)
+        for one, other in exact:
+            close = close & (one == other)
+        wrong = (kind != kind_2) | (asked & ~close)
         if bool(np.any(wrong)):
-            raise PrivacyError(_difference(self, observed, np.argwhere(wrong)[0]))
+            whole = folding.unfolded(wrong, self.kind.shape)
+            raise PrivacyError(_difference(self, observed, np.argwhere(whole)[0]))
 
 
 def _difference(planned: Ledger, observed: Ledger, where: HostArray) -> str:

@@ -5,7 +5,7 @@ from tacit.problems.clipping import clip_coefficient, default_clip, row_norms, w
 from tacit.problems.cones import Cone
 from tacit.problems.conic import AgentSets, ConicSet, polyhedron
 from tacit.problems.conic_program import Minimum, minimise_conic
-from tacit.problems.devices import Devices, spread, spread_own
+from tacit.problems.devices import Devices, digest_of_all, spread, spread_local
 from tacit.problems.holding_out import (
     check_at_one_agent,
     check_held_out,
@@ -120,6 +120,7 @@ __all__ = [
     "default_clip",
     "default_loss",
     "differences",
+    "digest_of_all",
     "dirichlet_partition",
     "facts_from",
     "for_exact_sums",
@@ -147,7 +148,7 @@ __all__ = [
     "soft_threshold",
     "sparse_rows",
     "spread",
-    "spread_own",
+    "spread_local",
     "structured_from",
     "usage",
     "within_norm",

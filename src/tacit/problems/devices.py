@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -34,7 +35,7 @@ class Devices:
 
     Examples
     --------
-    >>> Devices(jax.devices()[:1]).own(4)
+    >>> Devices(jax.devices()[:1]).local(4)
     range(0, 4)
     """
 
@@ -54,8 +55,8 @@ class Devices:
 
     @property
     def _here(self) -> list[int]:
-        own = jax.process_index()
-        return [n for n, device in enumerate(self.devices) if device.process_index == own]
+        here = jax.process_index()
+        return [n for n, device in enumerate(self.devices) if device.process_index == here]
 
     @property
     def processes(self) -> int:
@@ -76,13 +77,13 @@ class Devices:
     def _mesh(self) -> Mesh:
         return Mesh(np.array(self.devices), (_AXIS,))
 
-    def array(self, own: HostArray, agents: int, *, axis: int = 0) -> Array:
-        """Return an array of all agents along an axis, of which this process holds its own."""
+    def array(self, local: HostArray, agents: int, *, axis: int = 0) -> Array:
+        """Return an array of all agents along an axis, of which this process holds a part."""
         parts = PartitionSpec(*(None,) * axis, _AXIS)  # type: ignore[no-untyped-call]
         sharding = NamedSharding(self._mesh, parts)
-        return placed(own, sharding, agents, axis)
+        return placed(local, sharding, agents, axis)
 
-    def own(self, agents: int) -> range:
+    def local(self, agents: int) -> range:
         """Return the agents whose records this process holds.
 
         Raises
@@ -104,21 +105,43 @@ class Devices:
 def spread(shards: Shards, devices: Devices) -> Shards:
     """Return the same records with every agent's on its device; those of others are let go.
 
-    Records that were spread before, as by `spread_own`, are returned as they are.
+    Records that were spread before, as by `spread_local`, are returned as they are.
+
+    Raises
+    ------
+    InputError
+        If they were spread over several processes, and not over these devices in this order.
     """
-    if len(shards.stacked.mask.sharding.device_set) == len(devices.devices) > 1:
+    mask = shards.stacked.mask
+    if len(devices.devices) > 1 and mask.sharding.is_equivalent_to(devices.on_agents, mask.ndim):
         return shards
-    own = devices.own(shards.agents)
-    return _on(devices, shards, slice(own.start, own.stop))
+    if not mask.is_fully_addressable:
+        raise InputError(
+            "the records were spread over other devices than these, or in another order, so an "
+            "agent's would move to another process; give spread_local and the run the same devices"
+        )
+    local = devices.local(shards.agents)
+    return _on(devices, shards, slice(local.start, local.stop))
 
 
-def spread_own(own: Shards, counts: tuple[int, ...], devices: Devices) -> Shards:
+def digest_of_all(shards: Shards) -> str | None:
+    """Return the SHA-256 of all agents' records; None where this process holds its own alone."""
+    leaves = jax.tree.leaves(shards.stacked)
+    if not all(leaf.is_fully_addressable for leaf in leaves):
+        return None
+    content = hashlib.sha256()
+    for leaf in leaves:
+        content.update(np.ascontiguousarray(leaf).data)
+    return content.hexdigest()
+
+
+def spread_local(local: Shards, counts: tuple[int, ...], devices: Devices) -> Shards:
     """Return the records of all agents, of whom this process holds its own alone.
 
     Parameters
     ----------
-    own
-        Those of this process (`Devices.own`), in blocks as long as the largest of `counts`.
+    local
+        Those of this process (`Devices.local`), in blocks as long as the largest of `counts`.
     counts
         m_i of all agents, which are public.
 
@@ -130,19 +153,21 @@ def spread_own(own: Shards, counts: tuple[int, ...], devices: Devices) -> Shards
     Notes
     -----
     **Guarantee.** No record leaves this process here. What a run computes of records is computed
-    where they lie, agent by agent; what travels are messages, functions of noised answers.
+    where they lie, agent by agent; what travels are messages, functions of noised answers. It rests
+    on the caller that all processes divide the records alike: one that two of them pack is in two
+    answers, which the counts do not show.
     """
-    held = devices.own(len(counts))
-    if own.counts != counts[held.start : held.stop]:
+    held = devices.local(len(counts))
+    if local.counts != counts[held.start : held.stop]:
         raise InputError(
             f"this process packed the records of other agents than {held.start}..{held.stop - 1}, "
             "which are its own; pack these"
         )
-    return _on(devices, Shards(own.stacked, counts, own.record_norm))
+    return _on(devices, Shards(local.stacked, counts, local.record_norm))
 
 
-def _on(devices: Devices, shards: Shards, own: slice = slice(None)) -> Shards:
+def _on(devices: Devices, shards: Shards, local: slice = slice(None)) -> Shards:
     def on(leaf: Array) -> Array:
-        return devices.array(np.asarray(leaf)[own], shards.agents)
+        return devices.array(np.asarray(leaf)[local], shards.agents)
 
     return Shards(jax.tree.map(on, shards.stacked), shards.counts, shards.record_norm)

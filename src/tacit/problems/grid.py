@@ -24,6 +24,7 @@ from dataclasses import dataclass
 
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import DTypeLike
 
 from tacit.problems.memory import aligned_zeros, in_pieces
 from tacit.typing import Array, HostArray
@@ -32,6 +33,8 @@ from tacit.typing import Array, HostArray
 DIGITS = 53
 # rows have at most so many: those of single precision and two
 _MOST = 26
+# whole numbers that single precision holds, as binary digits
+_SINGLE = 24
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,12 @@ class Grid:
         """The digits q that are left for the weights of a sum over records."""
         return DIGITS - self.digits - whole_log2(self.terms)
 
+    @property
+    def narrow(self) -> bool:
+        """Whether single precision, too, holds every number of the grid."""
+        smallest, largest = math.ldexp(self.unit, -self.digits), self.unit
+        return self.digits <= _SINGLE and smallest >= 2.0**-100 and largest <= 2.0**100
+
     def of_terms(self, terms: int) -> Grid:
         """Return the grid for sums of another number of terms."""
         return dataclasses.replace(self, terms=terms)
@@ -90,15 +99,13 @@ def gathering_slack(rows: int, slots: int, outputs: int = 1) -> float:
     return slots * math.sqrt(outputs) * 2.0 ** (1 - grid.weight_digits)
 
 
-def on_grid(features: HostArray, grid: Grid) -> HostArray:
-    """Return rows in double precision, cut to the digits of the grid."""
+def on_grid(features: HostArray, grid: Grid, dtype: DTypeLike = np.float64) -> HostArray:
+    """Return rows cut to the digits of the grid, in a type that holds all of them."""
     quantum = math.ldexp(grid.unit, -grid.digits)
-    cut_off = aligned_zeros(features.shape, np.float64)
+    cut_off = aligned_zeros(features.shape, dtype)
     flat, rows = cut_off.reshape(-1), np.reshape(features, -1)
     for some, given in zip(in_pieces(flat), in_pieces(rows), strict=True):
-        np.divide(given, quantum, out=some, dtype=np.float64)
-        np.trunc(some, out=some)
-        np.multiply(some, quantum, out=some)
+        some[...] = np.trunc(np.divide(given, quantum, dtype=np.float64)) * quantum
     return cut_off
 
 

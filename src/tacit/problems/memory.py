@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any, cast
 
@@ -17,6 +18,8 @@ from tacit.typing import Array, HostArray
 
 # rows whose temporaries, a few arrays in double precision, stay small beside the records
 _ROWS = 2**13
+# of a processor's last cache, as a rule
+_CACHE = 2**25
 # what XLA takes over without copying it
 _BYTES = 64
 
@@ -31,6 +34,22 @@ def in_pieces(rows: HostArray) -> Iterator[HostArray]:
     """
     for start in range(0, max(len(rows), 1), _ROWS):
         yield rows[start : start + _ROWS]
+
+
+def some_of(sizes: Sequence[int]) -> Iterator[range]:
+    """Yield ranges of consecutive parts that have some thousand rows together; at least one part.
+
+    Examples
+    --------
+    >>> list(some_of([5_000, 3_000, 9_000, 1]))
+    [range(0, 2), range(2, 4)]
+    >>> list(some_of([4_000, 4_000, 4_000]))
+    [range(0, 2), range(2, 3)]
+    """
+    block = np.cumsum(sizes) // _ROWS
+    starts = [0, *(np.flatnonzero(np.diff(block)) + 1).tolist(), len(sizes)]
+    for start, stop in itertools.pairwise(starts):
+        yield range(start, stop)
 
 
 def aligned_zeros(shape: tuple[int, ...], dtype: DTypeLike) -> HostArray:
@@ -115,3 +134,8 @@ def on_host(values: Array) -> HostArray:
     shards = sorted(values.addressable_shards, key=lambda shard: shard.index[0].indices(1 << 62))
     parts = [np.asarray(shard.data) for shard in shards]
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def stays_in_cache(entries: int) -> bool:
+    """Return whether so many numbers of double precision stay in a processor's last cache."""
+    return 8 * entries <= _CACHE

@@ -16,6 +16,8 @@ from tacit import checks
 from tacit.errors import InputError
 from tacit.typing import Array, HostArray
 
+# entries of a row up to which each is a gather of its own
+_FEW = 4
 # up to this many columns a spectrum is computed exactly, from the dense Gram matrix
 _DENSE = 3_000
 
@@ -143,7 +145,13 @@ class Sparse(Operator):
 
     def apply(self, x: Float[Array, "n"]) -> Float[Array, "m"]:
         """Return A x, by gathering."""
-        return jnp.sum(self.values * x[self.places], axis=-1)
+        if self.places.shape[-1] > _FEW:
+            return jnp.sum(self.values * x[self.places], axis=-1)
+        # the k-th entries of all rows at once: under XLA on a CPU several times quicker
+        columns = zip(self.values.T, self.places.T, strict=True)
+        parts = [v * x.at[place].get(mode="promise_in_bounds") for v, place in columns]
+        total: Array = sum(parts[1:], parts[0])
+        return total
 
     def adjoint(self, z: Float[Array, "m"]) -> Float[Array, "n"]:
         """Return A' z, by scattering."""

@@ -110,7 +110,9 @@ class Persons:
         shuffled = np.random.default_rng(seed).permutation(len(names))
         for agent, group in enumerate(np.array_split(shuffled, agents)):
             owner[group] = agent
-        return [np.flatnonzero(owner[person] == agent) for agent in range(agents)]
+        of_rows = owner[person]
+        order = np.argsort(of_rows, kind="stable")
+        return np.split(order, np.cumsum(np.bincount(of_rows))[:-1])
 
     def check_agents(self, parts: Sequence[Int[HostArray, "_m"]], agents_per_person: int) -> None:
         """Raise `InputError` if a person has rows at more agents than that; none is named."""

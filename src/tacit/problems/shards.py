@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -15,7 +17,14 @@ from tacit import checks
 from tacit.errors import InputError, PrivacyError, told_anew
 from tacit.problems.clipping import row_norms, within_norm
 from tacit.problems.grid import Grid, on_grid, row_digits
-from tacit.problems.memory import aligned_zeros, device_array, in_pieces, on_host, own_array
+from tacit.problems.memory import (
+    aligned_zeros,
+    device_array,
+    in_pieces,
+    on_host,
+    own_array,
+    some_of,
+)
 from tacit.problems.persons import EMPTY, Persons
 from tacit.typing import Array, HostArray, Precision
 
@@ -30,7 +39,7 @@ class Shard(eqx.Module):
     targets
         Floating or int32; 0 in padded rows.
     mask
-        1 for a record, 0 for padding, in the type of the features.
+        1 for a record, 0 for padding, in the type that sums over records have.
     grid
         Given where sums over the records are exact; None for sums in the precision at hand.
     """
@@ -39,6 +48,16 @@ class Shard(eqx.Module):
     targets: Shaped[Array, "*A M"]
     mask: Float[Array, "*A M"]
     grid: Grid | None = eqx.field(static=True, default=None)
+
+    @property
+    def narrow(self) -> bool:
+        """Whether rows on a grid are kept in single precision, and must be widened to be added."""
+        return self.grid is not None and self.features.dtype == np.float32
+
+    def widened(self) -> Shard:
+        """Return the same records, narrow rows in double precision."""
+        wide = self.features.astype(np.float64) if self.narrow else self.features
+        return dataclasses.replace(self, features=wide)
 
 
 class Shards(eqx.Module):
@@ -74,22 +93,24 @@ class Shards(eqx.Module):
         return one
 
 
-def for_exact_sums(shards: Shards, *, slots: int = 0) -> Shard:
-    """Return all agents' records in double precision, on the grid of exact sums.
+def for_exact_sums(shards: Shards, *, slots: int = 0, narrow: bool = False) -> Shard:
+    """Return all agents' records on the grid of exact sums.
+
+    **Guarantee.** Every row is cut by itself, towards zero: its norm does not grow.
 
     Parameters
     ----------
     slots
         The most places that a batch gathers.
-
-    Notes
-    -----
-    **Guarantee.** Every row is cut by itself, towards zero: its norm does not grow.
+    narrow
+        Whether rows are kept in single precision where that holds all digits, on one device.
     """
     stacked = shards.stacked
     rows = stacked.mask.shape[-1]
     grid = Grid(shards.record_norm, row_digits(rows, slots), rows)
-    features = device_array(on_grid(on_host(stacked.features), grid), stacked.features)
+    narrow = narrow and grid.narrow and len(stacked.features.sharding.device_set) == 1
+    kind = np.float32 if narrow else np.float64
+    features = device_array(on_grid(on_host(stacked.features), grid, kind), stacked.features)
     mask = device_array(on_host(stacked.mask).astype(np.float64), stacked.mask)
     return Shard(features, stacked.targets, mask, grid)
 
@@ -170,13 +191,18 @@ def pack(  # noqa: PLR0913 - rows, whose they are, and what is enforced
     answers = np.zeros((len(indices), longest), targets.dtype)
     mask = np.zeros((len(indices), longest), precision)
     factor = 1.0 if enforce == "clip" else record_norm / enforce.norm
-    for agent, part in enumerate(indices):
-        for filled in in_pieces(np.flatnonzero(part != EMPTY)):
-            held = part[filled]
-            scaled = _finite_rows(features, held) * factor
-            rows[agent, filled] = within_norm(scaled, record_norm, precision)
-            answers[agent, filled] = targets[held]
-            mask[agent, filled] = 1
+    flat = rows.reshape(-1, features.shape[1])
+    for agents in some_of([part.size for part in indices]):
+        held = np.concatenate([indices[agent] for agent in agents])
+        place = np.concatenate(
+            [agent * longest + np.arange(len(indices[agent])) for agent in agents]
+        )
+        for filled in in_pieces(np.flatnonzero(held != EMPTY)):
+            some, where = held[filled], place[filled]
+            scaled = _finite_rows(features, some) * factor
+            flat[where] = within_norm(scaled, record_norm, precision)
+            answers.flat[where] = targets[some]
+            mask.flat[where] = 1
     counts = tuple(int(part.size) for part in indices)
     data = Shard(device_array(rows), own_array(answers), own_array(mask))
     return Shards(data, counts, float(record_norm))
@@ -348,10 +374,16 @@ def dirichlet_partition(
 
 
 def _without_empty(owner: np.ndarray, agents: int) -> np.ndarray:
-    owner = owner.copy()
-    for agent in np.flatnonzero(np.bincount(owner, minlength=agents) == 0):
-        richest = np.bincount(owner, minlength=agents).argmax()
-        owner[np.flatnonzero(owner == richest)[0]] = agent
+    """Return the owners where every agent without a row has taken the first one of the richest."""
+    owner, sizes = owner.copy(), np.bincount(owner, minlength=agents)
+    rows, first = np.argsort(owner, kind="stable"), np.cumsum(sizes) - sizes
+    richest = [(-size, agent) for agent, size in enumerate(sizes.tolist())]
+    heapq.heapify(richest)
+    for agent in np.flatnonzero(sizes == 0):
+        size, giver = richest[0]
+        owner[rows[first[giver]]] = agent
+        first[giver] += 1
+        heapq.heapreplace(richest, (size + 1, giver))
     return owner
 
 

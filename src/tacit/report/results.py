@@ -12,7 +12,7 @@ import numpy as np
 import tacit
 from tacit.audit import pairwise_mu
 from tacit.engine import Plan
-from tacit.privacy import Certificate
+from tacit.privacy import Certificate, epsilon_of
 from tacit.proposal import Proposal, network_values
 from tacit.report.accounts import charged_values
 from tacit.tables import Table
@@ -22,6 +22,9 @@ ORACLE_WARNING = (
     "oracle metrics: computed from private records without noise and outside the certificate; do "
     "not publish this file"
 )
+
+# agents of which every pair is looked at
+_MOST_PAIRED = 1_000
 
 CERTIFIED = (
     "epsilon",
@@ -148,22 +151,20 @@ def between_agents(training: Training) -> dict[str, Any] | None:
 
     None where all agents hear one public value, which is what the certificate is for, without
     privacy, where answers have no mu, or for one of several trainings: neighbours heard those that
-    lost, too.
+    lost, too. None also for more than 1,000 agents: pairs grow with their square, and what one
+    agent learns is at most what the certificate says.
     """
-    if training.choice is not None:
-        return None
     plan, certificate = training.plan, training.certificate
+    if training.choice is not None or plan.spec.agents > _MOST_PAIRED:
+        return None
     private = math.isfinite(certificate.epsilon) and not certificate.reproduction
     if plan.program.network.one_public or not plan.ledger.has_mu or not private:
         return None
     pairs = pairwise_mu(plan, released=False)
-    apart = np.isfinite(pairs.mu)
-    mu, epsilon = pairs.mu[apart], pairs.epsilon(plan.terms.delta)[apart]
-    return {
-        "mu": [float(np.min(mu)), float(np.max(mu))],
-        "epsilon": [float(np.min(epsilon)), float(np.max(epsilon))],
-        "reason": pairs.reason,
-    }
+    apart = pairs.mu[np.isfinite(pairs.mu)]
+    mu = np.array([np.min(apart), np.max(apart)])  # epsilon grows with mu
+    epsilon = epsilon_of(plan.terms.delta, mu)
+    return {"mu": mu.tolist(), "epsilon": epsilon.tolist(), "reason": pairs.reason}
 
 
 def oracle_metrics(training: Training) -> dict[str, Any]:

@@ -10,8 +10,8 @@ from tacit.training.data import (
     divide,
     proposal_for,
 )
+from tacit.training.local import divide_local, local_part
 from tacit.training.metrics import Metrics
-from tacit.training.own import divide_own, own_part
 from tacit.training.releasing import model_of, released, table_model_terms
 from tacit.training.training import (
     Training,
@@ -33,10 +33,10 @@ __all__ = [
     "counts_ahead",
     "data_facts",
     "divide",
-    "divide_own",
+    "divide_local",
     "kept_precision",
+    "local_part",
     "model_of",
-    "own_part",
     "proposal_ahead",
     "proposal_for",
     "released",

@@ -5,7 +5,8 @@ from __future__ import annotations
 from tacit.errors import InputError
 from tacit.proposal import DataFacts, Proposal, Request, StructureRequest, propose
 from tacit.tables import Files, Source
-from tacit.training.data import DEFAULT_AGENTS, counts_of, owners_of, persons_of, shares
+from tacit.training.data import DEFAULT_AGENTS
+from tacit.training.rows import counts_of, owners_of, persons_of, shares
 from tacit.typing import Precision
 
 

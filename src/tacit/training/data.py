@@ -9,20 +9,15 @@ from functools import cached_property
 import numpy as np
 from jaxtyping import Int
 
-from tacit import checks
 from tacit.datasets import Dataset, Split, split
-from tacit.errors import InputError
 from tacit.features import AroundCentre, FeatureMap, Inputs, applied, feature_map_named
 from tacit.problems import (
     Devices,
     Persons,
     Shards,
-    check_at_one_agent,
     check_held_out,
-    hold_out,
     pack,
-    random_partition,
-    spread_own,
+    spread_local,
 )
 from tacit.proposal import (
     DataFacts,
@@ -32,14 +27,15 @@ from tacit.proposal import (
     propose,
 )
 from tacit.tables import Numeric, Table, inputs_of
+from tacit.training.rows import counts_of, divided_rows
 from tacit.typing import HostArray, Precision
 
 DEFAULT_AGENTS = 10
 
 
 @dataclass(frozen=True)
-class Own:
-    """Of records of which this process holds those of its own agents: what is public of all.
+class Local:
+    """Of records of which this process holds those of some agents: what is public of all.
 
     Attributes
     ----------
@@ -75,8 +71,8 @@ class DividedData:
         `owners`; empty if nothing is held out.
     persons
         Whose training row each is, and the places of a person; None where records are protected.
-    own
-        Where this process holds the rows of its own agents alone (`tacit.training.divide_own`): in
+    local
+        Where this process holds the rows of some agents alone (`tacit.training.divide_local`): in
         `parts`, `owners`, `held_out` and `persons` there are no others then.
     """
 
@@ -88,7 +84,7 @@ class DividedData:
     features_name: str | None = None
     held_out: tuple[Int[HostArray, "_h"], ...] = ()
     persons: Persons | None = None
-    own: Own | None = None
+    local: Local | None = None
 
     def __post_init__(self) -> None:
         check_held_out(self.owners, self.held_out, self.persons)
@@ -106,7 +102,7 @@ class DividedData:
     @property
     def counts(self) -> tuple[int, ...]:
         """How many records each agent trains on, or places of persons."""
-        return counts_of(self.owners, self.persons) if self.own is None else self.own.counts
+        return counts_of(self.owners, self.persons) if self.local is None else self.local.counts
 
     @property
     def rows_per_person(self) -> int | None:
@@ -116,8 +112,8 @@ class DividedData:
     @property
     def held_out_counts(self) -> tuple[int, ...]:
         """How many records each agent holds out, or places of persons; empty if nothing is."""
-        own = self.own
-        return counts_of(self.held_out, self.persons) if own is None else own.held_out
+        local = self.local
+        return counts_of(self.held_out, self.persons) if local is None else local.held_out
 
     @property
     def all_counts(self) -> tuple[int, ...]:
@@ -168,10 +164,10 @@ class DividedData:
         counts: tuple[int, ...],
     ) -> Shards:
         """Return rows as those of agents with these counts, of whom some may be elsewhere."""
-        if self.own is None:
+        if self.local is None:
             return self._packed(x, y, owners, precision, self.persons)
         packed = self._packed(x, y, owners, precision, self.persons, longest=max(counts))
-        return spread_own(packed, counts, self.own.devices)
+        return spread_local(packed, counts, self.local.devices)
 
     def _packed(
         self,
@@ -233,37 +229,20 @@ def divide(  # noqa: PLR0913 - what is divided, among whom, and how
     """
     feature_map = None if features is None else feature_map_named(features, inputs_for(dataset))
     parts = parts_of(dataset, split_seed, feature_map)
-    persons = persons_of(_numbers(dataset), rows_per_person)
-    rows = len(parts.train_targets)
-    owners = owners_of(
+    rows = divided_rows(
         dataset.owners,
-        rows,
+        dataset.persons if isinstance(dataset, Table) else None,
+        len(parts.train_targets),
         agents,
         default,
         split_seed=split_seed,
-        persons=persons,
+        rows_per_person=rows_per_person,
         agents_per_person=agents_per_person,
+        evaluate=evaluate,
     )
-    held: tuple[HostArray, ...] = ()
-    if evaluate is not None:
-        check_at_one_agent(agents_per_person)
-        owners, held = hold_out(owners, evaluate, seed=split_seed, persons=persons)
-    return DividedData(dataset, parts, owners, split_seed, feature_map, features, held, persons)
-
-
-def _numbers(dataset: Dataset | Table) -> HostArray | None:
-    return dataset.persons if isinstance(dataset, Table) else None
-
-
-def persons_of(numbers: HostArray | None, rows_per_person: int | None) -> Persons | None:
-    """Return whose row each row is; None where records are protected."""
-    if (numbers is None) != (rows_per_person is None):
-        missing = "--rows-per-person K" if rows_per_person is None else "--person-column COL"
-        raise InputError(
-            "to protect persons takes a table with a column that says whose each row is, and a "
-            f"public number of rows that one has at most; add {missing}, or leave both out"
-        )
-    return None if numbers is None or rows_per_person is None else Persons(numbers, rows_per_person)
+    return DividedData(
+        dataset, parts, rows.owners, split_seed, feature_map, features, rows.held_out, rows.persons
+    )
 
 
 def parts_of(dataset: Dataset | Table, split_seed: int, feature_map: FeatureMap | None) -> Split:
@@ -282,53 +261,6 @@ def _features(dataset: Dataset | Table, feature_map: FeatureMap | None) -> HostA
     if published and feature_map.costly:
         return applied(feature_map, dataset.features)
     return feature_map.apply(dataset.features)
-
-
-def owners_of(  # noqa: PLR0913 - who has rows, and how they are dealt out
-    known: tuple[Int[HostArray, "_m"], ...] | None,
-    rows: int,
-    agents: int | None,
-    default: int,
-    *,
-    split_seed: int,
-    persons: Persons | None,
-    agents_per_person: int,
-) -> tuple[Int[HostArray, "_m"], ...]:
-    """Return the rows of each agent: as they are known, or dealt out."""
-    if known is None:
-        return _dealt(persons, rows, default if agents is None else agents, split_seed)
-    if agents is not None:
-        raise InputError(f"the records belong to {len(known)} agents already; leave --agents out")
-    if persons is not None:
-        persons.check_agents(known, agents_per_person)
-    return known
-
-
-def _dealt(
-    persons: Persons | None, rows: int, agents: int, split_seed: int
-) -> tuple[Int[HostArray, "_m"], ...]:
-    """Return the rows of each agent, who share rows or persons at random."""
-    units, what = (rows, "training records") if persons is None else (persons.count, "persons")
-    shares(units, what, agents)
-    if persons is None:
-        return tuple(random_partition(rows, agents, seed=split_seed))
-    return tuple(persons.shared(agents, seed=split_seed))
-
-
-def shares(units: int, what: str, agents: int) -> tuple[int, ...]:
-    """Return how many units each agent has, where these are dealt out among them."""
-    checks.at_least("agents", agents, 1)
-    if agents > units:
-        raise InputError(f"{agents} agents cannot share {units} {what}; ask for at most {units}")
-    least, more = divmod(units, agents)
-    return tuple(least + (agent < more) for agent in range(agents))
-
-
-def counts_of(owners: Sequence[Int[HostArray, "_m"]], persons: Persons | None) -> tuple[int, ...]:
-    """Return how many records each agent has, or places of persons."""
-    if persons is None:
-        return tuple(len(rows) for rows in owners)
-    return tuple(persons.places_of(rows) for rows in owners)
 
 
 def inputs_for(dataset: Dataset | Table) -> Inputs:

@@ -163,7 +163,7 @@ def train(  # noqa: PLR0913 - what is run, and who is told what
 
     Notes
     -----
-    Where the records are those of this process's agents (`divide_own`), all processes call this
+    Where the records are those of this process's agents (`divide_local`), all processes call this
     together, the first one alone with an account; the curves are computed there.
 
     Raises
@@ -183,10 +183,10 @@ def train(  # noqa: PLR0913 - what is run, and who is told what
         with returned_on_error(account):
             account.begin()
     keep = frozenset({"models", "publics"} if proposal.centre else {"models"})
+    shards = data.shards(proposal.precision, centre=proposal.centre)
     finished = run(
         plan,
-        # without a name here, so that they do not outlive the door's own rows
-        data.shards(proposal.precision, centre=proposal.centre),
+        shards,
         runtime="simulate",
         seed=seed,
         keep=keep,
@@ -198,10 +198,10 @@ def train(  # noqa: PLR0913 - what is run, and who is told what
     give_back()
     problem = proposal.problem
     if proposal.centre:
+        del shards  # before others take their place
         data = data.around(_centre_of(finished))
-    shards = data.shards(proposal.precision)
-    metrics = measure(problem, data, shards, finished.model)
-    shown = devices is None or jax.process_index() == 0
+        shards = data.shards(proposal.precision)
+    metrics, shown = measure(problem, data, shards, finished.model), _is_first(devices)
     curves = curves_on_test(problem, data, np.asarray(finished.trace.models)) if shown else {}
     certificate = dataclasses.replace(
         finished.certificate,
@@ -233,14 +233,18 @@ def train(  # noqa: PLR0913 - what is run, and who is told what
     )
 
 
+def _is_first(devices: Devices | None) -> bool:
+    return devices is None or jax.process_index() == 0
+
+
 def _devices_for(data: DividedData, plan: Plan, *, masks: bool, reference: bool) -> Devices | None:
     """Return the devices that agents are divided among, if they are, once they suit the plan."""
-    if data.own is None:
+    if data.local is None:
         return None
-    check_devices(plan.program, data.own.devices, serial=False, masks=masks)
+    check_devices(plan.program, data.local.devices, serial=False, masks=masks)
     if reference:
         raise InputError("the optimum without privacy is computed in one process; leave it out")
-    return data.own.devices
+    return data.local.devices
 
 
 def _told(
@@ -290,7 +294,7 @@ def _evaluated(
     if not proposal.asks:
         return None
     scale = scale_of(proposal, labels_of(proposal.data), target_scale(data.dataset)[0])
-    devices = None if data.own is None else data.own.devices
+    devices = None if data.local is None else data.local.devices
     return evaluate(proposal, plan, model, data.evaluated(), scale, seed=seed, devices=devices)
 
 

@@ -8,13 +8,24 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tacit.cli import emit, interruptible, one_of
+from tacit.cli import (
+    among_processes,
+    cluster_options,
+    emit,
+    error_line,
+    interruptible,
+    one_of,
+    takes,
+)
 
 if TYPE_CHECKING:
+    from tacit.engine import Processes
     from tacit_papers.reproductions import Reproduction
 
 
-def reproduce(  # noqa: PLR0913, PLR0917 - one parameter per option
+@takes(cluster_options("the runs"))
+def reproduce(  # noqa: PLR0913 - one parameter per option
+    *,
     paper: Annotated[
         str, typer.Argument(help="huang2019, ryu2023, liu2022 or wang2024.", metavar="PAPER")
     ],
@@ -33,40 +44,53 @@ def reproduce(  # noqa: PLR0913, PLR0917 - one parameter per option
     resume: Annotated[
         Path | None,
         typer.Option(
-            help="Of ryu2023: a folder where finished portions are kept; called again, the run "
-            "goes on from them.",
+            help="A folder where finished portions are kept; called again, the run goes on from "
+            "them.",
         ),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="A new folder for page and numbers.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an earlier report.")] = False,
     json: Annotated[bool, typer.Option("--json", help="One JSON object, nothing else.")] = False,
+    **elsewhere: Any,
 ) -> None:
     """Run the experiments of a paper again and say which of its orderings come out."""
-    asked = {"quick": quick, "full": full, "part": part, "resume": resume}
-    made = interruptible(lambda: _made(paper, asked, out=out, force=force))
-    if json:
-        from tacit_papers.reproductions import plain  # noqa: PLC0415 - start-up
+    del elsewhere  # of the process that watches those that compute
+    given = {"quick": quick, "full": full, "part": part, "resume": resume}
+    with among_processes() as processes:
+        made = interruptible(lambda: _made(paper, given, processes, out=out, force=force))
+        if processes is not None and not processes.first:
+            return
+        if json:
+            from tacit_papers.reproductions import plain  # noqa: PLC0415 - start-up
 
-        emit(plain(made))
-        return
-    typer.echo(_sentences(made))
-    where = "No report was written; --out DIR writes one"
-    typer.echo(where if out is None else f"Report: {out / 'index.html'}")
+            emit(plain(made))
+            return
+        typer.echo(_sentences(made))
+        where = "No report was written; --out DIR writes one"
+        typer.echo(where if out is None else f"Report: {out / 'index.html'}")
 
 
-def _made(paper: str, asked: dict[str, Any], *, out: Path | None, force: bool) -> Reproduction:
+def _made(
+    paper: str,
+    given: dict[str, Any],
+    processes: Processes | None,
+    *,
+    out: Path | None,
+    force: bool,
+) -> Reproduction:
     from tacit.report import check_out  # noqa: PLC0415 - start-up
     from tacit_papers import reproductions  # noqa: PLC0415 - start-up
 
     one_of("PAPER", paper, reproductions.PAPERS)
+    out = out if processes is None or processes.first else None
     if out is not None:
         check_out(out, force=force)
     began = time.perf_counter()
 
     def report(line: str) -> None:
-        typer.echo(f"{time.perf_counter() - began:6.0f} s  {line}", err=True)
+        error_line(f"{time.perf_counter() - began:6.0f} s  {line}", kind="")
 
-    made = reproductions.reproduce(paper, **asked, report=report)
+    made = reproductions.reproduce(paper, **given, report=report, processes=processes)
     if out is not None:
         reproductions.write(made, out, force=force)
     return made

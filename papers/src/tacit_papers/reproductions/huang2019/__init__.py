@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from tacit.datasets import load
 from tacit_papers.reproductions.figure import listed
 from tacit_papers.reproductions.huang2019.arms import (
@@ -12,6 +14,7 @@ from tacit_papers.reproductions.huang2019.arms import (
     OURS,
     PUBLIC,
     PVP,
+    Records,
     records,
 )
 from tacit_papers.reproductions.huang2019.figures import (
@@ -36,22 +39,22 @@ from tacit_papers.reproductions.huang2019.settings import (
     WEIGHT,
     Scale,
 )
-from tacit_papers.reproductions.reproduction import Report, Reproduction, run_named
+from tacit_papers.reproductions.portions import Portions, together
+from tacit_papers.reproductions.reproduction import Reproduction, run_named
 
 __all__ = ["FULL", "QUICK", "Scale", "build"]
 
 
-def build(scale: Scale, report: Report) -> Reproduction:
-    """Return the reproduction at a scale; all but times is determined by the seeds.
-
-    Parameters
-    ----------
-    report
-        Called with one line before every part.
-    """
+def build(scale: Scale, portions: Portions) -> Reproduction:
+    """Return the reproduction at a scale; all but times is determined by the seeds."""
     dataset = load("adult", interval="unit")
-    halves = tuple(half_of(kind, dataset, scale, report) for kind in scale.kinds)
-    timed = timings(records(dataset, scale.records, scale.agents, seed=0), scale, report)
+
+    @lru_cache(maxsize=scale.repetitions)  # portions of one number of agents follow one another
+    def dealt(agents: int, seed: int) -> Records:
+        return records(dataset, scale.records, agents, seed=seed)
+
+    halves = portions.done(together([half_of(kind, dealt, scale) for kind in scale.kinds]))
+    timed = portions.done(timings(dealt, scale))
     return Reproduction(
         paper="huang2019",
         title=TITLE,
@@ -68,7 +71,7 @@ def build(scale: Scale, report: Report) -> Reproduction:
             *(claim for half in halves for claim in orderings(half, scale)),
             *(times(timed, scale) if timed else []),
         ),
-        notes=notes(halves, scale),
+        notes=notes(tuple(halves), scale),
     )
 
 

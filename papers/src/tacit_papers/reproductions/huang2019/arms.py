@@ -38,6 +38,7 @@ from tacit_papers.reproductions.huang2019.settings import (
     Scale,
     by_round,
 )
+from tacit_papers.reproductions.portions import Portion, Results, Work
 
 PROBLEMS: Mapping[str, Problem] = MappingProxyType(
     {
@@ -242,36 +243,57 @@ class Outcome:
         return by_round(budget, self.arm.rounds)
 
 
-def measured(
+def measured(  # noqa: PLR0913 - one parameter per fact about the runs
     arm: Arm,
     problem: Problem,
     budgets: Sequence[Budget],
-    repetitions: Sequence[Records],
+    dealt: Callable[[int], Records],
+    repetitions: int,
     *,
+    where: str,
     followed: Callable[[Budget], bool] = lambda _: False,
-) -> Outcome:
+) -> Work[Outcome]:
     """Return what an arm achieves under every budget; repetition r draws its noise from seed r.
 
     All budgets of a repetition share the noise draws, scaled by what each of them needs.
 
     Parameters
     ----------
+    dealt
+        From the seed of a repetition to its records.
+    where
+        What tells these runs from others of the arm.
     followed
         The budgets whose augmented objective is measured after every round.
     """
-    plans, refused = planned(arm, problem, budgets, repetitions[0])
+    plans, refused = planned(arm, problem, budgets, dealt(0))
     chosen, places = different(list(plans.values()))
     watched = frozenset(p for s, p in zip(plans, places, strict=True) if followed(s))
-    looks = [
-        _look(problem, chosen, one, seed=seed, watched=watched)
-        for seed, one in enumerate(repetitions)
-    ]
-    samples = {
-        (budget, metric): np.stack([look[place][metric] for look in looks])
-        for budget, place in zip(plans, places, strict=True)
-        for metric in looks[0][place]
-    }
-    return Outcome(arm, samples, refused)
+
+    def portion(seed: int) -> Portion:
+        def compute() -> dict[str, HostArray]:
+            looks = _look(problem, chosen, dealt(seed), seed=seed, watched=watched)
+            return {
+                f"{place} {metric}": value
+                for place, look in enumerate(looks)
+                for metric, value in look.items()
+            }
+
+        title = f"{where}: {arm.name}, {len(chosen)} budgets, repetition {seed + 1}"
+        return Portion(title, (where, arm.name, seed), compute)
+
+    def whole(results: Results) -> Outcome:
+        looks = [results[where, arm.name, seed] for seed in range(repetitions)]
+        metrics = (ERROR, LOSS, OWN_LOSS, AUGMENTED)
+        samples = {
+            (budget, metric): np.stack([look[f"{place} {metric}"] for look in looks])
+            for budget, place in zip(plans, places, strict=True)
+            for metric in metrics
+            if f"{place} {metric}" in looks[0]
+        }
+        return Outcome(arm, samples, refused)
+
+    return Work(tuple(map(portion, range(repetitions))), whole)
 
 
 def planned(

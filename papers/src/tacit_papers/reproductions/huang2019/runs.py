@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from tacit.datasets import Dataset
 from tacit.engine import Live, Plan, behind_the_door, simulate
 from tacit.errors import InputError
 from tacit.problems import Problem, minimise
@@ -43,7 +44,7 @@ from tacit_papers.reproductions.huang2019.settings import (
     published,
     shared,
 )
-from tacit_papers.reproductions.reproduction import Report
+from tacit_papers.reproductions.portions import Arrays, Portion, Results, Work
 
 
 @dataclass(frozen=True)
@@ -77,30 +78,39 @@ class Half:
     labels: Float[HostArray, " N"]
 
 
-def half_of(kind: Kind, dataset: Dataset, scale: Scale, report: Report) -> Half:
+# from a number of agents and the seed of a repetition to its records
+Dealt = Callable[[int, int], Records]
+
+
+def half_of(kind: Kind, dealt: Dealt, scale: Scale) -> Work[Half]:
     """Return all runs of one regulariser."""
-    problem = PROBLEMS[kind]
-    report(f"{kind}: sharing out records")
-    everyone = [
-        arms.records(dataset, scale.records, scale.agents, seed=seed)
-        for seed in range(scale.repetitions)
-    ]
-    report(f"{kind}: centralised optimum")
-    labels = np.asarray(everyone[0].test.targets)
-    optimum = _optimum(problem, everyone[0], scale.optimum_tol)
+    problem, everyone = PROBLEMS[kind], partial(dealt, scale.agents)
     outcomes = {}
     for arm, budgets in _competitors(kind, scale):
         slow = arm.name in {EXACT, PVP, DVP}
-        repetitions = everyone[: scale.solver_repetitions] if slow else everyone
-        report(f"{kind}: {arm.name}, {len(budgets)} budgets, {len(repetitions)} repetitions")
+        repetitions = scale.solver_repetitions if slow else scale.repetitions
         watched = _followed(arm, scale)
-        outcomes[arm.name] = arms.measured(arm, problem, budgets, repetitions, followed=watched)
-    divided = {scale.agents: {name: outcomes[name] for name in (DP_ADMM, OURS)}}
-    for agents in scale.divisions:
-        if agents != scale.agents:
-            report(f"{kind}: {agents} agents")
-            divided[agents] = _divided(kind, dataset, scale, agents)
-    return Half(kind, outcomes, {n: divided[n] for n in scale.divisions}, optimum, labels)
+        outcomes[arm.name] = arms.measured(
+            arm, problem, budgets, everyone, repetitions, where=kind, followed=watched
+        )
+    others = [agents for agents in scale.divisions if agents != scale.agents]
+    divided = {agents: _divided(kind, partial(dealt, agents), scale, agents) for agents in others}
+    optimum = _optimum(kind, everyone, scale.optimum_tol)
+    works = (*outcomes.values(), *(work for pair in divided.values() for work in pair.values()))
+
+    def whole(results: Results) -> Half:
+        competitors = {name: work.whole(results) for name, work in outcomes.items()}
+        shown = {
+            agents: {name: work.whole(results) for name, work in divided[agents].items()}
+            if agents in divided
+            else {name: competitors[name] for name in (DP_ADMM, OURS)}
+            for agents in scale.divisions
+        }
+        labels = np.asarray(everyone(0).test.targets)
+        return Half(kind, competitors, shown, optimum.whole(results), labels)
+
+    portions = (portion for work in works for portion in work.portions)
+    return Work((*optimum.portions, *portions), whole)
 
 
 def _competitors(kind: Kind, scale: Scale) -> list[tuple[Arm, tuple[Budget, ...]]]:
@@ -128,52 +138,78 @@ def _followed(arm: Arm, scale: Scale) -> Callable[[Budget], bool]:
     return lambda budget: budget in drawn
 
 
-def _divided(kind: Kind, dataset: Dataset, scale: Scale, agents: int) -> dict[str, Outcome]:
-    repetitions = [
-        arms.records(dataset, scale.records, agents, seed=seed)
-        for seed in range(scale.division_repetitions)
-    ]
+def _divided(
+    kind: Kind, dealt: Callable[[int], Records], scale: Scale, agents: int
+) -> dict[str, Work[Outcome]]:
+    problem, where = PROBLEMS[kind], f"{kind}, {agents} agents"
+    theirs, ours = arms.published_arm(kind, scale), arms.public_arm(OURS, scale)
+    asked = ((theirs, by_epsilon(scale)), (ours, (shared(scale),)))
+    return {
+        arm.name: arms.measured(
+            arm, problem, budgets, dealt, scale.division_repetitions, where=where
+        )
+        for arm, budgets in asked
+    }
+
+
+def _optimum(kind: Kind, dealt: Callable[[int], Records], tol: float) -> Work[Optimum]:
     problem = PROBLEMS[kind]
-    theirs = arms.measured(arms.published_arm(kind, scale), problem, by_epsilon(scale), repetitions)
-    ours = arms.measured(arms.public_arm(OURS, scale), problem, (shared(scale),), repetitions)
-    return {DP_ADMM: theirs, OURS: ours}
 
+    def compute() -> dict[str, HostArray]:
+        one = dealt(0)
+        solution = minimise(problem, one.shards, tol=tol)
+        models = jnp.asarray(solution.w, jnp.float32)[None]
+        iterates = jnp.broadcast_to(models[:, None], (1, one.shards.agents, models.shape[1]))
+        error = 100 * float(errors(problem, one.test, models)[0])
+        loss = float(losses(problem, one.shards.stacked, iterates)[0])
+        norm = float(jnp.linalg.norm(solution.w))
+        return {"optimum": np.array([error, loss, solution.value, norm])}
 
-def _optimum(problem: Problem, one: Records, tol: float) -> Optimum:
-    solution = minimise(problem, one.shards, tol=tol)
-    models = jnp.asarray(solution.w, jnp.float32)[None]
-    shared = jnp.broadcast_to(models[:, None], (1, one.shards.agents, models.shape[1]))
-    return Optimum(
-        error=100 * float(errors(problem, one.test, models)[0]),
-        loss=float(losses(problem, one.shards.stacked, shared)[0]),
-        objective=solution.value,
-        norm=float(jnp.linalg.norm(solution.w)),
-    )
+    portion = Portion(f"{kind}: centralised optimum", (kind, "optimum"), compute)
+    return Work.of(portion, lambda found: Optimum(*found["optimum"].tolist()))
 
 
 Timings = dict[str, tuple[Measured | None, ...]]
+TIMED = (arms.EXACT, arms.PVP, arms.DVP, arms.DP_ADMM)
 
 
-def timings(one: Records, scale: Scale, report: Callable[[str], None]) -> Timings:
+def timings(dealt: Dealt, scale: Scale) -> Work[Timings]:
     """Return seconds of one run of every method at each of `scale.timed`, compilation not counted.
 
     None where a method cannot meet the budget. ADMM without noise knows no epsilon and is timed
-    once.
+    once. It is one portion: while it is timed, no other process computes anything.
     """
     if not scale.timed:
-        return {}
-    problem = PROBLEMS["l2"]
+        return Work((), lambda _: {})
+
+    def compute() -> dict[str, HostArray]:
+        one = dealt(scale.agents, 0)
+        return {name: _timed(name, one, scale) for name in TIMED}
+
+    def whole(found: Arrays) -> Timings:
+        table = {}
+        for name in TIMED:
+            cells = tuple(
+                None if np.isnan(mean) else Measured(mean, spread, scale.timings)
+                for mean, spread in found[name].tolist()
+            )
+            table[name] = cells if len(cells) > 1 else cells * len(scale.timed)
+        return table
+
+    return Work.of(Portion("Table II", "Table II", compute), whole)
+
+
+def _timed(name: str, one: Records, scale: Scale) -> HostArray:
+    """Return mean and spread of the seconds at every budget; NaN where there is no plan."""
+    exact = name != arms.DP_ADMM
+    arm = arms.exact_arm(name, scale) if exact else arms.published_arm("l2", scale)
     budgets = [published(each, DELTA, scale.rounds) for each in scale.timed]
-    table: Timings = {}
-    for name in (arms.EXACT, arms.PVP, arms.DVP, arms.DP_ADMM):
-        report(f"Table II: {name}")
-        exact = name != arms.DP_ADMM
-        arm = arms.exact_arm(name, scale) if exact else arms.published_arm("l2", scale)
-        asked = [NO_NOISE] if name == arms.EXACT else budgets
-        plans = [_plan(arm, problem, one, budget) for budget in asked]
-        found = tuple(None if p is None else seconds(p, one, scale.timings) for p in plans)
-        table[name] = found if len(found) > 1 else found * len(budgets)
-    return table
+    found = []
+    for budget in [NO_NOISE] if name == arms.EXACT else budgets:
+        made = _plan(arm, PROBLEMS["l2"], one, budget)
+        took = None if made is None else seconds(made, one, scale.timings)
+        found.append((math.nan, math.nan) if took is None else (took.mean, took.spread))
+    return np.array(found)
 
 
 def seconds(made: Plan, one: Records, times: int) -> Measured:

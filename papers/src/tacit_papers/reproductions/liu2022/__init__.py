@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
-from tacit_papers.reproductions.liu2022.arms import Scores, StructuredArm, scored
+from tacit.typing import HostArray
+from tacit_papers.reproductions.liu2022.arms import (
+    Known,
+    StructuredArm,
+    multipliers,
+    scored,
+    scores_of,
+)
 from tacit_papers.reproductions.liu2022.figures import (
     OUR_SA,
     OUR_SMOOTH,
@@ -31,31 +39,29 @@ from tacit_papers.reproductions.liu2022.settings import (
     PUBLIC_SHARE,
     QUICK,
     ROUNDS,
-    Data,
+    Divided,
     Kind,
     Scale,
     Task,
     divided,
     reordered,
+    solved,
     task,
 )
 from tacit_papers.reproductions.ordering import Ordering
-from tacit_papers.reproductions.reproduction import Report, Reproduction, run_named
+from tacit_papers.reproductions.portions import Arrays, Portion, Portions, Work, together
+from tacit_papers.reproductions.reproduction import Reproduction, run_named
 
 __all__ = ["FULL", "QUICK", "Scale", "build"]
 
 _KINDS: tuple[Kind, ...] = ("fused", "ridge", "lasso")
 
 
-def build(scale: Scale, report: Report) -> Reproduction:
-    """Return Figures 1 to 4 on the data sets at hand; all but times is determined by the seeds.
-
-    Parameters
-    ----------
-    report
-        Called with one line before every part.
-    """
-    parts = [_measured(data, scale, report) for data in scale.data]
+def build(scale: Scale, portions: Portions) -> Reproduction:
+    """Return Figures 1 to 4 on the data sets at hand; all but times is determined by the seeds."""
+    divisions = portions.done(together([divided(data, scale) for data in scale.data]))
+    prepared = portions.done(together([_prepared(parts, scale) for parts in divisions]))
+    parts = portions.done(together([_measured(one, scale) for one in prepared]))
     decided = orderings(parts, scale)
     return Reproduction(
         paper="liu2022",
@@ -71,25 +77,60 @@ def build(scale: Scale, report: Report) -> Reproduction:
     )
 
 
-def _measured(data: Data, scale: Scale, report: Report) -> Results:
-    report(f"{data.name}: graph of the columns")
-    parts = divided(data, scale)
-    order = np.random.default_rng(0).permutation(parts.train[0].shape[1])
-    known: dict[str, tuple[float, ...]] = {}
-    tasks: dict[Kind, Task] = {}
-    scores: dict[Kind, dict[str, tuple[Scores, ...]]] = {}
+@dataclass(frozen=True, eq=False)
+class _Prepared:
+    """A data set with its tasks, and the noise that every question needs."""
+
+    parts: Divided
+    tasks: Mapping[Kind, Task]
+    known: Known
+
+
+def _prepared(parts: Divided, scale: Scale) -> Work[_Prepared]:
+    name = parts.data.name
+    tasks = {kind: task(parts, kind) for kind in _KINDS}
+    best = together([solved(subject, name) for subject in tasks.values()])
+    asking: dict[str, tuple[Kind, StructuredArm]] = {}
     for kind in _KINDS:
-        report(f"{data.name}, {kind}: optimum without privacy")
-        tasks[kind], scores[kind] = task(parts, kind), {}
         for arm in _arms(kind):
-            report(f"{data.name}, {kind}: {arm.name}")
-            given = arm.order == "given"
-            subject = tasks[kind] if given else reordered(tasks[kind], parts, order)
-            found = scored(subject, arm, scale, known)
-            scores[kind][arm.name] = found.scores
             if not arm.reference:
-                known[arm.asks] = found.multipliers
-    return Results(parts, tasks, scores)
+                asking.setdefault(arm.asks, (kind, arm))
+    searches = {
+        asks: multipliers(tasks[kind], arm, scale, name) for asks, (kind, arm) in asking.items()
+    }
+    portions = (portion for search in searches.values() for portion in search.portions)
+    return Work(
+        (*best.portions, *portions),
+        lambda found: _Prepared(
+            parts,
+            dict(zip(tasks, best.whole(found), strict=True)),
+            {asks: search.whole(found) for asks, search in searches.items()},
+        ),
+    )
+
+
+def _measured(one: _Prepared, scale: Scale) -> Work[Results]:
+    """Return the scores of every competitor on every task of a data set."""
+    name = one.parts.data.name
+    order = np.random.default_rng(0).permutation(one.parts.train[0].shape[1])
+
+    def portion(kind: Kind, arm: StructuredArm) -> Portion:
+        def compute() -> dict[str, HostArray]:
+            subject = one.tasks[kind]
+            if arm.order == "shuffled":
+                subject = reordered(subject, one.parts, order)
+            return scored(subject, arm, scale, one.known)
+
+        return Portion(f"{name}, {kind}: {arm.name}", (name, kind, arm.name), compute)
+
+    def whole(found: Mapping[Hashable, Arrays]) -> Results:
+        scores = {
+            kind: {arm.name: scores_of(found[name, kind, arm.name]) for arm in _arms(kind)}
+            for kind in _KINDS
+        }
+        return Results(one.parts, one.tasks, scores)
+
+    return Work(tuple(portion(kind, arm) for kind in _KINDS for arm in _arms(kind)), whole)
 
 
 def _arms(kind: Kind) -> Iterator[StructuredArm]:

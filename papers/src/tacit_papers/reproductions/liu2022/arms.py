@@ -21,6 +21,7 @@ from tacit.algorithms import (
 from tacit.engine import Plan, plan
 from tacit.oracles import Gradient, MinibatchGradient, Oracle
 from tacit.problems import L1, NoRegulariser, Problem, WholeSpace, public_facts
+from tacit.typing import HostArray
 from tacit_papers.reproductions.arms import repeated
 from tacit_papers.reproductions.figure import Budget, Measured
 from tacit_papers.reproductions.liu2022.settings import (
@@ -31,6 +32,7 @@ from tacit_papers.reproductions.liu2022.settings import (
     Scale,
     Task,
 )
+from tacit_papers.reproductions.portions import Arrays, Portion, Work
 
 Steps = Literal["published", "public"]
 # algorithm, questions, and rounds for a number of epochs
@@ -147,38 +149,56 @@ class Scores:
     error: Measured
 
 
-@dataclass(frozen=True)
-class Scored:
-    """A method on one task: its scores, and the noise multipliers, one for each budget."""
-
-    scores: tuple[Scores, ...]
-    multipliers: tuple[float, ...]
-
-
+# noise multipliers by what is asked, one for each budget
 Known = Mapping[str, tuple[float, ...]]
 
 
-def scored(task: Task, arm: StructuredArm, scale: Scale, known: Known) -> Scored:
-    """Return a method's scores at every budget, all budgets and seeds as one compiled program.
+def multipliers(task: Task, arm: StructuredArm, scale: Scale, name: str) -> Work[tuple[float, ...]]:
+    """Return the noise multipliers of what an arm asks on a data set, one for each budget."""
 
-    Parameters
-    ----------
-    known
-        Multipliers of methods that were measured before, by what they ask.
-    """
+    def portion(budget: float) -> Portion:
+        one = dataclasses.replace(scale, budgets=(budget,))
+
+        def compute() -> dict[str, HostArray]:
+            return {"multiplier": np.array(planned(task, arm, one, {})[0].multiplier)}
+
+        title = f"{name}: noise of {arm.asks} at epsilon {budget:g}"
+        return Portion(title, (name, arm.asks, budget), compute)
+
+    return Work(
+        tuple(map(portion, scale.budgets)),
+        lambda found: tuple(
+            float(found[name, arm.asks, budget]["multiplier"]) for budget in scale.budgets
+        ),
+    )
+
+
+def scored(task: Task, arm: StructuredArm, scale: Scale, known: Known) -> dict[str, HostArray]:
+    """Return gaps and errors `(B, S)`, all budgets and seeds as one compiled program."""
     plans = planned(task, arm, scale, known)
     seeds = range(scale.seeds)
     models = np.asarray(repeated(plans, task.train, seeds=seeds, keep=frozenset())[0], np.float64)
-    scores = tuple(
-        Scores(Measured.of(task.gaps(each)), Measured.of(task.errors(each))) for each in models
-    )
-    return Scored(scores, tuple(made.multiplier for made in plans))
+    return {
+        "gap": np.array([task.gaps(each) for each in models]),
+        "error": np.array([task.errors(each) for each in models]),
+    }
+
+
+def scores_of(found: Arrays) -> tuple[Scores, ...]:
+    """Return the scores at every budget, of what `scored` returned."""
+    pairs = zip(found["gap"], found["error"], strict=True)
+    return tuple(Scores(Measured.of(gap), Measured.of(error)) for gap, error in pairs)
 
 
 def planned(task: Task, arm: StructuredArm, scale: Scale, known: Known) -> list[Plan]:
     """Return a plan for every budget, delta 5e-4, replace-one; for a reference one without noise.
 
     A multiplier that is known spares the search for it; the certificate is computed afresh.
+
+    Parameters
+    ----------
+    known
+        Multipliers by what is asked, where they are.
     """
     clip = math.inf if arm.reference else CLIP
     algorithm, oracles, rounds = arm.parts(task, scale.epochs, clip)

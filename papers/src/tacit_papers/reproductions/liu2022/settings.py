@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -16,6 +17,7 @@ from tacit.estimators import learned_edges
 from tacit.problems import Logistic, Shards, Structured, fused_lasso, lasso, minimise
 from tacit.typing import HostArray
 from tacit_papers.reproductions.arms import packed
+from tacit_papers.reproductions.portions import Portion, Work
 
 DELTA, CLIP = 5e-4, 0.5
 LASSO_WEIGHT = 1e-4
@@ -108,7 +110,7 @@ class Task:
     rate, inner
         q = b / n of Poisson batches of b records on average; m = 2 n / b, the steps of an epoch.
     optimum, optimum_error
-        Least objective and the test error there, without privacy.
+        Least objective and the test error there, without privacy; NaN until it is known.
     """
 
     kind: Kind
@@ -117,8 +119,8 @@ class Task:
     problem: Structured
     rate: float
     inner: int
-    optimum: float
-    optimum_error: float
+    optimum: float = math.nan
+    optimum_error: float = math.nan
 
     def gaps(self, models: Float[HostArray, "B D"]) -> Float[HostArray, " B"]:
         """Return the objective of every model above the optimum."""
@@ -147,14 +149,22 @@ class Task:
         return float(np.mean(~np.any(np.asarray(self.test.stacked.features[0]), axis=1)))
 
 
-def divided(data: Data, scale: Scale) -> Divided:
-    """Return the parts of a data set and the graph of its columns."""
+def divided(data: Data, scale: Scale) -> Work[Divided]:
+    """Return the parts of a data set and the graph of its columns, which is what takes time."""
     parts = split(load(data.name, interval="unit"), seed=0)
     public = int(PUBLIC_SHARE * len(parts.train_targets))
-    edges, weight = _graph(parts.train_features[:public])
     rest = slice(public, public + scale.records)
     train = (parts.train_features[rest], parts.train_targets[rest])
-    return Divided(data, train, (parts.test_features, parts.test_targets), edges, weight)
+    test = (parts.test_features, parts.test_targets)
+
+    def compute() -> dict[str, HostArray]:
+        edges, weight = _graph(parts.train_features[:public])
+        return {"edges": edges, "weight": np.array(weight)}
+
+    portion = Portion(f"{data.name}: graph of the columns", (data, "graph"), compute)
+    return Work.of(
+        portion, lambda found: Divided(data, train, test, found["edges"], float(found["weight"]))
+    )
 
 
 def _graph(rows: Float[HostArray, "n D"]) -> tuple[Int[HostArray, "e 2"], float]:
@@ -167,14 +177,29 @@ def _graph(rows: Float[HostArray, "n D"]) -> tuple[Int[HostArray, "e 2"], float]
 
 
 def task(parts: Divided, kind: Kind) -> Task:
-    """Return the problem of one kind, with its optimum."""
+    """Return the problem of one kind, without its optimum."""
     train, test = _packed(parts.train), _packed(parts.test)
     problem = _problem(parts.data, kind, parts.edges, train.dimension)
-    best = minimise(problem.composed, train, tol=OPTIMUM_TOL)
     records = train.counts[0]
     rate, inner = parts.data.batch / records, 2 * records // parts.data.batch
-    error = float(_errors(test, np.asarray(best.w)[None])[0])
-    return Task(kind, train, test, problem, rate, inner, best.value, error)
+    return Task(kind, train, test, problem, rate, inner)
+
+
+def solved(subject: Task, name: str) -> Work[Task]:
+    """Return the same task of a data set with its optimum."""
+
+    def compute() -> dict[str, HostArray]:
+        best = minimise(subject.problem.composed, subject.train, tol=OPTIMUM_TOL)
+        error = _errors(subject.test, np.asarray(best.w)[None])[0]
+        return {"optimum": np.array([best.value, error])}
+
+    title = f"{name}, {subject.kind}: optimum without privacy"
+    return Work.of(
+        Portion(title, (name, subject.kind, "optimum"), compute),
+        lambda found: dataclasses.replace(
+            subject, optimum=float(found["optimum"][0]), optimum_error=float(found["optimum"][1])
+        ),
+    )
 
 
 def reordered(subject: Task, parts: Divided, order: Int[HostArray, "D"]) -> Task:

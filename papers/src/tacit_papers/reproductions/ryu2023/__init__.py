@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tacit_papers.reproductions.figure import listed
-from tacit_papers.reproductions.kept import Kept
-from tacit_papers.reproductions.reproduction import Report, Reproduction
+from tacit_papers.reproductions.portions import Portions, Work, together
+from tacit_papers.reproductions.reproduction import Reproduction
 from tacit_papers.reproductions.ryu2023 import learning_figures, power_figures
 from tacit_papers.reproductions.ryu2023.federated import CONSTANTS, Records, records
 from tacit_papers.reproductions.ryu2023.forecast import grid_seconds, learning_seconds, sentence
@@ -42,20 +42,15 @@ from tacit_papers.reproductions.ryu2023.settings import (
 __all__ = ["DEFAULT", "FULL", "PARTS", "QUICK", "Scale", "build"]
 
 
-def build(
-    scale: Scale, report: Report, *, parts: Sequence[Section] = PARTS, kept: Kept | None = None
-) -> Reproduction:
+def build(scale: Scale, portions: Portions, *, parts: Sequence[Section] = PARTS) -> Reproduction:
     """Return the reproduction at a scale; all but times is determined by the seeds.
 
     Parameters
     ----------
-    report
-        Called with one line before every part. But for a quick run the first lines say how long it
-        will take.
+    portions
+        How it is computed. But for a quick run its first lines say how long it will take.
     parts
         "fl" for Figures 5 to 7, "grid" for Figures 3 and 4 and Table 1.
-    kept
-        The finished portions of a run that was interrupted, to which those of this one are added.
 
     Raises
     ------
@@ -65,25 +60,31 @@ def build(
     data = [records(run) for run in scale.learning] if "fl" in parts else []
     grids = scale.grids if "grid" in parts else ()
     if scale.name != "quick":
-        _announce(scale, data, report, grids=bool(grids))
+        _announce(scale, data, portions, grids=bool(grids))
     pairs = zip(scale.learning, data, strict=False)
-    kept = kept or Kept()
-    learning = [learned(run, one, report, kept) for run, one in pairs]
-    flows = [published(run, report, kept) for run in grids]
-    answers = [answered(run, report, kept) for run in grids]
-    return _written(scale, parts, (learning, flows, answers))
+    learning = together([learned(run, one) for run, one in pairs])
+    flows = together([published(run) for run in grids])
+    answers = together([answered(run) for run in grids])
+    work = Work(
+        (*learning.portions, *flows.portions, *answers.portions),
+        lambda found: (learning.whole(found), flows.whole(found), answers.whole(found)),
+    )
+    return _written(scale, parts, portions.done(work))
 
 
-def _announce(scale: Scale, data: list[Records], report: Report, *, grids: bool) -> None:
-    """Say how long the run will take, from a little of it that is run and timed."""
+def _announce(scale: Scale, data: list[Records], portions: Portions, *, grids: bool) -> None:
+    """Say how long the run will take, from a little of it that is run and timed.
+
+    Several processes time it side by side, as they will run it.
+    """
     expected: dict[str, float] = {
         run.data: learning_seconds(run, one) for run, one in zip(scale.learning, data, strict=False)
     }
     if grids:
         expected |= {run.case: grid_seconds(run) for run in scale.grids}
     for what, seconds in expected.items():
-        report(sentence(what, seconds))
-    report(sentence("all of it", sum(expected.values())))
+        portions.report(sentence(what, seconds / portions.count))
+    portions.report(sentence("all of it", sum(expected.values()) / portions.count))
 
 
 def _written(

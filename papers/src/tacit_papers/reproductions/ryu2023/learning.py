@@ -20,8 +20,14 @@ from tacit_papers.as_published.local_schedules import Form, PublishedSettings
 from tacit_papers.as_published.rate_bounds import RateFacts
 from tacit_papers.reproductions.arms import repeated
 from tacit_papers.reproductions.figure import Budget
-from tacit_papers.reproductions.kept import Kept
-from tacit_papers.reproductions.reproduction import Report
+from tacit_papers.reproductions.portions import (
+    Arrays,
+    Portion,
+    Results,
+    Work,
+    arrays_of,
+    record_of,
+)
 from tacit_papers.reproductions.ryu2023.federated import (
     CONSTANTS,
     PublishedRun,
@@ -39,6 +45,8 @@ AVERAGED = "ObjG, averaged"
 SCHEDULE = "(E.1)"
 LOSS, ERROR = "objective", "test error, %"
 CLIPPED_LOSS, AT_BOX = "objective of the projected release", "share of weights at the box"
+METRICS = (LOSS, ERROR, CLIPPED_LOSS, AT_BOX)
+_NOISE = "noise"
 _MOST = 1.5e9  # bytes of models that are kept at a time
 _NEAR = 0.99  # of the box: a mean over agents counts as lying on it from here on
 
@@ -114,17 +122,18 @@ def trials(run: Learning) -> list[list[Trial]]:
     return groups
 
 
-def learned(run: Learning, one: Records, report: Report, kept: Kept) -> Learned:
-    """Return the measurements of one data set, of which some may be kept."""
+def learned(run: Learning, one: Records) -> Work[Learned]:
+    """Return the measurements of one data set."""
     rounds = np.unique(np.geomspace(1, run.rounds, run.looks).round().astype(int))
-    found = Learned(run, one, rounds, {}, {}, {})
-    for group in trials(run):
-        first = group[0]
-        report(f"{run.data}: {first.arm}, E = {first.updates}, rho {first.rho}")
-        for part in _portions(run, one, group):
-            plans = [planned(run, one, trial) for trial in part]
-            _measure(found, part, plans, kept)
-    return found
+    parts = [part for group in trials(run) for part in _portions(run, one, group)]
+
+    def whole(results: Results) -> Learned:
+        found = Learned(run, one, rounds, {}, {}, {})
+        for part in parts:
+            _write_down(found, part, results[run, part])
+        return found
+
+    return Work(tuple(portion(run, one, rounds, part) for part in parts), whole)
 
 
 def planned(run: Learning, one: Records, trial: Trial) -> Plan:
@@ -141,29 +150,44 @@ def planned(run: Learning, one: Records, trial: Trial) -> Plan:
     return dataclasses.replace(made, program=dataclasses.replace(made.program, algorithm=plain))
 
 
-def _portions(run: Learning, one: Records, group: Sequence[Trial]) -> list[Sequence[Trial]]:
+def _portions(run: Learning, one: Records, group: Sequence[Trial]) -> list[tuple[Trial, ...]]:
     """Return the cases in portions whose models fit into memory."""
     each = run.rounds * run.seeds * one.size * 4
-    portion = max(1, int(_MOST // each))
-    return [group[start : start + portion] for start in range(0, len(group), portion)]
+    most = max(1, int(_MOST // each))
+    return [tuple(group[start : start + most]) for start in range(0, len(group), most)]
 
 
-def _measure(found: Learned, part: Sequence[Trial], plans: list[Plan], kept: Kept) -> None:
-    """Run the plans of a portion and write down what they achieve."""
-    run, one = found.run, found.one
-    seeds = range(run.seeds) if math.isfinite(part[0].per_update) else range(1)
+def portion(
+    run: Learning, one: Records, rounds: Int[HostArray, " L"], part: tuple[Trial, ...]
+) -> Portion:
+    """Return cases of one compiled program: their metrics `(B, S, L)`, noise, and public facts."""
+    first = part[0]
 
-    def metrics() -> dict[str, HostArray]:
+    def compute() -> dict[str, HostArray]:
+        plans = [planned(run, one, trial) for trial in part]
+        seeds = range(run.seeds) if math.isfinite(first.per_update) else range(1)
         _, trace = repeated(plans, one.shards, seeds=seeds, keep=frozenset({"models"}))
-        return _metrics(one, trace.models[:, :, found.rounds - 1])
+        found = _metrics(one, trace.models[:, :, rounds - 1])
+        if not math.isfinite(first.per_update):
+            return found
+        form = FORMS.get(first.arm, "objective")
+        found[_NOISE] = np.array([noise_magnitude(made, form) for made in plans])
+        facts = [arrays_of(rate_facts(one, *each)) for each in zip(part, plans, strict=True)]
+        return found | {name: np.array([each[name] for each in facts]) for name in facts[0]}
 
-    seen = kept.portion((run, tuple(part)), metrics)
-    for place, (trial, made) in enumerate(zip(part, plans, strict=True)):
-        for metric, values in seen.items():
-            found.samples[trial, metric] = values[place]
+    title = f"{run.data}: {first.arm}, E = {first.updates}, rho {first.rho}"
+    return Portion(title, (run, part), compute)
+
+
+def _write_down(found: Learned, part: tuple[Trial, ...], results: Arrays) -> None:
+    """Add what the cases of a portion achieve."""
+    for place, trial in enumerate(part):
+        for metric in METRICS:
+            found.samples[trial, metric] = results[metric][place]
         if math.isfinite(trial.per_update):
-            found.noise[trial] = noise_magnitude(made, FORMS.get(trial.arm, "objective"))
-            found.facts[trial] = rate_facts(one, trial, made)
+            found.noise[trial] = results[_NOISE][place]
+            one = {name: values[place] for name, values in results.items()}
+            found.facts[trial] = record_of(RateFacts, one)
 
 
 def _metrics(one: Records, models: Float[Array, "B S L D K"]) -> dict[str, HostArray]:
@@ -172,8 +196,8 @@ def _metrics(one: Records, models: Float[Array, "B S L D K"]) -> dict[str, HostA
     loss, error = scores(one, flat)
     clipped, _ = scores(one, one.problem.constraint.project(flat))
     near = np.mean(np.abs(np.asarray(flat)) >= _NEAR * one.box, axis=(1, 2))
-    named = {LOSS: loss, ERROR: error, CLIPPED_LOSS: clipped, AT_BOX: near}
-    return {name: value.reshape(shape) for name, value in named.items()}
+    values = zip(METRICS, (loss, error, clipped, near), strict=True)
+    return {name: value.reshape(shape) for name, value in values}
 
 
 def rate_facts(one: Records, trial: Trial, made: Plan) -> RateFacts:

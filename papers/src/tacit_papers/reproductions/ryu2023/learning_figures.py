@@ -87,8 +87,8 @@ def _drawn(one: Learned, trial: Trial) -> tuple[Measured, ...]:
 def _loss(one: Learned) -> Figure:
     question = (
         "What does privacy cost in training? The objective is the mean loss of all training "
-        "records at the mean of the agents' last solutions. On the left the budget is the paper's, "
-        "for one update; on the right it is what the whole run spends, which grows with E and T. "
+        "records at the mean of the agents' last solutions. The first panel has the paper's "
+        "budget, of one update; the second what the whole run spends, which grows with E and T. "
         "Curves of Obj and Out coincide where no weight reaches the box."
     )
     shows = (

@@ -29,8 +29,7 @@ from tacit.privacy import Laplace, TargetChange, account, epsilon_of
 from tacit.typing import HostArray
 from tacit_papers.attacks import infer_demand
 from tacit_papers.reproductions.figure import Budget, Measured
-from tacit_papers.reproductions.kept import Kept
-from tacit_papers.reproductions.reproduction import Report
+from tacit_papers.reproductions.portions import Portion, Results, Work
 from tacit_papers.reproductions.ryu2023.settings import (
     BETA,
     GRID_DELTA,
@@ -152,15 +151,23 @@ def grid_trials(run: GridRuns) -> list[Trial]:
     return [Trial(a, e, each) for a in PLACED for e in run.updates for each in run.per_update]
 
 
-def published(run: GridRuns, report: Report, kept: Kept) -> Published:
-    """Return the runs of all four arms on one network, of which some may be kept."""
+def published(run: GridRuns) -> Work[Published]:
+    """Return the runs of all four arms on one network."""
     net = linearised(run.case)
-    samples: dict[tuple[Trial, str], Float[HostArray, "S T"]] = {}
-    for trial in grid_trials(run):
-        report(f"{run.case}: {trial.arm}, E = {trial.updates}, epsilon {trial.per_update:g}")
-        found = kept.portion((run, trial), partial(_published_runs, net, run, trial))
-        samples |= {(trial, metric): rows for metric, rows in found.items()}
-    return Published(run, net, samples)
+
+    def portion(trial: Trial) -> Portion:
+        title = f"{run.case}: {trial.arm}, E = {trial.updates}, epsilon {trial.per_update:g}"
+        return Portion(title, (run, trial), partial(_published_runs, net, run, trial))
+
+    def whole(results: Results) -> Published:
+        samples = {
+            (trial, metric): rows
+            for trial in grid_trials(run)
+            for metric, rows in results[run, trial].items()
+        }
+        return Published(run, net, samples)
+
+    return Work(tuple(map(portion, grid_trials(run))), whole)
 
 
 def _published_runs(net: Zoned, run: GridRuns, trial: Trial) -> dict[str, HostArray]:
@@ -249,6 +256,7 @@ def _looks(zones: list[_Zone], public: HostArray) -> tuple[float, float]:
 
 ATTACK, PATIENT = "error of the attacker's last reading", "error of the mean of its readings"
 READABLE = "share of the demands that can be read"
+_QUIET = "no noise"
 
 
 class Asking(NamedTuple):
@@ -299,21 +307,32 @@ class Answered:
         return Budget(total, GRID_DELTA)
 
 
-def answered(run: GridRuns, report: Report, kept: Kept) -> Answered:
-    """Return every question's runs on one network, at every total; some may be kept."""
+def answered(run: GridRuns) -> Work[Answered]:
+    """Return every question's runs on one network, at every total."""
     made = with_hessians(run.case)
-    samples: dict[tuple[str, float, str], Float[HostArray, " S"]] = {}
-    readable: list[float] = []
-    for name in ASKED:
-        report(f"{run.case}: {name}")
-        for total in run.totals:
-            runs = partial(_question_runs, made, run, name, total)
-            found = kept.portion((run, name, total), runs)
-            readable += [*found.pop(READABLE)]
-            samples |= {(name, total, metric): values for metric, values in found.items()}
-    quiet = flow_of(made, run, DEMAND, math.inf, seed=0)
-    demand = float(np.sqrt(np.mean(made.relaxation.demand**2)))
-    return Answered(run, samples, float(quiet.objective[-1]), demand, float(np.mean(readable)))
+    cases = [(name, total) for name in ASKED for total in run.totals]
+
+    def portion(name: str, total: float) -> Portion:
+        runs = partial(_question_runs, made, run, name, total)
+        return Portion(f"{run.case}: {name}, total epsilon {total:g}", (run, name, total), runs)
+
+    def quiet() -> dict[str, HostArray]:
+        return {OBJECTIVE: flow_of(made, run, DEMAND, math.inf, seed=0).objective}
+
+    def whole(results: Results) -> Answered:
+        samples = {
+            (*case, metric): values
+            for case in cases
+            for metric, values in results[run, *case].items()
+            if metric != READABLE
+        }
+        readable = [share for case in cases for share in results[run, *case][READABLE]]
+        floor = float(results[run, _QUIET][OBJECTIVE][-1])
+        demand = float(np.sqrt(np.mean(made.relaxation.demand**2)))
+        return Answered(run, samples, floor, demand, float(np.mean(readable)))
+
+    last = Portion(f"{run.case}: {_QUIET}", (run, _QUIET), quiet)
+    return Work((*(portion(*case) for case in cases), last), whole)
 
 
 def _question_runs(made: Grid, run: GridRuns, name: str, total: float) -> dict[str, HostArray]:

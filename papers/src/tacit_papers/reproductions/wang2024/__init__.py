@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import dataclass
+
 import numpy as np
 
 from tacit.datasets import load
 from tacit.network import ring, uniform_walk
+from tacit.typing import HostArray
 from tacit_papers.reproductions.figure import listed
 from tacit_papers.reproductions.gallery import gallery_html
-from tacit_papers.reproductions.reproduction import Picture, Report, Reproduction, run_named
+from tacit_papers.reproductions.portions import Arrays, Portion, Portions, Work, together
+from tacit_papers.reproductions.reproduction import Picture, Reproduction, run_named
 from tacit_papers.reproductions.wang2024.as_printed import Leak, leaks
+from tacit_papers.reproductions.wang2024.costs import Scaling, scaling
 from tacit_papers.reproductions.wang2024.figures import (
     figures,
     leak_figure,
@@ -19,7 +25,14 @@ from tacit_papers.reproductions.wang2024.figures import (
     spending_svg,
 )
 from tacit_papers.reproductions.wang2024.pictures import images
-from tacit_papers.reproductions.wang2024.runs import Cell, measured, scaling
+from tacit_papers.reproductions.wang2024.runs import (
+    Cell,
+    Solved,
+    Tasks,
+    cells,
+    exactly_solved,
+    optima,
+)
 from tacit_papers.reproductions.wang2024.settings import (
     AGENTS,
     AT_TWELVE,
@@ -45,16 +58,9 @@ from tacit_papers.reproductions.wang2024.tables import (
 __all__ = ["FULL", "QUICK", "Scale", "build"]
 
 
-def build(scale: Scale, report: Report) -> Reproduction:
-    """Return the reproduction at a scale; all but times is determined by the seeds.
-
-    Parameters
-    ----------
-    report
-        Called with one line before every part.
-    """
-    cells, solved = measured(scale, report)
-    costs = scaling(scale, report)
+def build(scale: Scale, portions: Portions) -> Reproduction:
+    """Return the reproduction at a scale; all but times is determined by the seeds."""
+    found = portions.done(_measured(portions.done(optima(scale)), scale))
     leaked = _leaked()
     return Reproduction(
         paper="wang2024",
@@ -63,31 +69,62 @@ def build(scale: Scale, report: Report) -> Reproduction:
         problem=PROBLEM,
         settings=settings_of(scale),
         seeds=tuple(range(scale.repetitions)),
-        figures=(*figures(cells, scale.losses), leak_figure(leaked)),
+        figures=(*figures(found.cells, scale.losses), leak_figure(leaked)),
         tables=(
-            *fair_tables(cells, solved, scale),
-            *(comparison_table(cells, loss) for loss in scale.losses),
-            optima_table(cells),
-            *scaling_tables(costs, scale),
+            *fair_tables(found.cells, found.solved, scale),
+            *(comparison_table(found.cells, loss) for loss in scale.losses),
+            optima_table(found.cells),
+            *scaling_tables(found.costs, scale),
         ),
         orderings=(
-            *orderings(cells, scale.losses),
+            *orderings(found.cells, scale.losses),
             *of_leaks(leaked),
-            *of_scaling(costs, scale),
+            *of_scaling(found.costs, scale),
         ),
-        notes=notes(scale),
-        pictures=(
-            _spending(cells[0], scale),
-            *(_attacked(name, report) for name in scale.images),
+        notes=(*notes(scale), *_of_processes(portions.count)),
+        pictures=(_spending(found.cells[0], scale), *found.attacked),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Measured:
+    """All that was run, before anything is drawn of it."""
+
+    cells: list[Cell]
+    solved: dict[str, Solved]
+    costs: Scaling
+    attacked: list[Picture]
+
+
+def _measured(tasks: Tasks, scale: Scale) -> Work[_Measured]:
+    every, solved = cells(tasks, scale), exactly_solved(tasks, scale)
+    costs, attacked = scaling(scale), together([_attacked(name) for name in scale.images])
+    return Work(
+        (*every.portions, *solved.portions, *costs.portions, *attacked.portions),
+        lambda found: _Measured(
+            every.whole(found), solved.whole(found), costs.whole(found), attacked.whole(found)
         ),
     )
 
 
-def _attacked(name: str, report: Report) -> Picture:
+def _attacked(name: str) -> Work[Picture]:
     """Return the pictures of Figures 4, 7 and 8."""
-    report(f"Figures 4, 7 and 8: {name}")
-    made = images(load(name, interval="unit"), seed=0, quick=True)
-    return Picture(made.id, made.title, made.question, gallery_html(made), made.to_dict())
+
+    def compute() -> dict[str, HostArray]:
+        made = images(load(name, interval="unit"), seed=0, quick=True)
+        texts = (made.id, made.title, made.question, gallery_html(made))
+        return {"texts": np.array([json.dumps([*texts, made.to_dict()])])}
+
+    def whole(found: Arrays) -> Picture:
+        return Picture(*json.loads(str(found["texts"][0])))
+
+    return Work.of(Portion(f"Figures 4, 7 and 8: {name}", (name, "pictures"), compute), whole)
+
+
+def _of_processes(count: int) -> tuple[str, ...]:
+    if count == 1:
+        return ()
+    return (f"Seconds were measured beside {count - 1} other processes of this run.",)
 
 
 def _leaked() -> tuple[Leak, ...]:

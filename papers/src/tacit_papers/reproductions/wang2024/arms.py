@@ -46,6 +46,7 @@ from tacit.typing import Array, HostArray
 from tacit_papers.methods import RWADMM, calibrated, decor
 from tacit_papers.reproductions.arms import packed, packed_test
 from tacit_papers.reproductions.figure import Budget, Measured
+from tacit_papers.reproductions.portions import Arrays
 from tacit_papers.reproductions.wang2024.settings import AGENTS, OURS, PUBLISHED, Scale
 
 # classes that become -1 and 1; None: the labels are -1 and 1 already
@@ -67,7 +68,7 @@ class Task:
     shards, whole
         The training records among the agents, and with one trusted holder.
     optimum, value
-        Of `problem`, not private, and its objective there.
+        Of `problem`, not private, and its objective there; NaN until they are known.
     slope
         |grad f(0)|_inf: the optimum of `published` is 0 iff it is at most its l1 weight.
     """
@@ -90,8 +91,14 @@ class Task:
         return Gradient(self.problem.loss, self.clip)
 
 
-def task(name: str, loss: str, scale: Scale) -> Task:
-    """Return a task; records, split and dealing out are the same every time."""
+def task(name: str, loss: str, scale: Scale, best: Arrays | None = None) -> Task:
+    """Return a task; records, split and dealing out are the same every time.
+
+    Parameters
+    ----------
+    best
+        Its optimum, as `solved` returns it; None if it is not known yet.
+    """
     dataset = _two_classes(name)
     parts = split(dataset, seed=0)
     rows = min(scale.records, len(parts.train_targets)) // AGENTS * AGENTS
@@ -103,14 +110,18 @@ def task(name: str, loss: str, scale: Scale) -> Task:
     problem, published = (
         Problem(kind, ElasticNet(l1, l2), WholeSpace()) for l1, l2 in (OURS, PUBLISHED)
     )
-    optimum = minimise(problem, shards, tol=scale.optimum_tol)
     zero = jnp.zeros(dataset.features.shape[1], jnp.float32)
     slope = float(jnp.max(jnp.abs(problem.gradient(zero, shards))))
     clip = 2.0 if loss == "linear" else 1.0
-    return Task(
-        name, loss, problem, published, clip, shards, whole, test, np.asarray(optimum.w),
-        optimum.value, slope,
-    )  # fmt: skip
+    optimum = np.full(len(zero), np.nan) if best is None else best["optimum"]
+    value = np.nan if best is None else float(best["value"])
+    return Task(name, loss, problem, published, clip, shards, whole, test, optimum, value, slope)
+
+
+def solved(unsolved: Task, tol: float) -> dict[str, HostArray]:
+    """Return the optimum of a task and its objective there."""
+    optimum = minimise(unsolved.problem, unsolved.shards, tol=tol)
+    return {"optimum": np.asarray(optimum.w), "value": np.array(optimum.value)}
 
 
 @lru_cache(maxsize=1)

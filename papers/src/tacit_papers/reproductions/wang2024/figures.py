@@ -34,7 +34,8 @@ from tacit_papers.reproductions.wang2024.arms import (
     Outcome,
 )
 from tacit_papers.reproductions.wang2024.as_printed import PRINTED, RECAL_PRINTED, Leak
-from tacit_papers.reproductions.wang2024.runs import COMPARED, GRAPHS, Cell, Scaling
+from tacit_papers.reproductions.wang2024.costs import COMPARED, GRAPHS, Scaling
+from tacit_papers.reproductions.wang2024.runs import Cell
 from tacit_papers.reproductions.wang2024.settings import (
     AT_TWELVE,
     BUDGETS,

@@ -1,11 +1,11 @@
-"""All runs of the reproduction, before anything is drawn of them; the costs of Tables I to III."""
+"""All runs of the reproduction on data sets, before anything is drawn of them."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from types import MappingProxyType
+from functools import lru_cache, partial
 
 import numpy as np
 from jaxtyping import Float
@@ -13,31 +13,31 @@ from jaxtyping import Float
 from tacit.algorithms import Algorithm
 from tacit.engine import Network, plan, run, traffic_of
 from tacit.network import (
-    Graph,
-    complete,
-    erdos_renyi,
     metropolis,
     ring,
     spanning_tree,
-    uniform_walk,
 )
-from tacit.oracles import Gradient, ProximalStep
-from tacit.privacy import epsilon_of
+from tacit.oracles import ProximalStep
 from tacit.problems import (
     L2,
     NoRegulariser,
     Problem,
-    Shards,
-    Squared,
     WholeSpace,
     minimise,
-    pack,
     public_facts,
 )
 from tacit.typing import HostArray
 from tacit_papers.methods import FixedPointADMM, GossipADMM, RecycledADMM
 from tacit_papers.reproductions.figure import Budget, Measured
-from tacit_papers.reproductions.reproduction import Report
+from tacit_papers.reproductions.portions import (
+    Arrays,
+    Portion,
+    Results,
+    Work,
+    arrays_of,
+    record_of,
+    together,
+)
 from tacit_papers.reproductions.wang2024.arms import (
     CENTRAL,
     METHODS,
@@ -47,6 +47,7 @@ from tacit_papers.reproductions.wang2024.arms import (
     error_of,
     most_asked,
     outcome,
+    solved,
     task,
 )
 from tacit_papers.reproductions.wang2024.as_printed import PRINTED, RECAL_PRINTED, Printed, printed
@@ -56,7 +57,6 @@ from tacit_papers.reproductions.wang2024.settings import (
     BUDGETS,
     EQUAL,
     NO_NOISE,
-    OUR_DELTA,
     OURS,
     Scale,
     our_budgets,
@@ -119,39 +119,123 @@ class Solved:
     seconds: float
 
 
-def measured(scale: Scale, report: Report) -> tuple[list[Cell], dict[str, Solved]]:
-    """Return the cells, and the ADMM with exact steps on ijcnn1 by name."""
-    cells, solved = [], {}
-    for name in scale.sets:
-        for loss in scale.losses:
-            report(f"{name}, {loss}: records and optimum")
-            one = task(name, loss, scale)
-            cells.append(_cell(one, scale, report))
-            if name == "ijcnn1" and loss == "linear":
-                report(f"{name}, {loss}: ADMM with exact steps")
-                names = (EXACT_ADMM, RECYCLED, FIXED_POINT)
-                solved = {key: _solved(key, one, scale) for key in names}
-    return cells, solved
+Tasks = Callable[[str, str], Task]
 
 
-def _cell(one: Task, scale: Scale, report: Report) -> Cell:
-    outcomes, at_zero = {}, {}
-    for name in METHODS:
-        report(f"{one.name}, {one.loss}: {name}")
-        for budget in _budgets(name, one.loss):
-            outcomes[name, budget] = outcome(one, one.problem, name, budget, scale)
-        if name != CENTRAL:
-            once = replace(scale, repetitions=1)
-            at_zero[name] = float(outcome(one, one.published, name, AT_TWELVE, once).norms[0])
-    report(f"{one.name}, {one.loss}: as published")
-    wanted = [(name, EQUAL) for name in PRINTED] + [(RECAL_PRINTED, BUDGETS[-1])]
-    theirs = {(name, total): printed(one, name, total, scale) for name, total in wanted}
-    wrong = error_of(one, one.optimum)
-    facts = Facts(
-        one.name, one.loss, one.shards.counts[0], float(np.linalg.norm(one.optimum)), one.slope,
-        wrong, np.asarray(one.test.targets),
-    )  # fmt: skip
-    return Cell(facts, outcomes, at_zero, theirs)
+def optima(scale: Scale) -> Work[Tasks]:
+    """Return what gives every task with its optimum, by data set and loss."""
+    cases = [(name, loss) for name in scale.sets for loss in scale.losses]
+
+    def portion(name: str, loss: str) -> Portion:
+        def compute() -> dict[str, HostArray]:
+            return solved(task(name, loss, scale), scale.optimum_tol)
+
+        return Portion(f"{name}, {loss}: optimum", (name, loss, "optimum"), compute)
+
+    def whole(results: Results) -> Tasks:
+        @lru_cache(maxsize=2)  # the portions of a task follow one another
+        def with_optimum(name: str, loss: str) -> Task:
+            return task(name, loss, scale, results[name, loss, "optimum"])
+
+        return with_optimum
+
+    return Work(tuple(portion(*case) for case in cases), whole)
+
+
+def cells(tasks: Tasks, scale: Scale) -> Work[list[Cell]]:
+    """Return everything of every task."""
+    return together(
+        [
+            _cell(partial(tasks, name, loss), (name, loss), scale)
+            for name in scale.sets
+            for loss in scale.losses
+        ]
+    )
+
+
+def exactly_solved(tasks: Tasks, scale: Scale) -> Work[dict[str, Solved]]:
+    """Return the ADMM with exact steps on ijcnn1 by name; none where that is not run."""
+    if "ijcnn1" not in scale.sets or "linear" not in scale.losses:
+        return Work((), lambda _: {})
+    names = (EXACT_ADMM, RECYCLED, FIXED_POINT)
+
+    def portion(name: str) -> Portion:
+        def compute() -> dict[str, HostArray]:
+            return _solved(name, tasks("ijcnn1", "linear"), scale)
+
+        return Portion(f"ijcnn1, linear: {name}", name, compute)
+
+    def one(found: Arrays) -> Solved:
+        asked, rounds, messages = found["counts"].tolist()
+        gap, wrong = Measured.of(found["gaps"]), Measured.of(found["wrong"])
+        return Solved(asked, rounds, messages, gap, wrong, float(found["seconds"]))
+
+    return Work(
+        tuple(map(portion, names)), lambda results: {name: one(results[name]) for name in names}
+    )
+
+
+def _cell(get: Callable[[], Task], case: tuple[str, str], scale: Scale) -> Work[Cell]:
+    wanted = [*((method, EQUAL) for method in PRINTED), (RECAL_PRINTED, BUDGETS[-1])]
+
+    def facts() -> dict[str, HostArray]:
+        one = get()
+        wrong, norm = error_of(one, one.optimum), float(np.linalg.norm(one.optimum))
+        labels = np.asarray(one.test.targets)
+        return arrays_of(Facts(*case, one.shards.counts[0], norm, one.slope, wrong, labels))
+
+    def whole(results: Results) -> Cell:
+        outcomes, at_zero = {}, {}
+        for method in METHODS:
+            found = results[*case, method]
+            for place, budget in enumerate(_budgets(method, case[1])):
+                outcomes[method, budget] = record_of(Outcome, _under(found, f"{place} "))
+            if method != CENTRAL:
+                at_zero[method] = float(found[_AT_ZERO])
+        theirs = {key: record_of(Printed, results[*case, *key]) for key in wanted}
+        return Cell(record_of(Facts, results[*case, "facts"]), outcomes, at_zero, theirs)
+
+    where = ", ".join(case)
+    portions = [
+        Portion(f"{where}: {method}", (*case, method), partial(_outcomes, get, method, scale))
+        for method in METHODS
+    ]
+    portions += [
+        Portion(
+            f"{where}: {key[0]} as published, claims epsilon {key[1]:g}",
+            (*case, *key),
+            partial(_printed, get, *key, scale),
+        )
+        for key in wanted
+    ]
+    portions += [Portion(f"{where}: public facts", (*case, "facts"), facts)]
+    return Work(tuple(portions), whole)
+
+
+_AT_ZERO = "|x| with the published weights"
+
+
+def _outcomes(get: Callable[[], Task], method: str, scale: Scale) -> dict[str, HostArray]:
+    """Return what a method achieves under every budget, and |x| with the published weights."""
+    one = get()
+    found: dict[str, HostArray] = {}
+    for place, budget in enumerate(_budgets(method, one.loss)):
+        reached = arrays_of(outcome(one, one.problem, method, budget, scale))
+        found |= {f"{place} {name}": values for name, values in reached.items()}
+    if method != CENTRAL:
+        once = replace(scale, repetitions=1)
+        found[_AT_ZERO] = outcome(one, one.published, method, AT_TWELVE, once).norms[0]
+    return found
+
+
+def _under(found: Arrays, prefix: str) -> dict[str, HostArray]:
+    return {name.removeprefix(prefix): found[name] for name in found if name.startswith(prefix)}
+
+
+def _printed(
+    get: Callable[[], Task], method: str, claimed: float, scale: Scale
+) -> dict[str, HostArray]:
+    return arrays_of(printed(get(), method, claimed, scale))
 
 
 def _budgets(name: str, loss: str) -> tuple[Budget, ...]:
@@ -160,8 +244,8 @@ def _budgets(name: str, loss: str) -> tuple[Budget, ...]:
     return (*paper, AT_TWELVE, *(our_budgets() if loss == "logistic" else ()))
 
 
-def _solved(name: str, one: Task, scale: Scale) -> Solved:
-    """Return ADMM whose agents solve a problem when asked; l2 only, as MR-ADMM."""
+def _solved(name: str, one: Task, scale: Scale) -> dict[str, HostArray]:
+    """Return what `Solved` holds; l2 only, as MR-ADMM."""
     problem = Problem(one.problem.loss, L2(OURS[1]), WholeSpace())
     best = minimise(problem, one.shards, tol=scale.optimum_tol)
     reference = replace(one, problem=problem, optimum=np.asarray(best.w), value=best.value)
@@ -178,11 +262,13 @@ def _solved(name: str, one: Task, scale: Scale) -> Solved:
         seconds = time.perf_counter() - began
         gaps.append(above(reference, problem, model))
         wrong.append(error_of(one, model))
-    messages = traffic_of(made.program).messages
-    return Solved(
-        most_asked(made), scale.solver_rounds, messages, Measured.of(gaps), Measured.of(wrong),
-        seconds,
-    )  # fmt: skip
+    counts = (most_asked(made), scale.solver_rounds, traffic_of(made.program).messages)
+    return {
+        "counts": np.array(counts),
+        "gaps": np.array(gaps),
+        "wrong": np.array(wrong),
+        "seconds": np.array(seconds),
+    }
 
 
 def _solving(name: str, problem: Problem) -> tuple[Algorithm, Problem, Network]:
@@ -192,118 +278,3 @@ def _solving(name: str, problem: Problem) -> tuple[Algorithm, Problem, Network]:
         return FixedPointADMM(problem, RHO), alone, spanning_tree(ring(AGENTS))
     gossip = (RecycledADMM if name == RECYCLED else GossipADMM)(problem, RHO)
     return gossip, problem, metropolis(ring(AGENTS))
-
-
-RECORDS, FEATURES, CLOSE = 20, 5, 1e-2
-MU = 0.1  # what one answer is taken to cost in the column of spending
-GRAPHS: Mapping[str, Callable[[int], Graph]] = MappingProxyType(
-    {
-        "complete": complete,
-        "ring": ring,
-        "random": lambda agents: erdos_renyi(agents, 0.4, seed=0),
-    }
-)
-_WALKS = ("RECAL", "RWADMM (reconstructed)")
-COMPARED = (*_WALKS, "NIDS", "PG-EXTRA", "gossip ADMM (IC-ADMM)")
-_VECTORS = {"RECAL": 3, "RWADMM (reconstructed)": 2, "NIDS": 2, "PG-EXTRA": 2}
-LEAST_SQUARES = Problem(Squared(), NoRegulariser(), WholeSpace())
-
-
-@dataclass(frozen=True)
-class Cost:
-    """What it took; all NaN if the run was given up.
-
-    Attributes
-    ----------
-    gradients
-        All agents together (the tables' computation).
-    plf
-        Of the agent asked most.
-    messages, bytes
-        In double precision.
-    epsilon
-        Of that agent at `OUR_DELTA`, if every answer were `MU`-GDP.
-    """
-
-    gradients: float
-    plf: float
-    messages: float
-    bytes: float
-    epsilon: float
-
-
-def cost(name: str, graph: Graph, most_rounds: int) -> Cost:
-    """Return the cost of a method on least squares (17), without noise."""
-    shards = least_squares(graph.agents)
-    walks = name in _WALKS
-    rounds = 10 * most_rounds if walks else most_rounds
-    network = uniform_walk(graph, rounds, seed=0) if walks else metropolis(graph)
-    algorithm: Algorithm = METHODS[name].algorithm(LEAST_SQUARES)
-    made = plan(
-        public_facts(LEAST_SQUARES, shards, clip=np.inf), algorithm,
-        (Gradient(LEAST_SQUARES.loss, np.inf),),
-        NO_NOISE.terms, rounds=rounds, precision="float64", network=network,
-    )  # fmt: skip
-    done = run(made, shards, runtime="simulate", keep=frozenset({"models"}))
-    took = hit(
-        np.asarray(done.trace.models), np.asarray(minimise(LEAST_SQUARES, shards, tol=1e-10).w)
-    )
-    if took is None:
-        return Cost(*[np.nan] * 5)
-    per_agent = np.sum(made.ledger.asked[:, :took], axis=(1, 2))
-    if walks and name != "RECAL":
-        messages = 2 * int(np.sum(graph.degrees * per_agent))
-    else:
-        messages = took if walks else 2 * len(graph.edges) * took
-    plf = int(np.max(per_agent))
-    size = messages * _VECTORS.get(name, 1) * 8 * FEATURES
-    spent = float(epsilon_of(OUR_DELTA, MU * np.sqrt(plf)))
-    return Cost(float(np.sum(per_agent)), plf, messages, size, spent)
-
-
-def hit(models: Float[HostArray, "T D"], truth: Float[HostArray, " D"]) -> int | None:
-    """Return the number of rounds after which the relative error stays below `CLOSE`.
-
-    Examples
-    --------
-    >>> hit(np.array([[0.0], [0.999], [0.5], [1.001], [1.0]]), np.ones(1))
-    4
-    """
-    apart = np.linalg.norm(models - truth, axis=1) / np.linalg.norm(truth)
-    far = np.flatnonzero(apart > CLOSE)
-    first = int(far[-1]) + 2 if far.size else 1
-    return first if first <= len(models) else None
-
-
-def least_squares(agents: int) -> Shards:
-    """Return `RECORDS` rows of norm at most 1 per agent, on one noisy linear model."""
-    draw = np.random.default_rng(0)
-    x = draw.standard_normal((agents * RECORDS, FEATURES))
-    x /= np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1)
-    y = x @ draw.standard_normal(FEATURES) + 0.1 * draw.standard_normal(len(x))
-    owners = np.split(np.arange(len(x)), agents)
-    return pack(x, y, owners, record_norm=1.0, precision="float64", enforce="clip")
-
-
-Scaling = dict[tuple[str, str, int], Cost]
-
-
-def scaling(scale: Scale, report: Callable[[str], None]) -> Scaling:
-    """Return the costs by graph, method and number of agents."""
-    found: Scaling = {}
-    for kind, made in GRAPHS.items():
-        for name in COMPARED:
-            report(f"Tables I to III: {kind}, {name}")
-            for agents in scale.sizes:
-                found[kind, name, agents] = cost(name, made(agents), scale.most_rounds)
-    return found
-
-
-def power_of(costs: Scaling, kind: str, name: str, sizes: tuple[int, ...], what: str) -> float:
-    """Return p of the fit cost ~ agents^p; NaN if fewer than two runs came to an end."""
-    values = np.array([getattr(costs[kind, name, n], what) for n in sizes])
-    known = np.isfinite(values)
-    if np.sum(known) < 2:
-        return float("nan")
-    logs = np.log(np.array(sizes)[known]), np.log(values[known])
-    return float(np.polyfit(*logs, 1)[0])

@@ -7,15 +7,8 @@ import numpy as np
 from tacit_papers.reproductions.figure import Measured, Table
 from tacit_papers.reproductions.wang2024.arms import METHODS, RECAL_HOP, Outcome
 from tacit_papers.reproductions.wang2024.as_printed import PRINTED, RECAL_PRINTED, Printed
-from tacit_papers.reproductions.wang2024.runs import (
-    CLOSE,
-    COMPARED,
-    MU,
-    Cell,
-    Scaling,
-    Solved,
-    power_of,
-)
+from tacit_papers.reproductions.wang2024.costs import CLOSE, COMPARED, MU, Scaling, power_of
+from tacit_papers.reproductions.wang2024.runs import Cell, Solved
 from tacit_papers.reproductions.wang2024.settings import (
     AT_TWELVE,
     EQUAL,

@@ -1,0 +1,1 @@
+"""The cheapest dispatches of a day: demands of every step asked once, and what is told of them."""

@@ -1,0 +1,205 @@
+"""Rows in single precision, where that holds all of their digits, change no bit of an answer."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from test_mesh import planned
+
+from conftest import make_shards
+from tacit.engine import run, running
+from tacit.engine.running import opened
+from tacit.oracles import (
+    CentredGradient,
+    Gradient,
+    MinibatchDifference,
+    MinibatchGradient,
+    Pair,
+    Point,
+    ProximalStep,
+    Recentred,
+    Snapshot,
+    Statistics,
+    sums,
+)
+from tacit.privacy import Gaussian
+from tacit.problems import (
+    L2,
+    Logistic,
+    MultinomialLogistic,
+    Problem,
+    Squared,
+    WholeSpace,
+    for_exact_sums,
+    pack,
+)
+from tacit.problems.grid import Grid, on_grid, row_digits
+
+AGENTS, ROWS, COLUMNS = 7, 45, 6
+NARROW = (
+    Gradient(Squared(), 0.5),
+    Snapshot(Squared(), 0.5),
+    MinibatchGradient(Squared(), 0.5, 0.1),
+    MinibatchDifference(Squared(), 0.5, 0.5, 0.1),
+    MinibatchDifference(Squared(), 0.5, 0.5, 1.0),
+)
+
+
+class AsTheyCome(Gradient):
+    """A question that adds rows up in the precision in which they come."""
+
+    def exact(self, shard, count, query):
+        coefficient = self.loss.coefficient(shard.features @ query.x, shard.targets)
+        return coefficient @ shard.features / count
+
+
+class Prepared(Gradient):
+    """A question that looks at rows before what noise is added to."""
+
+    def private_part(self, shard, count, query):
+        return self.exact(shard, count, query) + jnp.sum(shard.features)
+
+
+def packed(rows=ROWS, *, record_norm=1.0):
+    draw = np.random.default_rng(0)
+    everybody = AGENTS * rows
+    return pack(
+        draw.standard_normal((everybody, COLUMNS)), draw.uniform(-1, 1, everybody),
+        list(np.split(np.arange(everybody), AGENTS)),
+        record_norm=record_norm, precision="float64", enforce="clip",
+    )  # fmt: skip
+
+
+def points():
+    return jnp.asarray(np.random.default_rng(1).standard_normal((AGENTS, COLUMNS)))
+
+
+def answers(oracle, *, narrow, queries=0, shards=None):
+    """The answers of all agents, each at its own point or all at the first agent's."""
+    shard = for_exact_sums(shards or packed(), narrow=narrow)
+    assert shard.narrow is narrow
+    x = points() if queries == 0 else points()[0]
+    asked = Pair(x, x / 2) if isinstance(oracle, MinibatchDifference) else Point(x)
+    counts = jnp.full(AGENTS, float(shard.mask.shape[-1]))
+    exact = jax.jit(jax.vmap(oracle.exact, in_axes=(0, 0, queries)))
+    return np.asarray(exact(shard, counts, asked))
+
+
+# 2,160 bytes an agent: alone and cut, alone, two at a time with one left over, and all together
+@pytest.mark.parametrize("block", [2**10, 3 * 2**10, 2**12 + 2**9, 2**18])
+@pytest.mark.parametrize("queries", [0, None])
+def test_narrow_rows_and_groups_of_agents_change_no_bit(block, queries, monkeypatch):
+    oracle = NARROW[0]
+    wide = answers(oracle, narrow=False, queries=queries)
+    monkeypatch.setattr(sums, "_NARROW", block)
+    np.testing.assert_array_equal(answers(oracle, narrow=True, queries=queries), wide)
+
+
+@pytest.mark.parametrize("oracle", [NARROW[1], NARROW[4]])
+def test_other_questions_read_narrow_rows_to_the_same_bits(oracle, monkeypatch):
+    wide = answers(oracle, narrow=False)
+    monkeypatch.setattr(sums, "_NARROW", 2**12)
+    np.testing.assert_array_equal(answers(oracle, narrow=True), wide)
+
+
+def test_a_batch_of_narrow_rows_has_the_bits_of_wide_ones():
+    for oracle in NARROW[2:4]:
+        told = []
+        for narrow in (False, True):
+            shard = jax.tree.map(
+                lambda leaf: leaf[0], for_exact_sums(packed(400), slots=200, narrow=narrow)
+            )
+            batch = oracle.sampling.batch(shard, jax.random.key(3))
+            assert batch.features.dtype == jnp.float64
+            point = points()[0]
+            query = Pair(point, point / 2) if oracle is NARROW[3] else Point(point)
+            told.append(np.asarray(oracle.exact(batch, jnp.asarray(400.0), query)))
+        np.testing.assert_array_equal(*told)
+
+
+def test_agents_under_an_axis_of_runs_have_the_bits_of_each_run(monkeypatch):
+    oracle, shard = NARROW[0], for_exact_sums(packed(), narrow=True)
+    counts = jnp.full(AGENTS, float(ROWS))
+    every = jax.vmap(oracle.exact, in_axes=(0, 0, 0))
+    runs = Point(jnp.stack([points(), -points() / 3]))
+    monkeypatch.setattr(sums, "_NARROW", 2**12)
+    together = jax.jit(jax.vmap(every, in_axes=(None, None, 0)))(shard, counts, runs)
+    for number, found in enumerate(np.asarray(together)):
+        alone = every(shard, counts, Point(runs.x[number]))
+        np.testing.assert_array_equal(found, np.asarray(alone))
+
+
+@pytest.fixture
+def beyond_the_cache(monkeypatch):
+    monkeypatch.setattr(running, "stays_in_cache", lambda entries: False)
+
+
+@pytest.mark.parametrize("name", ["star", "gossip", "batches"])
+def test_a_run_on_narrow_rows_has_ledger_and_model_of_one_on_wide_rows(name, request):
+    shards = make_shards()
+    made = planned(name, shards)
+    wide = run(made, shards, runtime="simulate", seed=1)
+    request.getfixturevalue("beyond_the_cache")
+    oracles, mechanism = made.program.oracles, made.program.mechanism
+    assert opened(oracles, mechanism, shards).shard.narrow
+    narrow = run(made, shards, runtime="simulate", seed=1)
+    narrow.ledger.same_as(wide.ledger)
+    # the exponential may have another last digit elsewhere in a vector
+    np.testing.assert_allclose(narrow.model, wide.model, rtol=0, atol=1e-9)
+
+
+@pytest.mark.usefixtures("beyond_the_cache")
+def test_rows_are_narrow_only_where_every_question_widens_them():
+    def kept(*oracles):
+        return opened(oracles, Gaussian(), packed()).shard.features.dtype
+
+    assert all(kept(oracle) == jnp.float32 for oracle in NARROW)
+    recentred = Recentred(NARROW[0], 1.0, 0.3)
+    others = (
+        AsTheyCome(Squared(), 0.5), Prepared(Squared(), 0.5), Statistics(1.0), recentred,
+        CentredGradient(Squared(), 0.5, 1.0, 0.3), Gradient(MultinomialLogistic(3), 1.0),
+    )  # fmt: skip
+    for other in others:
+        assert kept(other) == jnp.float64
+        assert kept(NARROW[0], other) == jnp.float64
+
+
+def test_a_question_defined_anew_would_lose_digits_on_narrow_rows():
+    oracle = AsTheyCome(Squared(), 0.5)
+    shard = jax.tree.map(lambda leaf: leaf[0], for_exact_sums(packed(), narrow=True))
+    query = Point(points()[0].astype(jnp.float32))
+    targets = dataclasses.replace(shard, targets=shard.targets.astype(jnp.float32))
+    count = jnp.asarray(float(ROWS))
+    narrow, wide = (oracle.exact(one, count, query) for one in (targets, targets.widened()))
+    assert np.any(np.asarray(narrow) != np.asarray(wide))
+
+
+@pytest.mark.parametrize("record_norm", [1.0, 3.7, 1e-20])
+def test_single_precision_holds_every_digit_of_narrow_rows(record_norm):
+    shards = packed(record_norm=record_norm)
+    narrow, wide = (for_exact_sums(shards, narrow=kind) for kind in (True, False))
+    assert narrow.features.dtype == jnp.float32
+    np.testing.assert_array_equal(
+        np.asarray(narrow.features, np.float64), np.asarray(wide.features)
+    )
+
+
+def test_rows_of_more_digits_or_beyond_the_range_of_single_precision_stay_wide():
+    few = packed(4)
+    assert row_digits(4) > 24
+    assert for_exact_sums(few, narrow=True).features.dtype == jnp.float64
+    grid = Grid(1.0, row_digits(4), 4)
+    cells = on_grid(np.asarray(few.stacked.features), grid)
+    assert np.any(cells.astype(np.float32) != cells)
+    for norm in (1e-33, 1e33):
+        rows = packed(record_norm=norm)
+        assert for_exact_sums(rows, narrow=True).features.dtype == jnp.float64
+
+
+def test_questions_without_sums_keep_their_precision():
+    problem = Problem(Logistic(), L2(0.1), WholeSpace())
+    step = ProximalStep(problem, clip=1.0, rho=1.0, record_norm=1.0)
+    kept = opened((step,), Gaussian(), packed()).shard
+    assert kept.features.dtype == jnp.float64

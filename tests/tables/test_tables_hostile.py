@@ -1,0 +1,265 @@
+"""Files that were written badly or to deceive: blocks of any size read them as one block does."""
+
+import os
+import random
+import threading
+
+import numpy as np
+import pytest
+
+from tacit.errors import InputError
+from tacit.tables import Source, load_table, read_bounds
+from tacit.tables.blocks import plain_block
+from tacit.tables.pieces import ROWS_AT_ONCE
+
+pytestmark = pytest.mark.slow
+
+BOUNDS = """source = "public"
+[target]
+name = "ill"
+values = ["no", "yes"]
+[columns]
+age = { min = 0, max = 99 }
+pay = { min = -10, max = 10, missing = "indicator" }
+town = { values = ["a", "b c", "two\\nlines", "two\\r\\nlines", "x,y", "q\\"q", "é"] }
+"""
+HEADER = "age,pay,town,ill"
+ROW = "17,-3.5,a,no"
+SECRET = "SECRET"  # stands in cells that no refusal may repeat
+
+
+@pytest.fixture
+def outcome_of(tmp_path, monkeypatch):
+    """What becomes of a file: its rows as they are kept, or the refusal."""
+    (tmp_path / "bounds.toml").write_text(BOUNDS)
+    known, path = read_bounds(tmp_path / "bounds.toml"), tmp_path / "t.csv"
+
+    def outcome(raw, size=2**21, rows=ROWS_AT_ONCE, *, plain=True, **how):
+        path.write_bytes(raw)
+        monkeypatch.setattr("tacit.tables.blocks.BYTES_AT_ONCE", size)
+        monkeypatch.setattr("tacit.tables.pieces.ROWS_AT_ONCE", rows)
+        block = plain_block if plain else (lambda *_: None)
+        monkeypatch.setattr("tacit.tables.blocks.plain_block", block)
+        try:
+            table = load_table(Source(path=path, target="ill", bounds=None, **how), known)
+        except InputError as error:
+            return str(error)
+        return table.features.tobytes(), table.targets.tobytes(), table.clipped, table.train_rows
+
+    return outcome
+
+
+def written(*rows, end="\n", last="\n", header=HEADER):
+    return (end.join([header, *rows]) + last).encode()
+
+
+def same_in_all_blocks(outcome, raw, **how):
+    """Return what a reader of whole rows makes of a file, once blocks of all sizes do the same."""
+    truth = outcome(raw, plain=False, **how)
+    settings = [(2**21, 2048), (1024, 2048), (max(len(raw), 1), 2048), (40, 3), (1, 1)]
+    for size, rows in settings:
+        assert outcome(raw, size, rows, **how) == truth
+    assert outcome(raw, 2**21, 1, plain=False, **how) == truth
+    if isinstance(truth, str):
+        assert SECRET not in truth
+        assert "\n" not in truth
+    return truth
+
+
+READ = {
+    "windows line ends": (written(ROW, ROW, end="\r\n", last="\r\n"), 2),
+    "line ends of old machines": (written(ROW, ROW, end="\r", last=""), 2),
+    "line ends of all three kinds": (f"{HEADER}\n{ROW}\r\n{ROW}\r{ROW}\n".encode(), 3),
+    "no end of the last line": (written(ROW, ROW, last=""), 2),
+    "empty lines": (written("", ROW, "", "", ROW, "", last="\n\n\n"), 2),
+    "empty lines before the header": (b"\n\r\n" + written(ROW), 1),
+    "a byte-order mark": (b"\xef\xbb\xbf" + written(ROW, ROW), 2),
+    "a byte-order mark and quotes": (
+        b"\xef\xbb\xbf" + written(ROW, header='"age",pay,town,ill'), 1,
+    ),
+    "utf-16": (written(ROW, '5,,"x,y",yes').decode().encode("utf-16"), 2),
+    "one row": (written(ROW, last=""), 1),
+    "a header in quotes over two lines": (
+        written(ROW, "1,2,é,yes", header='age,pay,"town\n",ill'), 2,
+    ),
+    "lines and separators in quotes": (
+        written(*['1,2,"two\nlines",no', '3,4,"x,y",yes', '5,6,"q""q",no'] * 20), 60,
+    ),
+    "windows line ends in quotes": (
+        written(*['1,2,"two\r\nlines",no', ROW] * 20, end="\r\n", last="\r\n"), 40,
+    ),
+    "quotes after blanks": (written('1, "2", "x,y", no', "1,2,a,no"), 2),
+    "a category in the last block only": (written(*[ROW] * 200, "1,2,é,yes"), 201),
+    "blanks around cells": (written(" 7 ,\t-1, b c , yes\t", "7,-1,b c,yes"), 2),
+    "blanks beyond ascii": (written("\u00a07,\u2003-1,b c,yes", "7,-1,b c,yes"), 2),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("raw", "rows"), READ.values(), ids=READ)
+def test_what_is_a_table_is_read_the_same_in_blocks_of_any_size(raw, rows, outcome_of):
+    *_, read = same_in_all_blocks(outcome_of, raw)
+    assert read == rows
+
+
+def test_rows_that_fill_blocks_exactly_are_read_once_each(outcome_of):
+    raw = written(*(f"{k:02d},-3.5,a,no" for k in range(64)))
+    truth = outcome_of(raw, plain=False)
+    line = len(ROW) + 1
+    for size in (line, line - 1, line + 1, 8 * line, len(raw) - len(HEADER) - 1, 1024):
+        assert outcome_of(raw, size) == truth
+
+
+REFUSED = {
+    "nothing": (b"", "is empty"),
+    "line ends alone": (b"\n\n\r\n", "is empty"),
+    "a byte-order mark alone": (b"\xef\xbb\xbf", "is empty"),
+    "a header alone": (written(last=""), "has no rows"),
+    "a header and empty lines": (written("", "", ""), "has no rows"),
+    "a quote that never ends": (written(*[ROW] * 100, f'1,"{SECRET},a,no', ROW), "not a valid CSV"),
+    "a quote that never ends in the header": (
+        written(ROW, header='age,pay,"town,ill'), "not a valid CSV",
+    ),
+    "text behind a quote": (written(ROW, f'1,2,"a"{SECRET},no'), "not a valid CSV"),
+    "a row too short, and later a quote that never ends": (
+        written(*[ROW] * 5, f"{SECRET},1", *[ROW] * 90, '1,"2,a,no'), "row 6 has 2 cells",
+    ),
+    "a row too long, and later no text": (
+        written(ROW, f"{ROW},{SECRET}", *[ROW] * 90) + b"1,2,\xff,no\n", "row 2 has 5 cells",
+    ),
+    "a row of blanks": (written(ROW, "   ", ROW), "row 2 has 1 cells"),
+    "the end of a file that was cut": (written(*[ROW] * 70, "1,2", last=""), "row 71 has 2 cells"),
+    "a separator too many on every line": (
+        written(*[f"{ROW},{SECRET}"] * 80), "row 1 has 5 cells and the header 4",
+    ),
+    "two rows whose cells add up": (written("1,2,a", "no,1,2,a,no"), "row 1 has 3 cells"),
+    "bytes that are no text": (written(*[ROW] * 90) + b"1,2,\xff,no\n", "not text in UTF-8"),
+    "half a character at the end": (written(ROW) + b"1,2,\xc3", "not text in UTF-8"),
+    "a cell longer than any": (
+        written(ROW, f"1,2,{SECRET * 30_000},no"), "field larger than field limit",
+    ),
+    "a cell in quotes longer than any": (
+        written(ROW, f'1,2,"{SECRET * 30_000}",no'), "field larger than field limit",
+    ),
+    "a zero byte in a number": (written(*[ROW] * 9, "1\0,2,a,no"), "'age', row 10"),
+    "a zero byte in a text": (written(*[ROW] * 9, "1,2,a\0,no"), "'town', row 10"),
+    "a category that is none": (written(*[ROW] * 99, f"1,2,{SECRET},no"), "'town', row 100"),
+    "a category longer than a block": (
+        written(*[ROW] * 9, f"1,2,{SECRET * 300},no"), "'town', row 10",
+    ),
+    "a label that is none": (written(*[ROW] * 99, f"1,2,a,{SECRET}"), "'ill', row 100"),
+    "a column twice": (written(ROW, header="age,age,town,ill"), "two columns called 'age'"),
+    "tabs for commas": (
+        written("1\t2\ta\tno", header="age\tpay\ttown\till"), "looks separated by tabs",
+    ),
+    "an archive": (b"PK\x03\x04" + bytes(99), "is a spreadsheet"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("raw", "said"), REFUSED.values(), ids=REFUSED)
+def test_what_is_no_table_is_refused_in_the_same_words_whatever_the_blocks(raw, said, outcome_of):
+    refusal = same_in_all_blocks(outcome_of, raw)
+    assert said in refusal
+
+
+@pytest.mark.parametrize(
+    ("spelled", "number"),
+    [
+        ("1e1", 10), ("+3", 3), ("1E+1", 10), ("007", 7), ("5.", 5), (".5", 0.5), ("-0", 0),
+        ("1e-400", 0), ("1e300", 99), ("9" * 300, 99), ("0." + "3" * 40, 1 / 3), ('"7"', 7),
+    ],
+)  # fmt: skip
+def test_a_number_may_be_written_as_python_writes_it(spelled, number, outcome_of):
+    raw = written(*[ROW] * 70, f"{spelled},2,a,no")
+    features, *_ = same_in_all_blocks(outcome_of, raw)
+    age = np.frombuffer(features).reshape(71, -1)[-1, 0]
+    assert age == 2 * (number / 99) - 1
+
+
+@pytest.mark.parametrize(
+    "spelled",
+    [
+        "0x1", "nan", "inf", "-Infinity", "1_000", "1e999", "9" * 400, "\u0663", "1d5", "1 0",
+        "--1", "", ".", "-", "e5", "True", "1L", "0b1", "'1'", '"1""2"', SECRET,
+    ],
+)  # fmt: skip
+def test_what_no_table_means_by_a_number_is_refused(spelled, outcome_of):
+    refusal = same_in_all_blocks(outcome_of, written(*[ROW] * 70, f"{spelled},2,a,no"))
+    assert "column 'age', row 71 is empty" in refusal
+
+
+def test_a_file_in_another_encoding_is_read_the_same_in_blocks_of_any_size(outcome_of):
+    raw = written(*[ROW] * 60, "1,2,é,yes").decode().encode("latin-1")
+    assert "not text in UTF-8" in same_in_all_blocks(outcome_of, raw)
+    *_, rows = same_in_all_blocks(outcome_of, raw, encoding="latin-1")
+    assert rows == 61
+
+
+CELLS = (
+    ["1", "17", " 7 ", "1e1", '"1"', "170", "0.125"] * 9 + ["", "x", "1_0", '"', "1\0", SECRET],
+    ["-3.5", "", "NA", "2", '"2"', "+1"] * 9 + ["x", "1,5", '"2', SECRET],
+    ["a", "b c", '"b c"', '"two\nlines"', '"x,y"', '"q""q"', "é"] * 9 + ["A", '"a"b', 'q"q', ""],
+    ["no", "yes", '"no"'] * 9 + ["maybe", "", " yes"],
+)
+
+
+def drawn(draw):
+    """Return a file of which most cells are good, most lines whole and most bytes text."""
+    kept = slice(-9, None) if draw.random() < 0.3 else slice(0, 20)
+    rows = [[draw.choice(some[kept]) for some in CELLS] for _ in range(draw.randrange(60))]
+    if rows and draw.random() < 0.2:
+        draw.choice(rows).append(SECRET)
+    lines = [",".join(row) for row in rows]
+    if draw.random() < 0.3:
+        lines.insert(draw.randrange(len(lines) + 1), draw.choice(["", " ", '"', "\x0b"]))
+    end = draw.choice(["\n", "\r\n", "\r"])
+    raw = written(*lines, end=end, last=draw.choice(["", end]))
+    if draw.random() < 0.2:
+        place = draw.randrange(len(raw))
+        raw = raw[:place] + draw.choice([b"\xff", b"\0", b'"', b"\r", b"\n"]) + raw[place:]
+    return b"\xef\xbb\xbf" + raw if draw.random() < 0.2 else raw
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_files_at_random_are_read_or_refused_the_same_in_blocks_of_any_size(seed, outcome_of):
+    same_in_all_blocks(outcome_of, drawn(random.Random(seed)))
+
+
+def test_files_at_random_are_both_read_and_refused(outcome_of):
+    """Or the comparison above would say nothing."""
+    told = [isinstance(outcome_of(drawn(random.Random(seed))), str) for seed in range(12)]
+    assert 2 < sum(told) < 10
+
+
+def test_a_pipe_is_read_as_the_file_is_whatever_the_blocks(outcome_of, tmp_path):
+    raw = written(*['1,2,"two\nlines",no', ROW, "5,,é,yes"] * 30)
+    truth = outcome_of(raw, 100)
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=lambda: pipe.write_bytes(raw))
+    writer.start()
+    table = load_table(
+        Source(path=pipe, target="ill", bounds=None), read_bounds(tmp_path / "bounds.toml")
+    )
+    writer.join()
+    assert (table.features.tobytes(), table.targets.tobytes()) == truth[:2]
+
+
+@pytest.mark.parametrize("grown", [True, False])
+def test_a_file_that_changes_while_it_is_read_is_refused(grown, outcome_of, tmp_path):
+    """A row that is added behind the place of the reader, or one before it that is another."""
+    path, raw = tmp_path / "t.csv", written(*[ROW] * 100)
+    outcome_of(raw, 64)
+
+    def change(done, total):
+        if total is not None and done < 50:
+            with path.open("r+b") as file:
+                if grown:
+                    file.seek(0, os.SEEK_END)
+                    file.write(ROW.encode() + b"\n")
+                else:
+                    file.seek(len(HEADER) + 1)
+                    file.write(b"18")
+
+    known = read_bounds(tmp_path / "bounds.toml")
+    with pytest.raises(InputError, match="changed after its rows were counted"):
+        load_table(Source(path=path, target="ill", bounds=None), known, report=change)
