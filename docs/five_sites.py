@@ -1,6 +1,6 @@
 """A study of five to ten sites on this machine, each a process with keys, file and account.
 
-`make federation` runs it: five parts of UCI Adult, a hub with TLS, a hundred rounds; one site is
+`make federation` runs it: five parts of UCI Adult, a hub with TLS, 500 rounds; one site is
 killed half way and started again. What runs are the commands that the tutorial shows.
 """
 
@@ -219,7 +219,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--folder", type=Path, default=Path("build/federation"))
     parser.add_argument("--sites", type=int, default=5, choices=range(4, len(NAMES) + 1))
-    parser.add_argument("--rounds", type=int, default=100)
+    parser.add_argument("--rounds", type=int, default=500)
     parser.add_argument("--records", type=int, default=None)
     parser.add_argument("--observer", choices=("messages", "sum"), default="messages")
     parser.add_argument("--network", help="such as ring: sums go along its spanning tree")
