@@ -2,15 +2,12 @@
 
 import functools
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from tests.engine.two_devices import printed
 
 from conftest import make_plan, make_shards, make_terms
 from tacit.algorithms import DPADMM, NIDS, NoisyGradient, Walkman
@@ -118,25 +115,7 @@ def sweeps_on_two_devices():
 
 @functools.cache
 def gaps_of(*names):
-    return printed(f"two_devices({names!r})")
-
-
-def printed(call):
-    """What a function of this module prints where there are two devices."""
-    flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=2"
-    code = f"import test_mesh; test_mesh.{call}"
-    here = Path(__file__).parent
-    path = os.pathsep.join([str(here), str(here.parent), *filter(None, sys.path)])
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=here.parent,
-        env={**os.environ, "XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu", "PYTHONPATH": path},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.splitlines()[-1])
+    return printed(f"test_mesh.two_devices({names!r})")
 
 
 def assert_close(gaps):
@@ -153,7 +132,7 @@ def test_runs_on_two_devices_are_those_on_one_and_sums_are_equal_to_the_bit():
 
 @pytest.mark.slow
 def test_sweeps_on_two_devices_are_those_on_one_on_a_relay_too():
-    gaps = printed("sweeps_on_two_devices()")
+    gaps = printed("test_mesh.sweeps_on_two_devices()")
     assert len(gaps) == 8
     assert max(gaps.values()) <= 1e-12
 

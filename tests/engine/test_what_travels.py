@@ -6,14 +6,11 @@ device. Were that the records, they would travel to other processes.
 
 import functools
 import json
-import os
 import re
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.engine.two_devices import printed
 
 import conftest  # noqa: F401 - beside this file's folder where it is run by itself
 from conftest import make_shards
@@ -75,30 +72,14 @@ def gathered():
     print(json.dumps([kinds for kinds, _ in re.findall(SENDS, text)]))
 
 
-def told(call):
-    flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=2"
-    here = Path(__file__).parent
-    path = os.pathsep.join([str(here), str(here.parent), *filter(None, sys.path)])
-    done = subprocess.run(
-        [sys.executable, "-c", f"import test_what_travels as t; t.{call}"],
-        cwd=here.parent,
-        env={**os.environ, "XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu", "PYTHONPATH": path},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.splitlines()[-1])
-
-
 def of_records(shape):
     return str(RECORDS) in re.findall(r"\d+", shape.partition("[")[2])
 
 
 @pytest.mark.slow
 def test_no_array_of_records_travels_between_devices():
-    for name, (shapes, programs) in told(
-        "on_two_devices(['star', 'sum', 'admm', 'gossip', 'tree', 'batches'])"
+    for name, (shapes, programs) in printed(
+        "test_what_travels.on_two_devices(['star', 'sum', 'admm', 'gossip', 'tree', 'batches'])"
     ).items():
         assert programs >= 1
         assert shapes, name  # messages travel: the search does see what does
@@ -107,4 +88,8 @@ def test_no_array_of_records_travels_between_devices():
 
 @pytest.mark.slow
 def test_records_that_travel_are_seen_by_the_same_search():
-    assert any(of_records(shape) for kinds in told("gathered()") for shape in kinds.split())
+    assert any(
+        of_records(shape)
+        for kinds in printed("test_what_travels.gathered()")
+        for shape in kinds.split()
+    )
