@@ -162,9 +162,14 @@ def test_processes_that_were_given_different_runs_stop_before_they_compute(watch
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["killed", "interrupted"])
 def test_a_lost_process_or_an_interrupt_ends_all_with_one_line(tmp_path, how):
+    program = (
+        # whoever runs the tests in the background has them ignore the signal
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+        "from tacit.cli.main import main; raise SystemExit(main())"
+    )
     words = ["reproduce", "huang2019", "--quick", "--processes", "2", "--resume", str(tmp_path)]
     with subprocess.Popen(
-        [sys.executable, "-m", "tacit.cli", *words],
+        [sys.executable, "-c", program, *words],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
