@@ -69,11 +69,11 @@ bench-diffprivlib: $(READY) $(OTHER)/.ready   ## accuracy against diffprivlib, s
 	$(BIN)/python -m bench.against_diffprivlib $(OTHER)/bin/python
 
 # each in an environment of its own; decent-bench needs Python 3.13
-bench-peers: $(READY)      ## seconds a round beside Flower, APPFL and decent-bench
+bench-peers: $(READY) $(OTHER)/.ready   ## seconds a round beside Flower, APPFL, decent-bench and diffprivlib
 	test -e .venv-flower || { $(PYTHON) -m venv .venv-flower && .venv-flower/bin/python -m pip install --quiet 'flwr[simulation]==1.41.0'; }
 	test -e .venv-appfl || { $(PYTHON) -m venv .venv-appfl && .venv-appfl/bin/python -m pip install --quiet 'appfl==1.12.0'; }
 	test -e .venv-decent || { python3.13 -m venv .venv-decent && .venv-decent/bin/python -m pip install --quiet 'decent-bench==0.3.0'; }
-	$(BIN)/python -m bench.against_peers .venv-flower/bin/python .venv-appfl/bin/python .venv-decent/bin/python
+	$(BIN)/python -m bench.against_peers .venv-flower/bin/python .venv-appfl/bin/python .venv-decent/bin/python $(OTHER)/bin/python
 
 lint: $(READY)            ## format, style, types
 	$(BIN)/ruff format --check .

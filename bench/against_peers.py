@@ -1,9 +1,9 @@
 """Seconds a round, and to equal accuracy, beside other libraries on the same work.
 
-    python -m bench.against_peers FLOWER APPFL DECENT
+    python -m bench.against_peers FLOWER APPFL DECENT DIFFPRIVLIB
 
-The three are interpreters of environments that have `flwr[simulation]`, `appfl` and `decent-bench`
-(`make bench-peers` builds them).
+They are interpreters of environments that have `flwr[simulation]`, `appfl`, `decent-bench` and
+`diffprivlib` (`make bench-peers` builds them).
 
 The task is logistic regression on UCI Adult, ten agents of 4,000 records, every agent's full
 gradient once a round, in double precision. Flower averages on a server, APPFL runs IIADMM, the
@@ -15,6 +15,10 @@ What differs: Flower's simulation runs processes of Ray and serialises what its 
 same code would over a network; APPFL collects a batch row by row through PyTorch's loader, and
 decent-bench loops over agents, both in one process; tacit compiles all rounds into one program and
 chooses its own steps, from the same public facts.
+
+diffprivlib has no agents and no rounds: one trusted holder of all 40,000 records fits once, at an
+epsilon of 1 with delta 0 and the library's default C of 1. Beside it stands tacit with one agent
+that has all records, for the same neighbours (`replace_one`), at delta 1e-6.
 """
 
 from __future__ import annotations
@@ -45,10 +49,13 @@ def main() -> None:
     best = objective(optimum(features, targets)[None], features, targets)[0]
     with tempfile.TemporaryDirectory() as folder:
         task = Path(folder) / "task.npz"
-        np.savez(task, features=features, targets=targets, step_size=4.0, rounds=ROUNDS)
+        np.savez(
+            task, features=features, targets=targets, step_size=4.0, rounds=ROUNDS, epsilon=1.0
+        )
         flower = _theirs(sys.argv[1], "flower_side.py", task)
         appfl = _theirs(sys.argv[2], "appfl_side.py", task)
         decent = _theirs(sys.argv[3], "decent_side.py", task)
+        fitted = _theirs(sys.argv[4], "diffprivlib_side.py", task)
     rows = {
         "Flower, federated averaging, one step": (flower["models"], _round(flower["ends"])),
         "APPFL, IIADMM, one step": (appfl["models"], _round(appfl["ends"])),
@@ -62,19 +69,26 @@ def main() -> None:
             f"tacit, {name}, ring, without noise": _ours(shards, name, np.inf),
             f"tacit, {name}, ring, epsilon 1": _ours(shards, name, 1.0),
         }
+    rows["tacit, noisy-gradient, one agent, epsilon 1"] = _ours(adult(1), "noisy-gradient", 1.0)
     print(f"UCI Adult, {AGENTS} agents of {features.shape[1]} records, {ROUNDS} rounds")
-    print(f"{'':<42}{'ms a round':>12}{'final gap':>12}{f's to a gap of {NEAR:g}':>20}")
+    print(f"{'':<44}{'ms a round':>12}{'final gap':>12}{f's to a gap of {NEAR:g}':>20}")
     for label, (models, seconds) in rows.items():
         gaps = objective(models, features, targets) - best
         reached = np.flatnonzero(gaps <= NEAR)
         needed = f"{(reached[0] + 1) * seconds:.3f}" if len(reached) else "not reached"
-        print(f"{label:<42}{1000 * seconds:>12.3f}{gaps[-1]:>12.2g}{needed:>20}")
+        print(f"{label:<44}{1000 * seconds:>12.3f}{gaps[-1]:>12.2g}{needed:>20}")
+    gaps = objective(fitted["models"], features, targets) - best
+    print(
+        f"diffprivlib, one holder, epsilon 1: {_round(fitted['ends']):.3f} s for a fit, gaps",
+        end=" ",
+    )
+    print(f"{gaps.min():.2g} to {gaps.max():.2g} in {len(gaps)} fits")
 
 
-def adult() -> Shards:
-    """Return the records of ten agents, rows of norm at most 1, in double precision."""
+def adult(agents: int = AGENTS) -> Shards:
+    """Return the records of so many agents, rows of norm at most 1, in double precision."""
     parts = split(load("adult", interval="unit"), seed=0)
-    owners = contiguous_partition(len(parts.train_targets), AGENTS)
+    owners = contiguous_partition(len(parts.train_targets), agents)
     return pack(
         parts.train_features,
         parts.train_targets,
@@ -104,13 +118,13 @@ def _ours(shards: Shards, name: str, epsilon: float) -> tuple[np.ndarray, float]
         epsilon=epsilon, delta=1e-6, algorithm=name, rounds=ROUNDS, precision="float64",
         network=network,
     )  # fmt: skip
-    made = propose(facts, shards.counts, request).plan()
-    door = Live(made.program.oracles, made.program.mechanism, jax.random.key(0))
-    private = behind_the_door(made, shards)
-    models = simulate(made.program, door, private, keep=frozenset({"models"}))[1].models
+    plan = propose(facts, shards.counts, request).plan()
+    door = Live(plan.program.oracles, plan.program.mechanism, jax.random.key(0))
+    private = behind_the_door(plan, shards)
+    models = simulate(plan.program, door, private, keep=frozenset({"models"}))[1].models
 
     def run() -> None:
-        simulate(made.program, door, private, keep=frozenset())[0].block_until_ready()
+        simulate(plan.program, door, private, keep=frozenset())[0].block_until_ready()
 
     return np.asarray(models), _median(run) / ROUNDS
 
