@@ -265,8 +265,10 @@ def test_agents_that_cannot_be_divided_are_told_in_one_line_and_cost_nothing(tab
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("killed", [0, 1])
-def test_a_killed_process_ends_all_with_one_line_and_the_charge_stays(table, account, killed):
+@pytest.mark.parametrize(
+    ("killed", "by"), [(0, signal.SIGKILL), (1, signal.SIGKILL), (0, signal.SIGTERM)]
+)
+def test_a_killed_process_ends_all_with_one_line_and_the_charge_stays(table, account, killed, by):
     further = ("--account", "ill", "--accounts", table, "--processes", "2", "--rounds", "200000")
     with subprocess.Popen(
         arguments(table, *further),
@@ -278,14 +280,14 @@ def test_a_killed_process_ends_all_with_one_line_and_the_charge_stays(table, acc
         try:
             workers = started(parent.pid, until=lambda: bool(account.state().charged))
             time.sleep(2)
-            os.kill(workers[killed], signal.SIGKILL)
+            os.kill(workers[killed], by)
             began = time.monotonic()
             _, said = parent.communicate(timeout=60)
         finally:
             parent.kill()
     assert time.monotonic() - began < 20
     assert parent.returncode == 2
-    assert said.count("tacit: error: ") == 1
+    assert said.startswith(f"tacit: error: process {killed} of this run ended by signal {by:d};")
     assert said.count("\n") == 1
     assert [run.status for run in account.state().charged] != ["released"]
     assert len(account.state().charged) == 1

@@ -99,6 +99,8 @@ def _meet(place: Place) -> None:
     threading.Thread(target=_end_with_parent, daemon=True).start()
     _keep_lines_apart()
     host = place.address.rpartition(":")[0]
+    # else a process that is told to terminate would note it for a checkpoint, and go on
+    jax.config.update("jax_enable_preemption_service", False)
     try:
         jax.distributed.initialize(
             coordinator_address=place.address,
