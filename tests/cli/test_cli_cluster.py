@@ -1,10 +1,12 @@
 """Trainings in several processes: one result, one charge, and one line when a process is lost."""
 
+import fcntl
 import json
 import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -123,6 +125,8 @@ def test_a_number_of_open_mpi_counts_before_that_of_the_slurm_around_it():
         ({}, "needs --process I"),
         ({"PMI_RANK": "0", "PMI_SIZE": "2"}, "do not say it; give HOST:PORT"),
         (OPEN_MPI_5 | {"OMPI_COMM_WORLD_LOCAL_SIZE": "1"}, "give HOST:PORT"),
+        (SLURM | {"SLURM_PROCID": "one"}, "SLURM_PROCID is 'one'"),
+        (SLURM | {"SLURM_NTASKS": "9" * 5000}, "SLURM_NTASKS is '999"),
     ],
 )
 def test_a_launcher_that_does_not_say_where_to_meet_is_told_so(launcher, said):
@@ -135,6 +139,7 @@ def test_a_launcher_that_does_not_say_where_to_meet_is_told_so(launcher, said):
     [
         ({"processes": "0"}, "whole number of at least 1"),
         ({"processes": "two"}, "whole number"),
+        ({"processes": "9" * 5000}, "at most 6 digits"),
         ({"process": "1", "processes": "2"}, "add --cluster"),
         ({"cluster": "node1:4000"}, "needs --process I"),
         ({"cluster": "node1", "process": "0", "processes": "2"}, "give HOST:PORT"),
@@ -293,6 +298,79 @@ def test_a_killed_process_ends_all_with_one_line_and_the_charge_stays(table, acc
     assert len(account.state().charged) == 1
     for worker in workers.values():
         assert not Path(f"/proc/{worker}/stat").exists()
+
+
+@pytest.mark.slow
+def test_an_interrupt_of_the_process_that_watches_alone_ends_all(table, account):
+    further = ("--account", "ill", "--accounts", table, "--processes", "2", "--rounds", "200000")
+    program = (
+        # whoever runs the tests in the background has them ignore the signal
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+        "from tacit.cli.main import main; raise SystemExit(main())"
+    )
+    words = arguments(table, *further)[len(COMMAND) :]
+    with subprocess.Popen(
+        [sys.executable, "-c", program, *words],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=table,
+    ) as parent:
+        try:
+            workers = started(parent.pid, until=lambda: bool(account.state().charged))
+            time.sleep(2)
+            os.kill(parent.pid, signal.SIGINT)
+            began = time.monotonic()
+            _, said = parent.communicate(timeout=60)
+        finally:
+            parent.kill()
+    assert time.monotonic() - began < 20
+    assert (parent.returncode, said) == (130, "tacit: interrupted; nothing was written\n")
+    assert len(account.state().charged) == 1
+    for worker in workers.values():
+        assert not Path(f"/proc/{worker}/stat").exists()
+
+
+@pytest.mark.slow
+def test_a_reader_who_takes_his_time_does_not_end_a_run(table):
+    """The first process of JAX's runtime, whose output nobody reads, ends soon after the others."""
+    with subprocess.Popen(
+        arguments(table, "--seed", "1", "--rounds", "5", "--processes", "2"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=table,
+    ) as parent:
+        fcntl.fcntl(parent.stdout, fcntl.F_SETPIPE_SZ, 4096)
+        time.sleep(45)
+        out, said = parent.communicate(timeout=60)
+    assert (parent.returncode, said) == (0, "")
+    assert "Certificate" in out
+
+
+@pytest.mark.slow
+def test_a_place_where_something_else_listens_is_told_in_one_line(table):
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        one.listen()
+        place = f"127.0.0.1:{one.getsockname()[1]}"
+        among = ("--cluster", place, "--processes", "2", "--process", "0")
+        done = trained(table, "--seed", "1", "--rounds", "5", *among, timeout=60)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(
+        f"tacit: error: the processes of this run did not meet at {place}"
+    )
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.slow
+def test_no_process_imports_a_module_from_the_folder_with_the_data(table):
+    (table / "jax.py").write_text("raise SystemExit('imported')")
+    words = arguments(table, "--seed", "1", "--rounds", "5", "--processes", "2")
+    done = subprocess.run(
+        [words[0], "-P", *words[1:]], capture_output=True, text=True, check=False, cwd=table
+    )
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def started(parent, *, until):

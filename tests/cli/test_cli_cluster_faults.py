@@ -14,7 +14,7 @@ import time
 import pytest
 from tests.cli.test_cli_cluster import BOUNDS, COMMAND, PRIVATE, account, arguments, table
 
-from tacit.cli import cluster
+from tacit.cli.children import Children
 
 pytestmark = pytest.mark.slow
 __all__ = ["account", "table"]  # fixtures
@@ -109,9 +109,9 @@ def test_the_process_that_a_signal_ended_is_named_though_another_ended_before(no
         def poll(self):
             return self.codes.pop(0) if len(self.codes) > 1 else self.codes[0]
 
-    watched = cluster._Watched({0: Ended(None, noticed), 1: Ended(None, None, -9)}, charges=False)
-    assert watched._wait() == 1
-    only = cluster._Watched({0: Ended(None, noticed), 1: Ended(None, None, 0)}, charges=False)
+    children = Children({0: Ended(None, noticed), 1: Ended(None, None, -9)}, charges=False)
+    assert children._wait() == 1
+    only = Children({0: Ended(None, noticed), 1: Ended(None, None, 0)}, charges=False)
     assert only._wait() == 0
 
 

@@ -331,6 +331,36 @@ def test_a_signal_ends_a_computation_that_does_not_listen(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+def test_a_standard_output_that_is_full_is_told_in_one_line():
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "tacit.cli", "--help"],
+            stdout=full, stderr=subprocess.PIPE, text=True, check=False,
+        )  # fmt: skip
+    assert done.returncode == 2
+    assert done.stderr.startswith("tacit: error: the system could not read or write")
+    assert done.stderr.count("\n") == 1
+
+
+def test_what_libraries_print_goes_into_no_file_where_standard_streams_are_closed(tmp_path):
+    program = (
+        "import os\n"
+        "from tacit.cli.main import main\n"
+        "assert main(['--version']) == 0\n"
+        "with open('account', 'w') as account:\n"
+        "    os.write(1, b'a library prints')\n"
+        "    os.write(2, b'and warns')\n"
+        "    account.write('charged')\n"
+    )
+    done = subprocess.run(
+        ["sh", "-c", 'exec "$0" -c "$1" <&- >&- 2>&-', sys.executable, program],
+        cwd=tmp_path, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0
+    assert (tmp_path / "account").read_text() == "charged"
+
+
 def test_interruptible_hands_over_results_and_errors():
     assert interruptible(lambda: 7) == 7
     with pytest.raises(ZeroDivisionError):

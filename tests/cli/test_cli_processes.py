@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from tests.cli.test_cli_cluster import BOUNDS
 
-from tacit.cli import accounts, cluster
-from tacit.cli.cluster import DONE, _Watched
+from tacit.cli import accounts
+from tacit.cli.children import FAILED, Children
+from tacit.cli.cluster import DONE
 from tacit.cli.outcome import Output
 from tacit.cli.worker import check_among, is_loopback
 from tacit.engine.processes import Processes
@@ -82,7 +83,8 @@ class Ended:
     """A process that was killed, with what it said before."""
 
     def __init__(self, *lines):
-        self.returncode, self.stderr = -9, [f"{line}\n" for line in lines]
+        self.returncode, self.stdout = -9, None
+        self.stderr = [f"{line}\n" for line in lines]
 
     def poll(self):
         return self.returncode
@@ -91,7 +93,7 @@ class Ended:
 @pytest.mark.unchecked
 @pytest.mark.parametrize("lines", [(), ("a line of XLA",), (DONE,)])
 def test_a_killed_process_is_said_to_have_released_nothing_only_where_that_is_so(lines, capsys):
-    assert _Watched({0: Ended(*lines)}, True, {0: []}).code() == 2
+    assert Children({0: Ended(*lines)}, charges=True, lines={0: []}).code() == 2
     said = capsys.readouterr().err
     assert said.count("\n") == 1
     assert said.startswith("tacit: error: process 0 of this run ended by signal 9")
@@ -101,8 +103,8 @@ def test_a_killed_process_is_said_to_have_released_nothing_only_where_that_is_so
 @pytest.mark.unchecked
 def test_why_another_process_stopped_is_told_where_it_cannot_say_so_itself(capsys):
     other = "tacit: error: process 0 of this run stopped: RuntimeError"
-    watched = _Watched({0: Ended(), 1: Ended(other)}, True, {0: [], 1: []})
-    assert watched.code() == cluster._FAILED
+    children = Children({0: Ended(), 1: Ended(other)}, charges=True, lines={0: [], 1: []})
+    assert children.code() == FAILED
     assert capsys.readouterr().err == f"{other}\n"
 
 

@@ -1,9 +1,8 @@
-"""A command among several processes: who starts them, watches them and tells how they ended.
+"""A command among several processes: which they are and where they meet.
 
 `--processes N` starts N processes on this machine that meet on loopback; with `--cluster ADDRESS`
 this command is one of N, on as many machines. Either way the processes that compute are children of
-one that only watches: when one of them ends before its time, by whatever signal, it ends the others
-and tells of it in one line.
+one that only watches them: see `tacit.cli.children`.
 
 Nothing secret is handed over: every process draws its noise under a key of its own, and the
 environment of a child holds an address and a number.
@@ -11,22 +10,15 @@ environment of a child holds an address and a number.
 
 from __future__ import annotations
 
-import math
 import os
 import re
-import signal
 import socket
-import subprocess
-import sys
-import threading
-import time
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tacit.cli.console import error_line
 from tacit.errors import InputError
 
 if TYPE_CHECKING:
@@ -44,10 +36,7 @@ _LAUNCHERS = (
 )
 # ports that systems do not give away by themselves, for jobs whose launcher names none
 _PORTS = range(61440, 65536)
-_GRACE, _FAILED = 5.0, 2  # seconds for others to end by themselves; the exit code
-_KINDS = ("tacit: error: ", "tacit: warning: ", "tacit: ")
-_INTERRUPTED = "tacit: interrupted"
-_ABORTED = -signal.SIGABRT  # by JAX, where nothing is heard of another one
+_DIGITS = 6  # of a number of processes
 
 
 @dataclass(frozen=True)
@@ -114,12 +103,21 @@ def led(arguments: Sequence[str]) -> int | None:
     if all(value is None for value in given.values()):
         return None
     places = places_of(given, os.environ)
-    return _Watched.start(arguments, places).code() if places else None
+    if not places:
+        return None
+    from tacit.cli.children import Children  # noqa: PLC0415 - start-up
+
+    return Children.start(
+        arguments, places, charges=_value("--account", arguments) is not None
+    ).code()
 
 
 def places_of(given: Mapping[str, str | None], environment: Mapping[str, str]) -> list[Place]:
     """Return the processes to start here; none where one process is enough."""
-    count, index = (_whole(name, given[name]) for name in ("processes", "process"))
+    count, index = (
+        None if (text := given[name]) is None else _whole(f"--{name}", text, least)
+        for name, least in (("processes", 1), ("process", 0))
+    )
     cluster = given["cluster"]
     if cluster is None:
         if index is not None or count is None:
@@ -148,8 +146,8 @@ def _launched(
     """Return number and count, as given or as a launcher says them."""
     for number, size in _LAUNCHERS:
         if number in environment and size in environment:
-            index = int(environment[number]) if index is None else index
-            count = int(environment[size]) if count is None else count
+            index = _whole(number, environment[number], 0) if index is None else index
+            count = _whole(size, environment[size], 1) if count is None else count
             break
     if index is None or count is None:
         raise InputError("--cluster needs --process I and --processes N, or a launcher's I and N")
@@ -183,12 +181,12 @@ def _meeting_place(environment: Mapping[str, str]) -> str:
     return f"{_LOOPBACK if alone else host}:{port}"
 
 
-def _whole(name: str, text: str | None) -> int | None:
-    if text is None:
-        return None
-    least = 1 if name == "processes" else 0
-    if not text.isdecimal() or int(text) < least:
-        raise InputError(f"--{name} is {text!r}; it must be a whole number of at least {least}")
+def _whole(name: str, text: str, least: int) -> int:
+    if not text.isdecimal() or len(text) > _DIGITS or int(text) < least:
+        raise InputError(
+            f"{name} is {text[:40]!r}; it must be a whole number of at least {least} and at most "
+            f"{_DIGITS} digits"
+        )
     return int(text)
 
 
@@ -205,122 +203,3 @@ def _free_port() -> int:
     with socket.socket() as one:
         one.bind((_LOOPBACK, 0))
         return int(one.getsockname()[1])
-
-
-@dataclass
-class _Watched:
-    """The processes of a run that this one started."""
-
-    processes: dict[int, subprocess.Popen[str]]
-    charges: bool
-    lines: dict[int, list[str]] = field(default_factory=dict)
-    done: set[int] = field(default_factory=set)
-
-    @classmethod
-    def start(cls, arguments: Sequence[str], places: Sequence[Place]) -> _Watched:
-        started = {}
-        for place in places:
-            host = place.address.rpartition(":")[0]
-            # a proxy of the environment would be asked for the other processes
-            around = ",".join(filter(None, [os.environ.get("no_grpc_proxy"), host]))  # noqa: SIM112
-            further = {WORKER: place.text(), "no_grpc_proxy": around}
-            started[place.index] = subprocess.Popen(
-                [sys.executable, "-m", "tacit.cli", *arguments],
-                env={"JAX_PLATFORMS": "cpu", **os.environ, **further},
-                # it stays open as long as this process lives: at its end the child ends, too
-                stdin=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-                errors="replace",
-            )
-        charges = _value("--account", arguments) is not None
-        return cls(started, charges, {index: [] for index in started})
-
-    def code(self) -> int:
-        """Return the exit code once all have ended, after one line if one of them failed."""
-        listeners = [
-            threading.Thread(target=self._listen, args=(index,), daemon=True)
-            for index in self.processes
-        ]
-        for one in listeners:
-            one.start()
-        try:
-            failed = self._wait()
-        except KeyboardInterrupt:
-            self._end()
-            raise
-        for one in listeners:
-            one.join(_GRACE)
-        if self.done:  # nobody has anything left to do but the first, which delivers
-            failed = 0 if 0 in self.processes and self.processes[0].returncode else None
-        return 0 if failed is None else self._told(failed)
-
-    def _wait(self) -> int | None:
-        """Return the process that failed, once all have ended; None if none did.
-
-        One that fails before all have done their part ends the others. Of several it is the one
-        that a signal ended, since another may notice that before this process does; JAX's own
-        signal apart, by which a process ends that has lost another one.
-        """
-        failed: list[int] = []
-        until = math.inf
-        while True:
-            codes = {index: one.poll() for index, one in self.processes.items()}
-            if time.monotonic() <= until:  # later ones were ended by this process
-                failed += [index for index, code in codes.items() if code and index not in failed]
-            if all(code is not None for code in codes.values()):
-                signalled = (n for n in failed if (codes[n] or 0) < 0 and codes[n] != _ABORTED)
-                return next(signalled, failed[0] if failed else None)
-            if failed and until == math.inf:
-                until = time.monotonic() + _GRACE
-            if failed and not self.done and time.monotonic() > until:
-                self._kill()
-            time.sleep(0.05)
-
-    def _end(self) -> None:
-        """Let all end by themselves, and end those that do not."""
-        until = time.monotonic() + _GRACE
-        while any(one.poll() is None for one in self.processes.values()):
-            if time.monotonic() > until:
-                self._kill()
-            time.sleep(0.05)
-
-    def _kill(self) -> None:
-        for one in self.processes.values():
-            one.kill()
-
-    def _listen(self, index: int) -> None:
-        """Pass on what a process says; what XLA writes on the way is nobody's."""
-        errors = self.processes[index].stderr
-        assert errors is not None
-        for line in errors:
-            text = line.rstrip("\n")
-            if text == DONE:
-                self.done.add(index)
-            elif text.startswith(_KINDS[0]):
-                self.lines[index].append(text)
-            elif text.startswith(_INTERRUPTED):  # which this process tells itself
-                continue
-            elif text.startswith(_KINDS) and index == min(self.processes):
-                print(text, file=sys.stderr, flush=True)
-
-    def _told(self, failed: int) -> int:
-        """Tell in one line why a run ended, and return the exit code."""
-        code = self.processes[failed].returncode
-        said = [(index, line) for index in self.lines for line in self.lines[index]]
-        # what a process found by itself says more than what others say of it
-        own = [line for _, line in said if "of this run" not in line]
-        stopped = f"process {failed} of this run stopped"
-        own += [line for index, line in said if index == failed or stopped in line]
-        if own:
-            print(own[0], file=sys.stderr, flush=True)
-            return int(code) if code in (2, 3) else _FAILED
-        ended = f"ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
-        if code == _ABORTED:
-            ended = "lost the others, of whom one ended or fell silent"
-        released = "nothing was released"
-        if failed in self.done:
-            released = "the model was computed by then, so see whether its report is there"
-        charged = ", and what was charged stays charged" if self.charges else ""
-        error_line(f"process {failed} of this run {ended}; {released}{charged}")
-        return _FAILED

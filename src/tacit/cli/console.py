@@ -17,6 +17,18 @@ import typer
 from tacit.errors import InputError
 
 
+def open_streams() -> None:
+    """Open on nothing what a caller closed of standard input, output and error.
+
+    Else a file that is opened later takes its number, and what libraries print ends up in it.
+    """
+    for name in ("stdin", "stdout", "stderr"):
+        if getattr(sys, name) is None:
+            stream = open(os.devnull, "r+", encoding="utf-8")  # noqa: SIM115 - to the end
+            os.set_inheritable(stream.fileno(), True)
+            setattr(sys, name, stream)
+
+
 def emit(values: dict[str, Any]) -> None:
     """Print one strictly valid JSON object."""
     typer.echo(json.dumps(values, allow_nan=False))

@@ -16,7 +16,7 @@ from typer.exceptions import TyperException
 
 import tacit
 from tacit.cli.cluster import led
-from tacit.cli.console import error_line, leave_if_busy
+from tacit.cli.console import error_line, leave_if_busy, open_streams
 from tacit.cli.early import check_early
 from tacit.cli.programs import keep_programs
 from tacit.errors import PrivacyError, TacitError
@@ -117,6 +117,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     0: done; 2: bad input; 3: a law that privacy rests on was broken, nothing was released;
     130: interrupted. Every failure is one line on standard error.
     """
+    open_streams()
     given = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
     known = commands()
     try:
@@ -127,15 +128,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 return among
         keep_programs()
         code = application(known, given[0])(given, prog_name="tacit", standalone_mode=False)
-    except TyperException as error:
-        error_line(f"{error.format_message().rstrip('.')}{_hint(known, given[0])}")
-        return BAD_INPUT
-    except TacitError as error:
-        error_line(str(error))
+    except (TyperException, TacitError, MemoryError, OSError) as error:
+        error_line(_in_words(error, known, given[0]))
         return BROKEN_LAW if isinstance(error, PrivacyError) else BAD_INPUT
-    except MemoryError:
-        error_line("this needs more memory than there is; ask for fewer rounds, runs or agents")
-        return BAD_INPUT
     except KeyboardInterrupt:
         code = INTERRUPTED
     if code == INTERRUPTED:
@@ -191,6 +186,18 @@ def _top(
     ] = False,
 ) -> None:
     """Differentially private distributed convex optimisation."""
+
+
+def _in_words(error: BaseException, known: Mapping[str, Command], name: str) -> str:
+    """Return what a user of a command is told of an error."""
+    if isinstance(error, TyperException):
+        return f"{error.format_message().rstrip('.')}{_hint(known, name)}"
+    if isinstance(error, MemoryError):
+        return "this needs more memory than there is; ask for fewer rounds, runs or agents"
+    if isinstance(error, OSError):  # most often of a disk or a standard output that is full
+        where = f" ({error.filename})" if error.filename else ""
+        return f"the system could not read or write{where}: {error.strerror or error}"
+    return str(error)
 
 
 def _hint(known: Mapping[str, Command], name: str) -> str:

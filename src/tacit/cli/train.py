@@ -150,9 +150,9 @@ def train(  # noqa: PLR0913 - one parameter per option
             prepared = interruptible(
                 lambda: _prepared(data, tables, given, output, proposal, account)
             )
-        if not json:
-            typer.echo(_heading(prepared))
         try:
+            if not json:
+                typer.echo(_heading(prepared))
             trained = _trained(prepared, output, seed=seed, shown=shown, masks=masks)
         finally:
             if isinstance(prepared.account, Reservation):  # nothing, where the run has closed it

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import sys
 import threading
 from collections.abc import Iterator, Mapping
@@ -22,8 +23,8 @@ from tacit.cli.outcome import Output
 from tacit.engine.processes import Processes, connected, versions
 from tacit.errors import InputError
 
-# seconds: for all to come, without a sign of life, and for all to leave
-_START, _SILENCE, _LEAVE = 300, 20, 2
+# seconds: for all to come, from other machines or on this one; without a sign of life; to leave
+_START, _START_HERE, _SILENCE, _LEAVE = 300, 90, 20, 2
 
 
 def joined() -> Processes | None:
@@ -100,19 +101,21 @@ def _meet(place: Place) -> None:
     _keep_lines_apart()
     host = place.address.rpartition(":")[0]
     # else a process that is told to terminate would note it for a checkpoint, and go on
-    jax.config.update("jax_enable_preemption_service", False)
+    jax.config.update("jax_enable_preemption_service", False)  # type: ignore[no-untyped-call]
     try:
+        if place.index == 0:
+            _check_free(place.address)
         jax.distributed.initialize(
             coordinator_address=place.address,
             num_processes=place.count,
             process_id=place.index,
             coordinator_bind_address=place.address,
             cluster_detection_method="deactivate",
-            initialization_timeout=_START,
+            initialization_timeout=_START_HERE if is_loopback(host) else _START,
             heartbeat_timeout_seconds=_SILENCE,
             shutdown_timeout_seconds=_SILENCE,
         )
-    except (RuntimeError, ValueError) as error:
+    except (RuntimeError, ValueError, OSError) as error:
         first = " ".join(str(error).split())[:200]
         raise InputError(
             f"the processes of this run did not meet at {place.address} ({first}); see that all "
@@ -122,6 +125,18 @@ def _meet(place: Place) -> None:
         _stay_on(host.strip("[]"))
     if jax.process_index() != 0:  # the first one prints for all
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - to the end
+
+
+def _check_free(address: str) -> None:
+    """Raise `OSError` unless this process can listen there; JAX would crash instead."""
+    host, _, port = address.rpartition(":")
+    family, kind, _, _, place = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)[
+        0
+    ]
+    with socket.socket(family, kind) as one:
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        one.bind(place)
+        one.listen(1)
 
 
 def is_loopback(host: str) -> bool:
