@@ -115,7 +115,10 @@ def write(results: dict[str, Any], commit: str) -> None:
     run = {
         "command": f"tacit reproduce {' '.join(COMMANDS[paper])}",
         "commit": commit,
-        **{key: results[key] for key in ("version", "seconds", "seeds", "settings")},
+        **{
+            key: results[key]
+            for key in ("version", "seconds", "machine", "sources", "seeds", "settings")
+        },
         "orderings": [
             {key: one[key] for key in ("part", "whose", "claim", "verdict", "count")}
             for one in results["orderings"]
@@ -135,9 +138,10 @@ def page(results: dict[str, Any], run: dict[str, Any], folder: Path) -> str:
     parts = [
         f"# {results['title']}",
         outcome(results["orderings"]),
-        f"Stored run: `{run['command']}`, commit `{run['commit']}`, {duration(run['seconds'])}, "
-        f"seeds {listed(run['seeds'])}. Noise comes from these seeds, so the runs are "
-        f"reproductions and not private. {_sides(folder)}",
+        f"Stored run: `{run['command']}`, commit `{run['commit']}` (sources "
+        f"`{run['sources'][:16]}`), {duration(run['seconds'])} on {run['machine']}, seeds "
+        f"{listed(run['seeds'])}. Noise comes from these seeds, so the runs are reproductions and "
+        f"not private. {_sides(folder)}",
         *(_figure(figure, results["orderings"], folder) for figure in results["figures"]),
         _tables(results["tables"]),
         "## Settings\n\n| setting | value |\n|---|---|\n"

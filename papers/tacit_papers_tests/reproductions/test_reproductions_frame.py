@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import platform
 import re
 
 import numpy as np
@@ -26,11 +27,14 @@ from tacit_papers.reproductions import (
     below,
     page,
     plain,
+    register,
     rising,
     write,
 )  # fmt: skip
 from tacit_papers.reproductions.draw import drawing
 from tacit_papers.reproductions.figure import commonest_label, level
+from tacit_papers.reproductions.machine import machine
+from tacit_papers.reproductions.portions import sources
 
 TIGHT, LOOSE = (Budget(total, 1e-5, "messages", total / 5) for total in (0.5, 1.0))
 OPEN = Budget(math.inf, 1e-5, "messages")
@@ -182,6 +186,18 @@ def test_the_same_figure_is_drawn_the_same_way_with_one_legend():
     (legend,) = shown.legends
     assert len(legend.get_texts()) == 3
     assert len(shown.axes) == 4
+
+
+def test_a_run_says_on_what_and_from_which_code_it_was_made(monkeypatch):
+    monkeypatch.setattr(register, "_built", lambda *_: made())
+    run = register.reproduce("huang2019", quick=True, report=print)
+    assert run.machine == machine()
+    assert f"Python {platform.python_version()}" in run.machine
+    assert platform.node() not in run.machine.split()
+    assert run.sources == sources()
+    assert run.machine in page(run)
+    assert plain(run)["sources"] == run.sources
+    assert machine(2).endswith("; 2 processes")
 
 
 def test_files_are_written_whole_or_not_at_all(tmp_path, monkeypatch):

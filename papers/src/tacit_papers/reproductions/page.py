@@ -119,8 +119,9 @@ def _grid(columns: tuple[str, ...], rows: list[list[str]]) -> str:
 
 def _footer(made: Reproduction) -> str:
     return (
-        f'<footer class="small">tacit {tacit.__version__}, {made.seconds:.0f} s; every number is '
-        "in results.json.</footer>"
+        f'<footer class="small">tacit {tacit.__version__}, {made.seconds:.0f} s'
+        f"{escape(f' on {made.machine}' if made.machine else '')}; every number is in results.json."
+        "</footer>"
     )
 
 

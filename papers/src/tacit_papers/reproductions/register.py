@@ -10,6 +10,7 @@ from types import MappingProxyType
 from tacit.engine import Processes, versions
 from tacit.errors import InputError
 from tacit_papers.reproductions import huang2019, liu2022, ryu2023, wang2024
+from tacit_papers.reproductions.machine import machine
 from tacit_papers.reproductions.portions import Portions, sources
 from tacit_papers.reproductions.reproduction import Report, Reproduction
 
@@ -67,7 +68,8 @@ def reproduce(  # noqa: PLR0913 - one parameter per option
         processes.agree("run", {**given, "sources": sources(), **versions()})
     portions = Portions.of((paper, scale), report, folder=resume, processes=processes)
     made = _built(scale, portions, part)
-    return dataclasses.replace(made, seconds=portions.seconds())
+    where = machine(portions.count)
+    return dataclasses.replace(made, seconds=portions.seconds(), machine=where, sources=sources())
 
 
 AnyScale = huang2019.Scale | liu2022.Scale | wang2024.Scale | ryu2023.Scale

@@ -60,6 +60,10 @@ class Reproduction:
         Sentences that a fair reader needs.
     seconds
         Wall time of the whole.
+    machine
+        What it ran on.
+    sources
+        A digest of the code of both packages and of the versions of JAX and NumPy.
     pictures
         Drawings, shown after the figures.
     """
@@ -75,6 +79,8 @@ class Reproduction:
     orderings: tuple[Ordering, ...]
     notes: tuple[str, ...]
     seconds: float = 0.0
+    machine: str = ""
+    sources: str = ""
     pictures: tuple[Picture, ...] = ()
 
     def claims(self, part: str | None = None, *, whose: str = "paper") -> list[Ordering]:
@@ -117,6 +123,8 @@ class Reproduction:
             "orderings": [_ordering(ordering) for ordering in self.orderings],
             "notes": list(self.notes),
             "seconds": self.seconds,
+            "machine": self.machine,
+            "sources": self.sources,
         }
 
 
