@@ -94,8 +94,10 @@ def check_among(
 def _meet(place: Place) -> None:
     """Connect this process to the others.
 
-    JAX's coordinator would listen on all addresses of the machine, and so would the exchange of
-    numbers, by the machine's name: both are told the address that was given.
+    JAX's coordinator would listen on all addresses of the machine: it is told the one that was
+    given. The exchange of numbers would take what the machine's own name stands for, which many
+    systems have for an address that no other machine can reach: it is told by which one this
+    machine reaches the first process.
     """
     threading.Thread(target=_end_with_parent, daemon=True).start()
     _keep_lines_apart()
@@ -103,6 +105,7 @@ def _meet(place: Place) -> None:
     # else a process that is told to terminate would note it for a checkpoint, and go on
     jax.config.update("jax_enable_preemption_service", False)  # type: ignore[no-untyped-call]
     try:
+        own = _reached_from(place.address)
         if place.index == 0:
             _check_free(place.address)
         jax.distributed.initialize(
@@ -119,24 +122,34 @@ def _meet(place: Place) -> None:
         first = " ".join(str(error).split())[:200]
         raise InputError(
             f"the processes of this run did not meet at {place.address} ({first}); see that all "
-            "are started, with one address, and that nothing else listens there"
+            "are started, with one address that all can reach, and that nothing else listens there"
         ) from None
-    if is_loopback(host):
-        _stay_on(host.strip("[]"))
+    _exchange_on(own)
     if jax.process_index() != 0:  # the first one prints for all
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - to the end
 
 
 def _check_free(address: str) -> None:
     """Raise `OSError` unless this process can listen there; JAX would crash instead."""
-    host, _, port = address.rpartition(":")
-    family, kind, _, _, place = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)[
-        0
-    ]
-    with socket.socket(family, kind) as one:
+    family, place = _resolved(address)
+    with socket.socket(family, socket.SOCK_STREAM) as one:
         one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         one.bind(place)
         one.listen(1)
+
+
+def _reached_from(address: str) -> str:
+    """Return the address of this machine from which it reaches another one; nothing is sent."""
+    family, place = _resolved(address)
+    with socket.socket(family, socket.SOCK_DGRAM) as one:
+        one.connect(place)
+        return str(one.getsockname()[0])
+
+
+def _resolved(address: str) -> tuple[socket.AddressFamily, Any]:
+    host, _, port = address.rpartition(":")
+    family, _, _, _, place = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)[0]
+    return family, place
 
 
 def is_loopback(host: str) -> bool:
@@ -149,8 +162,8 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def _stay_on(host: str) -> None:
-    """Let this machine's processes exchange numbers on an address that no other can reach."""
+def _exchange_on(host: str) -> None:
+    """Let this process exchange numbers with others at this address of its machine."""
     numbers = _jax.make_gloo_tcp_collectives(
         distributed_client=distributed.global_state.client, hostname=host
     )

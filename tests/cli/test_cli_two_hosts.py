@@ -1,0 +1,139 @@
+"""A training on two machines: network namespaces with a cable between them.
+
+As on many systems each machine's own name stands for an address that the other cannot reach.
+"""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from tests.cli.test_cli_cluster import account, arguments, table
+
+pytestmark = pytest.mark.slow
+__all__ = ["account", "table"]  # fixtures
+FIRST, SECOND = "192.0.2.1", "192.0.2.2"  # addresses for examples, of nobody
+NAMED = """hostname {name}
+mount --bind {file} /etc/hosts
+exec "$@"
+"""
+
+
+class Hosts:
+    """Two machines, by number."""
+
+    def __init__(self, folder):
+        self.folder, self.names = folder, [f"tacit{os.getpid()}{letter}" for letter in "ab"]
+        for name in self.names:
+            ip("netns", "add", name)
+            ip("-n", name, "link", "set", "lo", "up")
+            (folder / f"{name}.hosts").write_text(f"127.0.0.1 localhost\n127.0.1.1 {name}\n")
+        one, other = self.names
+        ip("link", "add", "eth0", "netns", one, "type", "veth", "peer", "eth0", "netns", other)
+        for name, address in zip(self.names, (FIRST, SECOND), strict=True):
+            ip("-n", name, "address", "add", f"{address}/24", "dev", "eth0")
+            ip("-n", name, "link", "set", "eth0", "up")
+
+    def start(self, number, words):
+        """Start a command on a machine."""
+        name = self.names[number]
+        called = NAMED.format(name=name, file=self.folder / f"{name}.hosts")
+        inside = ["ip", "netns", "exec", name, "unshare", "--uts", "--mount"]
+        return subprocess.Popen(
+            [*inside, "sh", "-c", called, "sh", *words],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            cwd=self.folder,
+        )  # fmt: skip
+
+    def train(self, *further):
+        """Start the two processes of a training."""
+        among = ("--cluster", f"{FIRST}:4000", "--processes", "2", "--process")
+        return [self.start(n, arguments(self.folder, *further, *among, str(n))) for n in range(2)]
+
+    def unplug(self):
+        """Take the cable out: nothing arrives any more, and nobody is told."""
+        ip("-n", self.names[0], "link", "set", "eth0", "down")
+
+    def listening(self):
+        """The addresses of both machines on which anything listens."""
+        for name in self.names:
+            tables = subprocess.run(
+                ["ip", "netns", "exec", name, "cat", "/proc/net/tcp", "/proc/net/tcp6"],
+                capture_output=True, text=True, check=True,
+            )  # fmt: skip
+            for line in tables.stdout.splitlines():
+                fields = line.split()
+                if fields[3] == "0A":
+                    yield fields[1].partition(":")[0][-8:]  # of an IPv4 address in IPv6, too
+
+    def remove(self):
+        """Take the machines down."""
+        for name in self.names:
+            ip("netns", "delete", name)
+
+
+def ip(*words):
+    """Call the command `ip`."""
+    subprocess.run(["ip", *words], check=True, capture_output=True)
+
+
+@pytest.fixture
+def hosts(table):
+    if shutil.which("ip") is None or shutil.which("unshare") is None or os.getuid():
+        pytest.skip("namespaces need iproute2 and an administrator")
+    try:
+        two = Hosts(table)
+    except subprocess.CalledProcessError as error:
+        pytest.skip(f"this system makes no network namespaces: {error.stderr!r}")
+    yield two
+    two.remove()
+
+
+def ended(processes):
+    """What they said, and their exit codes."""
+    try:
+        return [(*one.communicate(timeout=120), one.returncode) for one in processes]
+    finally:
+        for one in processes:
+            one.kill()
+
+
+def test_two_machines_give_the_model_of_one(table, hosts):
+    seeded = ("--seed", "3", "--rounds", "12", "--observer", "sum")
+    alone = arguments(table, *seeded, "--out", str(table / "one"))
+    subprocess.run(alone, check=True, capture_output=True, cwd=table)
+    (out, said, code), (other, complaint, other_code) = ended(
+        hosts.train(*seeded, "--out", str(table / "two"))
+    )
+    assert (code, other_code, said, complaint, other) == (0, 0, "", "", "")
+    assert "Certificate" in out
+    models = [json.loads((table / name / "model.json").read_text()) for name in ("one", "two")]
+    assert models[0] == models[1]
+
+
+def test_a_cable_that_is_pulled_ends_both_with_one_line_and_the_charge_stays(hosts, account):
+    charged = ("--account", "ill", "--accounts", str(hosts.folder))
+    processes = hosts.train("--rounds", "200000", *charged)
+    until = time.monotonic() + 90
+    while not account.state().charged:
+        assert time.monotonic() < until
+        time.sleep(0.1)
+    time.sleep(3)
+    # 192.0.2.1 and 192.0.2.2 in the order of the kernel's digits, and 127.0.0.0/8
+    found = set(hosts.listening())
+    assert found
+    assert all(re.fullmatch(r"0[12]0200C0|[0-9A-F]{6}7F", place) for place in found), found
+    hosts.unplug()
+    began = time.monotonic()
+    for _, said, code in ended(processes):
+        assert code == 2
+        assert said.count("\n") == 1
+        assert "lost the others, of whom one ended or fell silent; nothing was released" in said
+    assert time.monotonic() - began < 45
+    assert len(account.state().charged) == 1
+    assert [run.status for run in account.state().charged] != ["released"]
+    assert not (Path(hosts.folder) / "out").exists()
