@@ -1,6 +1,7 @@
 """A training on two machines: network namespaces with a cable between them.
 
-As on many systems each machine's own name stands for an address that the other cannot reach.
+As on many systems each machine's own name stands, first of all, for an address that the other one
+cannot reach.
 """
 
 import json
@@ -31,7 +32,9 @@ class Hosts:
         for name in self.names:
             ip("netns", "add", name)
             ip("-n", name, "link", "set", "lo", "up")
-            (folder / f"{name}.hosts").write_text(f"127.0.0.1 localhost\n127.0.1.1 {name}\n")
+            (folder / f"{name}.hosts").write_text(
+                f"127.0.0.1 localhost\n127.0.1.1 {name}\n{FIRST} {self.names[0]}\n"
+            )
         one, other = self.names
         ip("link", "add", "eth0", "netns", one, "type", "veth", "peer", "eth0", "netns", other)
         for name, address in zip(self.names, (FIRST, SECOND), strict=True):
@@ -51,7 +54,7 @@ class Hosts:
 
     def train(self, *further):
         """Start the two processes of a training."""
-        among = ("--cluster", f"{FIRST}:4000", "--processes", "2", "--process")
+        among = ("--cluster", f"{self.names[0]}:4000", "--processes", "2", "--process")
         return [self.start(n, arguments(self.folder, *further, *among, str(n))) for n in range(2)]
 
     def unplug(self):

@@ -147,9 +147,12 @@ def _reached_from(address: str) -> str:
 
 
 def _resolved(address: str) -> tuple[socket.AddressFamily, Any]:
+    """Return what HOST:PORT stands for: of several addresses one that other machines may reach."""
     host, _, port = address.rpartition(":")
-    family, _, _, _, place = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)[0]
-    return family, place
+    found = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)
+    places = [(family, place) for family, _, _, _, place in found]
+    beyond = (each for each in places if not is_loopback(str(each[1][0])))
+    return next(beyond, places[0])
 
 
 def is_loopback(host: str) -> bool:
