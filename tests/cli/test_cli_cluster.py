@@ -143,6 +143,9 @@ def test_a_launcher_that_does_not_say_where_to_meet_is_told_so(launcher, said):
         ({"process": "1", "processes": "2"}, "add --cluster"),
         ({"cluster": "node1:4000"}, "needs --process I"),
         ({"cluster": "node1", "process": "0", "processes": "2"}, "give HOST:PORT"),
+        ({"cluster": "node1:0", "process": "0", "processes": "2"}, "from 1 to 65535"),
+        ({"cluster": "node1:70000", "process": "0", "processes": "2"}, "from 1 to 65535"),
+        ({"cluster": "node1:" + "9" * 5000, "process": "0", "processes": "2"}, "from 1 to 65535"),
         ({"cluster": "node1:1", "process": "2", "processes": "2"}, "numbered from 0"),
     ],
 )
@@ -154,6 +157,18 @@ def test_options_that_say_no_place_are_refused(given, said):
 def test_a_wrong_option_is_told_before_anything_is_started(capsys):
     assert main(["train", "adult", *PRIVATE, "--processes", "none"]) == 2
     assert capsys.readouterr().err.startswith("tacit: error: --processes is 'none'")
+
+
+def test_of_an_option_that_is_given_twice_the_last_counts(capsys):
+    twice = ["--processes", "2", "--processes=none"]
+    assert main(["train", "adult", *PRIVATE, *twice]) == 2
+    assert capsys.readouterr().err.startswith("tacit: error: --processes is 'none'")
+
+
+@pytest.mark.parametrize("text", ["yes", "127.0.0.1:4000,one,2", ""])
+def test_a_place_that_somebody_else_set_is_refused_in_one_line(text):
+    with pytest.raises(InputError, match="unset it"):
+        Place.parse(text)
 
 
 @pytest.fixture

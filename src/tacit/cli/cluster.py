@@ -53,9 +53,20 @@ class Place:
 
     @classmethod
     def parse(cls, text: str) -> Place:
-        """Return what `text` wrote."""
-        address, index, count = text.rsplit(",", 2)
-        return cls(address, int(index), int(count))
+        """Return what `text` wrote.
+
+        Raises
+        ------
+        InputError
+            If it wrote something else.
+        """
+        address, *numbers = text.rsplit(",", 2)
+        if len(numbers) != 2 or not all(number.isdecimal() for number in numbers):
+            raise InputError(
+                f"{WORKER} is {text[:40]!r}; it is set by a run in several processes for those "
+                "that it starts: unset it"
+            )
+        return cls(address, *map(int, numbers))
 
 
 def cluster_options(divided: str) -> dict[str, tuple[Any, str]]:
@@ -133,8 +144,11 @@ def places_of(given: Mapping[str, str | None], environment: Mapping[str, str]) -
     if cluster == _AUTO:
         cluster = _meeting_place(environment)
     host, _, port_text = cluster.rpartition(":")
-    if not host or not port_text.isdecimal():
-        raise InputError(f"--cluster is {cluster!r}; give HOST:PORT of the first process, or auto")
+    if not host or not port_text.isdecimal() or not 0 < int(port_text[:6]) < 65536:
+        raise InputError(
+            f"--cluster is {cluster[:80]!r}; give HOST:PORT of the first process, with a port from "
+            "1 to 65535, or auto"
+        )
     if not index < count:
         raise InputError(f"--process is {index} of {count}; they are numbered from 0")
     return [Place(cluster, index, count)]
@@ -191,12 +205,14 @@ def _whole(name: str, text: str, least: int) -> int:
 
 
 def _value(option: str, arguments: Sequence[str]) -> str | None:
-    for place, argument in enumerate(arguments):
-        if argument == option and place + 1 < len(arguments):
-            return arguments[place + 1]
+    """Return what an option was given, the last time if it was given twice."""
+    value = None
+    for argument, following in zip(arguments, [*arguments[1:], None], strict=True):
+        if argument == option and following is not None:
+            value = following
         if argument.startswith(f"{option}="):
-            return argument.partition("=")[2]
-    return None
+            value = argument.partition("=")[2]
+    return value
 
 
 def _free_port() -> int:
