@@ -27,7 +27,6 @@ UNPROTECTED = (
     "The settings above, the number of agents, their record counts and the number of rounds: "
     "all are public by assumption.",
     "How long the run took, and how much was sent.",
-    "Effects of floating-point arithmetic: the noise is drawn with finite precision.",
     "What the data says about the population: a model that predicts well reveals that, whether "
     "or not a given record was used.",
     "The metrics on test records on this page, which are computed without noise.",

@@ -123,7 +123,6 @@ _UNPROTECTED = (
     "assumption.",
     "The settings, and how long the run took.",
     "Two demands at once: a bus whose active and reactive demand both change counts twice.",
-    "Effects of floating-point arithmetic: the noise is drawn with finite precision.",
 )
 
 
