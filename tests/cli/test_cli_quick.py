@@ -29,8 +29,8 @@ TRAIN = ("train", "t.csv", "--target", "ill", "--bounds", "b.toml", "--epsilon",
 TRAIN = (*TRAIN, "1e-3", "--agents", "3", "--rounds", "20")
 
 
-def records(folder, rows=60):
-    draw = np.random.default_rng(5)
+def records(folder, rows=60, seed=5):
+    draw = np.random.default_rng(seed)
     values = draw.uniform(-4, 4, (rows, 3))
     labels = np.where(values[:, 0] > 0, "yes", "no")
     lines = [
@@ -95,6 +95,39 @@ def test_programs_are_kept_and_none_holds_a_record(tmp_path):
     assert not any(holds(kept(tmp_path), row) for row in values)
     assert tacit(tmp_path, code=LEAK).returncode == 0  # a function that closes over the rows
     assert any(holds(kept(tmp_path), row) for row in values)
+
+
+ROADS = (
+    ("--reference", "--oracle-metrics", "--out", "one", "--force"),
+    ("--observer", "sum", "--evaluate", "0.2"),
+    ("--network", "ring", "--algorithm", "nids"),
+    ("--network", "ring", "--algorithm", "recal"),
+    ("--algorithm", "dp-sgd"),
+    ("--algorithm", "dp-admm", "--centre"),
+    ("--structure", "lasso", "--algorithm", "sadmm"),
+    ("--processes", "3"),
+)
+
+
+@pytest.mark.slow
+def test_other_records_of_one_shape_need_no_other_program(tmp_path):
+    """A program is named by all that is in it, constants included: none follows from a record."""
+    records(tmp_path)
+    for road in ROADS:
+        done = tacit(tmp_path, *TRAIN, *road)
+        assert done.returncode == 0, done.stderr
+    assert tacit(tmp_path, "predict", "one/model.json", "t.csv").returncode == 0
+    assert tacit(tmp_path, code=LEAK).returncode == 0
+    names = {file.name for file in kept(tmp_path)}
+    assert len(names) > 20
+    assert len(list((tmp_path / "programs").iterdir())) == 1  # no process leaves its own folder
+    records(tmp_path, seed=6)
+    for road in ROADS:
+        assert tacit(tmp_path, *TRAIN, *road).returncode == 0
+    assert tacit(tmp_path, "predict", "one/model.json", "t.csv").returncode == 0
+    assert {file.name for file in kept(tmp_path)} == names
+    assert tacit(tmp_path, code=LEAK).returncode == 0  # planted: it closes over the rows
+    assert {file.name for file in kept(tmp_path)} > names
 
 
 @pytest.mark.slow

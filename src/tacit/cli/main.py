@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import importlib
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,7 +16,7 @@ import typer
 from typer.exceptions import TyperException
 
 import tacit
-from tacit.cli.cluster import led
+from tacit.cli.cluster import WORKER, led
 from tacit.cli.console import error_line, leave_if_busy, open_streams
 from tacit.cli.early import check_early
 from tacit.cli.programs import keep_programs
@@ -126,8 +127,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             among = led(given)
             if among is not None:
                 return among
-        keep_programs()
+        keep_new = keep_programs()
         code = application(known, given[0])(given, prog_name="tacit", standalone_mode=False)
+        if WORKER in os.environ:  # it does not exit in order
+            keep_new()
     except (TyperException, TacitError, MemoryError, OSError) as error:
         error_line(_in_words(error, known, given[0]))
         return BROKEN_LAW if isinstance(error, PrivacyError) else BAD_INPUT

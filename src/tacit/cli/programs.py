@@ -24,7 +24,9 @@ import stat
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
@@ -36,26 +38,35 @@ _RUNNING = "running-"
 _DAY, _MOST_BYTES = 24 * 3600.0, 2**28
 
 
-def keep_programs() -> None:
+def keep_programs() -> Callable[[], None]:
     """Let JAX, which is not imported yet, find programs of earlier runs and keep new ones.
+
+    Returns what keeps the new ones. It is called at an orderly exit, and before any other one.
 
     TACIT_PROGRAMS_DIR names another folder; empty, nothing is kept. Nothing is kept either where
     the folder cannot be made, is somebody else's or open to others, or where the user has set JAX's
     own cache.
     """
     if "jax" in sys.modules or _SETTING in os.environ or os.environ.get(FOLDER) == "":
-        return
+        return _nothing
     with suppress(OSError):
         kept = _folder()
         own = Path(tempfile.mkdtemp(prefix=_RUNNING, dir=kept.parent))
         _link(kept, own)
-        atexit.register(_give_back, own, kept)
+        give_back = partial(_give_back, own, kept)
+        atexit.register(give_back)
         os.environ |= {
             _SETTING: str(own),
             "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
             "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "0",
             "JAX_PERSISTENT_CACHE_ENABLE_XLA_CACHES": "none",  # or names depend on the folder's
         }
+        return give_back
+    return _nothing
+
+
+def _nothing() -> None:
+    pass
 
 
 def _folder() -> Path:
