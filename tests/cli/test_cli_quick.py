@@ -107,6 +107,7 @@ ROADS = (
     ("--structure", "lasso", "--algorithm", "sadmm"),
     ("--processes", "3"),
 )
+AUDITS = tuple(("audit", method, "--runs", "20", "--seed") for method in ("dvp", "dp-sgd"))
 
 
 @pytest.mark.slow
@@ -117,6 +118,8 @@ def test_other_records_of_one_shape_need_no_other_program(tmp_path):
         done = tacit(tmp_path, *TRAIN, *road)
         assert done.returncode == 0, done.stderr
     assert tacit(tmp_path, "predict", "one/model.json", "t.csv").returncode == 0
+    for audit in AUDITS:  # whose records follow from the seed
+        tacit(tmp_path, *audit, "5")
     assert tacit(tmp_path, code=LEAK).returncode == 0
     names = {file.name for file in kept(tmp_path)}
     assert len(names) > 20
@@ -125,6 +128,8 @@ def test_other_records_of_one_shape_need_no_other_program(tmp_path):
     for road in ROADS:
         assert tacit(tmp_path, *TRAIN, *road).returncode == 0
     assert tacit(tmp_path, "predict", "one/model.json", "t.csv").returncode == 0
+    for audit in AUDITS:
+        assert tacit(tmp_path, *audit, "6").returncode == 0
     assert {file.name for file in kept(tmp_path)} == names
     assert tacit(tmp_path, code=LEAK).returncode == 0  # planted: it closes over the rows
     assert {file.name for file in kept(tmp_path)} > names
@@ -156,7 +161,9 @@ def test_programs_are_kept_in_a_private_folder_each_process_in_its_own(tmp_path)
     code = (
         "import os, sys; from tacit.cli.programs import keep_programs; keep_programs();"
         "own = os.environ['JAX_COMPILATION_CACHE_DIR']; print(own);"
-        "open(own + '/whole', 'w').write('program'); open(own + '/empty', 'w').close();"
+        "import zlib; program = zlib.compress(bytes(99));"
+        "open(own + '/whole', 'wb').write(program); open(own + '/half', 'wb').write(program[:9]);"
+        "open(own + '/empty', 'w').close();"
         "sys.argv[1:] and os._exit(9)"
     )
     killed = tacit(tmp_path, "killed", code=code).stdout.strip()
@@ -165,8 +172,69 @@ def test_programs_are_kept_in_a_private_folder_each_process_in_its_own(tmp_path)
     assert Path(killed).exists()  # swept away after a day
     assert not Path(own).exists()
     shared = [file for file in kept(tmp_path) if "running-" not in str(file)]
-    assert [file.name for file in shared] == ["whole"]
+    assert [file.stem for file in shared] == ["whole"]
     assert stat.S_IMODE(shared[0].parent.stat().st_mode) == 0o700
+
+
+FIND = """
+import os
+from tacit.cli.programs import keep_programs
+keep_programs()
+own = os.environ.get("JAX_COMPILATION_CACHE_DIR")
+print(sorted(os.listdir(own)) if own else None)
+"""
+
+
+def test_a_folder_of_the_users_own_loses_nothing_that_tacit_did_not_make(tmp_path):
+    place = tmp_path / "programs"
+    theirs = ("thesis/data", "0123456789abcdef", "running-shoes", "tacit-programs")
+    ours = ("tacit-programs-0123456789abcdef", "tacit-running-abcdefgh")
+    (tmp_path / "elsewhere").mkdir()
+    for name in (*theirs, *ours):
+        (place / name).mkdir(parents=True)
+        (place / name / "x").write_text("precious")
+    (place / "tacit-running-link").symlink_to(tmp_path / "elsewhere")
+    (place / "dangling").symlink_to(tmp_path / "nowhere")
+    for one in place.iterdir():
+        os.utime(one, (0, 0), follow_symlinks=False)
+    assert tacit(tmp_path, code=FIND).stdout == "[]\n"
+    assert all((place / name / "x").exists() for name in theirs)
+    assert not any((place / name).exists() for name in ours)
+    assert (tmp_path / "elsewhere").exists()
+    assert (place / "dangling").is_symlink()
+
+
+def test_a_kept_file_that_was_spoilt_is_removed_and_the_others_are_found(tmp_path):
+    write = (
+        "import zlib; [open(f'{own}/{n}', 'wb').write(zlib.compress(bytes(999))) for n in 'abc']"
+    )
+    tacit(tmp_path, code=FIND + write)
+    first, *_ = sorted(kept(tmp_path))
+    first.write_bytes(first.read_bytes()[:5])
+    assert tacit(tmp_path, code=FIND).stdout == "['b', 'c']\n"
+    assert sorted(file.stem for file in kept(tmp_path)) == ["b", "c"]
+
+
+@pytest.mark.parametrize("fault", ["no links", "no home", "another setting"])
+def test_a_system_without_links_or_a_home_and_a_user_with_a_cache_of_his_own_are_served(
+    tmp_path, fault
+):
+    write = "import zlib; own and open(own + '/a', 'wb').write(zlib.compress(bytes(999)))"
+    tacit(tmp_path, code=FIND + write)
+    spoilt = {
+        "no links": "import os\ndef no(*_): raise PermissionError(1, 'x')\nos.link = no",
+        "no home": (
+            "import os, pathlib\nos.environ.pop('TACIT_PROGRAMS_DIR')\n"
+            "os.environ.pop('XDG_CACHE_HOME', None)\n"
+            "def no(*_): raise RuntimeError('Could not determine home directory.')\n"
+            "pathlib.Path.home = no"
+        ),
+        "another setting": "import os; os.environ['JAX_COMPILATION_CACHE_MAX_SIZE'] = '9'",
+    }[fault]
+    found = {"no links": "['a']", "no home": "None", "another setting": "None"}[fault]
+    done = tacit(tmp_path, code=f"{spoilt}\n{FIND}")
+    assert (done.stdout, done.stderr) == (f"{found}\n", "")
+    assert [file.stem for file in kept(tmp_path)] == ["a"]
 
 
 HEAVY = ("jax", "pandas", "scipy", "matplotlib")

@@ -180,6 +180,7 @@ def test_a_number_may_be_written_as_python_writes_it(spelled, number, outcome_of
     [
         "0x1", "nan", "inf", "-Infinity", "1_000", "1e999", "9" * 400, "\u0663", "1d5", "1 0",
         "--1", "", ".", "-", "e5", "True", "1L", "0b1", "'1'", '"1""2"', SECRET,
+        "0" * 5000 + "7",
     ],
 )  # fmt: skip
 def test_what_no_table_means_by_a_number_is_refused(spelled, outcome_of):

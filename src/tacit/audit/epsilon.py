@@ -26,6 +26,7 @@ from tacit.errors import InputError
 from tacit.oracles import Drawn, MinibatchGradient, PerturbedStep, PoissonBatches, ProximalStep
 from tacit.privacy import Adjacency, Messages, ReplaceOne, Terms, certify
 from tacit.problems import (
+    Shard,
     Shards,
     Squared,
     pack,
@@ -207,10 +208,9 @@ def _answers(plan: Plan, shards: Shards, keys: Key, fault: str | None) -> HostAr
         oracles = (FullBatch(Squared(), 1.0, claimed),)
         program = dataclasses.replace(program, oracles=oracles)
 
-    private = behind_the_door(plan, shards)
-
+    # records are an argument: a program that is kept may hold none
     @jax.jit
-    def all_of(keys: Key) -> Float[Array, "N T"]:
+    def all_of(keys: Key, private: Shard) -> Float[Array, "N T"]:
         def one(key: Key) -> Float[Array, "T"]:
             door = Live(oracles, program.mechanism, key)
             _, trace = simulate(program, door, private, keep=frozenset({"answers"}))
@@ -219,7 +219,7 @@ def _answers(plan: Plan, shards: Shards, keys: Key, fault: str | None) -> HostAr
 
         return jax.vmap(one)(keys)
 
-    return np.asarray(all_of(keys))
+    return np.asarray(all_of(keys, behind_the_door(plan, shards)))
 
 
 def _score(answers: HostArray, plan: Plan, adjacency: Adjacency) -> HostArray:
@@ -307,8 +307,9 @@ def _scores(audited: Plan, pair: Canary, actual: Shards, keys: Key, fault: str |
     assert isinstance(oracle, PerturbedStep)
     spread = np.hypot(1, oracle.output_noise) / RHO
 
+    # records are an argument: a program that is kept may hold none
     @jax.jit
-    def all_of(keys: Key) -> Array:
+    def all_of(keys: Key, behind: Pair) -> Array:
         def one(key: Key) -> Array:
             live = Live(program.oracles, program.mechanism, key)
             door = Rival(live if fault is None else HalvedNoise(live), program.oracles)
@@ -318,4 +319,4 @@ def _scores(audited: Plan, pair: Canary, actual: Shards, keys: Key, fault: str |
 
         return jax.vmap(one)(keys)
 
-    return np.asarray(all_of(keys))
+    return np.asarray(all_of(keys, behind))

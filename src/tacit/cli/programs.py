@@ -5,9 +5,10 @@ answers are arguments of every program here, never constants inside one, so what
 from public facts: the plan, and how many records and columns there are. A function that closes over
 an array has it as a constant, and the file would hold it: none that is compiled here may.
 
-JAX writes its files in place, so that a process that is killed leaves half a file, and another
-reads it. Each process therefore has a folder of its own, with links to what is kept, and adds what
-is new at its end, by a rename.
+JAX writes its files in place, so that a process that is killed, or a disk that is full, leaves half
+a file, and another process reads it. Each process therefore has a folder of its own, with links to
+what is kept, and adds what is new and whole at its end, by a rename. The name that a file is kept
+under ends with a sum over its bytes, and one that was spoilt since is removed.
 
 A kept program is code that runs. The folder must be this user's and writable by nobody else; it is
 for this version of tacit and of JAX and for this kind of processor alone.
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 import atexit
 import hashlib
+import importlib
 import os
 import platform
 import shutil
@@ -24,7 +26,8 @@ import stat
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+import zlib
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from functools import partial
 from importlib.metadata import version
@@ -34,7 +37,10 @@ import tacit
 
 FOLDER = "TACIT_PROGRAMS_DIR"
 _SETTING = "JAX_COMPILATION_CACHE_DIR"
-_RUNNING = "running-"
+_SETTINGS = ("JAX_COMPILATION_CACHE", "JAX_PERSISTENT_CACHE")
+# no other folder is ever removed: the user may have named one that holds something else
+_KEPT, _RUNNING = "tacit-programs-", "tacit-running-"
+_ZSTANDARD = bytes.fromhex("28b52ffd")
 _DAY, _MOST_BYTES = 24 * 3600.0, 2**28
 
 
@@ -47,14 +53,16 @@ def keep_programs() -> Callable[[], None]:
     the folder cannot be made, is somebody else's or open to others, or where the user has set JAX's
     own cache.
     """
-    if "jax" in sys.modules or _SETTING in os.environ or os.environ.get(FOLDER) == "":
+    theirs = any(name.startswith(_SETTINGS) for name in os.environ)
+    if "jax" in sys.modules or theirs or os.environ.get(FOLDER) == "":
         return _nothing
-    with suppress(OSError):
+    with suppress(OSError, RuntimeError):  # also where nobody has a home
         kept = _folder()
         own = Path(tempfile.mkdtemp(prefix=_RUNNING, dir=kept.parent))
-        _link(kept, own)
-        give_back = partial(_give_back, own, kept)
+        known: set[str] = set()
+        give_back = partial(_give_back, own, kept, known)
         atexit.register(give_back)
+        known |= _linked(kept, own)
         os.environ |= {
             _SETTING: str(own),
             "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
@@ -72,7 +80,7 @@ def _nothing() -> None:
 def _folder() -> Path:
     """Return the folder of the programs for this tacit, JAX and processor, made if need be."""
     place = Path(os.environ.get(FOLDER) or _user_cache() / "tacit" / "programs")
-    kept = place / _kind()
+    kept = place / f"{_KEPT}{_kind()}"
     kept.mkdir(mode=0o700, parents=True, exist_ok=True)
     for folder in (place, kept):
         _check_private(folder)
@@ -115,25 +123,57 @@ def _check_private(folder: Path) -> None:
 def _clear(place: Path, kept: Path) -> None:
     """Take away folders of processes that were killed, other versions unused, and an excess."""
     for folder in place.iterdir():
-        days = 1 if folder.name.startswith(_RUNNING) else 30
-        if folder != kept and time.time() - folder.stat().st_mtime > days * _DAY:
-            shutil.rmtree(folder, ignore_errors=True)
-    if sum(one.stat().st_size for one in os.scandir(kept)) > _MOST_BYTES:
+        days = {_RUNNING: 1, _KEPT: 30}.get(folder.name[: folder.name.rfind("-") + 1])
+        with suppress(OSError):
+            facts = folder.lstat()
+            old = days is not None and time.time() - facts.st_mtime > days * _DAY
+            if old and stat.S_ISDIR(facts.st_mode) and folder != kept:
+                shutil.rmtree(folder, ignore_errors=True)
+    if sum(one.lstat().st_size for one in kept.iterdir()) > _MOST_BYTES:
         shutil.rmtree(kept, ignore_errors=True)
         kept.mkdir(mode=0o700)
     os.utime(kept)
 
 
-def _link(kept: Path, own: Path) -> None:
-    for one in os.scandir(kept):
-        if one.stat().st_size:  # a file that a loss of power left empty would be tried again
-            os.link(one.path, own / one.name)
+def _linked(kept: Path, own: Path) -> set[str]:
+    """Let a process find what is kept; return the names under which it does."""
+    names = set()
+    for one in kept.iterdir():
+        name, _, check = one.name.rpartition(".")
+        with suppress(OSError):
+            whole = stat.S_ISREG(one.lstat().st_mode) and _sum(one) == check
+            if not whole or name in names:  # or kept by two processes at once
+                one.unlink()
+                continue
+            try:
+                os.link(one, own / name)
+            except OSError:  # a file system without links
+                shutil.copyfile(one, own / name)
+            names.add(name)
+    return names
 
 
-def _give_back(own: Path, kept: Path) -> None:
-    """Keep what is new, each file whole; an existing one is as good."""
+def _give_back(own: Path, kept: Path, known: Collection[str]) -> None:
+    """Keep what is new, each file whole."""
     with suppress(OSError):
-        for one in os.scandir(own):
-            if one.stat().st_nlink == 1 and one.stat().st_size:
-                os.replace(one.path, kept / one.name)
+        present = {one.stem for one in kept.iterdir()} | set(known)
+        for one in own.iterdir():
+            if one.name not in present and _whole(one.read_bytes()):
+                os.replace(one, kept / f"{one.name}.{_sum(one)}")
     shutil.rmtree(own, ignore_errors=True)
+
+
+def _sum(file: Path) -> str:
+    return f"{zlib.crc32(file.read_bytes()):08x}"
+
+
+def _whole(program: bytes) -> bool:
+    """Return whether what JAX compressed is there to its end."""
+    try:
+        if program.startswith(_ZSTANDARD):  # which JAX takes where it is installed
+            importlib.import_module("zstandard").ZstdDecompressor().decompress(program)
+        else:
+            zlib.decompress(program)
+    except Exception:  # whatever it is: what cannot be read now is not to be read later
+        return False
+    return True

@@ -22,6 +22,8 @@ from tacit.typing import HostArray
 ROWS_AT_ONCE = 2048
 # more where a file stores numbers: a piece costs as much as a thousand rows of twenty of them
 STORED_ROWS_AT_ONCE = 8192
+# characters of a number that Python and pandas read alike
+_LONGEST = 1000
 
 
 class Piece(NamedTuple):
@@ -244,6 +246,8 @@ def decimals(texts: Sequence[str] | HostArray) -> HostArray | None:
     whole = "".join(texts)
     # what Python reads as a number and no table means by one: 1_000, and digits of other scripts
     if "_" in whole or not whole.isascii():
+        return None
+    if len(whole) > _LONGEST and max(map(len, texts)) > _LONGEST:  # nor does pandas read it
         return None
     try:
         found = np.fromiter(map(float, texts), np.float64, len(texts))
