@@ -45,7 +45,7 @@ class UtilityWarning(UserWarning):
 
 
 class ProcessLostError(TacitError):
-    """Another process of a run ended, or cannot be reached; nothing was released."""
+    """Another process of a run ended, or cannot be reached; this one releases nothing."""
 
 
 class SolverError(TacitError):

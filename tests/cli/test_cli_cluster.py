@@ -143,7 +143,11 @@ def test_a_launcher_that_does_not_say_where_to_meet_is_told_so(launcher, said):
         ({"process": "1", "processes": "2"}, "add --cluster"),
         ({"cluster": "node1:4000"}, "needs --process I"),
         ({"cluster": "node1", "process": "0", "processes": "2"}, "give HOST:PORT"),
+        ({"processes": "257"}, "at most 256"),
         ({"cluster": "node1:0", "process": "0", "processes": "2"}, "from 1 to 65535"),
+        ({"cluster": "node1:0655350", "process": "0", "processes": "2"}, "from 1 to 65535"),
+        ({"cluster": "::1:4000", "process": "0", "processes": "2"}, "in brackets"),
+        ({"cluster": "[127.0.0.1]:4000", "process": "0", "processes": "2"}, "in brackets"),
         ({"cluster": "node1:70000", "process": "0", "processes": "2"}, "from 1 to 65535"),
         ({"cluster": "node1:" + "9" * 5000, "process": "0", "processes": "2"}, "from 1 to 65535"),
         ({"cluster": "node1:1", "process": "2", "processes": "2"}, "numbered from 0"),
@@ -165,7 +169,9 @@ def test_of_an_option_that_is_given_twice_the_last_counts(capsys):
     assert capsys.readouterr().err.startswith("tacit: error: --processes is 'none'")
 
 
-@pytest.mark.parametrize("text", ["yes", "127.0.0.1:4000,one,2", ""])
+@pytest.mark.parametrize(
+    "text", ["yes", "127.0.0.1:4000,one,2", "", "a:1,0,1", "a:1,5,2", f"a:1,{'9' * 5000},2"]
+)
 def test_a_place_that_somebody_else_set_is_refused_in_one_line(text):
     with pytest.raises(InputError, match="unset it"):
         Place.parse(text)
@@ -340,7 +346,10 @@ def test_an_interrupt_of_the_process_that_watches_alone_ends_all(table, account)
         finally:
             parent.kill()
     assert time.monotonic() - began < 20
-    assert (parent.returncode, said) == (130, "tacit: interrupted; nothing was written\n")
+    assert (parent.returncode, said) == (
+        130,
+        "tacit: interrupted; a report is there whole or not at all\n",
+    )
     assert len(account.state().charged) == 1
     for worker in workers.values():
         assert not Path(f"/proc/{worker}/stat").exists()

@@ -46,6 +46,9 @@ class Faulty(importlib.abc.MetaPathFinder):
             open("reached", "w").close()
             if self.how == "RAISE":
                 raise RuntimeError("63.7,0.041,no")
+            if self.how == "WAIT":
+                time.sleep(8)
+                return function(*given, **named)
             os.kill(os.getpid(), signal.SIGKILL)
             time.sleep(60)
         return function(*given, **named)
@@ -60,14 +63,19 @@ LATER = "tacit.training.training:measure", "tacit.cli.train:deliver"
 FILES = {"certificate-1.json", "model.json", "plan.json", "proposal.json", "report.html"}
 
 
-def faulty(folder, fault, *further):
-    """A training of two processes with a fault in one; how it ended, and how long after it."""
+def with_fault(folder, fault):
+    """The environment of a command with a fault."""
     (folder / "faults").mkdir()
     (folder / "faults" / "sitecustomize.py").write_text(FAULTS)
     path = os.pathsep.join([str(folder / "faults"), *filter(None, sys.path)])
+    return {**os.environ, "FAULT": fault, "PYTHONPATH": path}
+
+
+def faulty(folder, fault, *further):
+    """A training of two processes with a fault in one; how it ended, and how long after it."""
     done = subprocess.run(
         arguments(folder, "--processes", "2", "--rounds", "5", "--out", "out", *further),
-        env={**os.environ, "FAULT": fault, "PYTHONPATH": path},
+        env=with_fault(folder, fault),
         capture_output=True,
         text=True,
         check=False,
@@ -121,6 +129,57 @@ def test_a_process_that_is_lost_after_its_part_takes_no_result_away(table, accou
     assert {file.name for file in (table / "out").iterdir()} >= FILES
     assert [run.status for run in account.state().charged] == ["released"]
     assert (done.returncode, done.stderr[:400]) == (0, "")
+
+
+def test_an_interrupt_while_the_first_process_writes_takes_no_result_away(table, account):
+    further = ("--out", "out", "--account", "ill", "--accounts", table, "--rounds", "5")
+    program = (
+        # whoever runs the tests in the background has them ignore the signal
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+        "from tacit.cli.main import main; raise SystemExit(main())"
+    )
+    words = arguments(table, *further, "--processes", "2")[len(COMMAND) :]
+    with subprocess.Popen(
+        [sys.executable, "-c", program, *words],
+        env=with_fault(table, "tacit.report.save:write_folder:0:1:WAIT"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=table,
+    ) as parent:
+        until = time.monotonic() + 90
+        while not (table / "reached").exists():
+            assert time.monotonic() < until
+            time.sleep(0.05)
+        os.kill(parent.pid, signal.SIGINT)
+        _, said = parent.communicate(timeout=60)
+    assert {file.name for file in (table / "out").iterdir()} >= FILES
+    assert [run.status for run in account.state().charged] == ["released"]
+    assert parent.returncode == 130
+    assert said == "tacit: interrupted; a report is there whole or not at all\n"
+
+
+@pytest.mark.parametrize("process", [0, 1])
+def test_a_process_without_its_first_does_not_say_that_nothing_was_released(table, process):
+    """Two commands: of the second one the first is lost, or the other way round, at the end."""
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{one.getsockname()[1]}"
+    where = ["--cluster", address, "--processes", "2", "--process"]
+    environment = with_fault(table, f"tacit.cli.train:deliver:{process}:1:KILL")
+    if process:
+        environment["FAULT"] = "tacit.cli.worker:leave:1:1:KILL"
+    started = [
+        subprocess.Popen(
+            [*arguments(table, "--rounds", "5", "--out", "out"), *where, str(index)],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=table, env=environment,
+        )
+        for index in range(2)
+    ]  # fmt: skip
+    ended = [(*one.communicate(timeout=120), one.returncode) for one in started]
+    assert (table / "out").exists() == (process == 1)
+    assert "nothing was released" not in ended[1][1]
+    assert "nothing was released" not in ended[0][1]
 
 
 @pytest.mark.parametrize("process", [0, 1])

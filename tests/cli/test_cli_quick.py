@@ -204,6 +204,14 @@ def test_a_folder_of_the_users_own_loses_nothing_that_tacit_did_not_make(tmp_pat
     assert (place / "dangling").is_symlink()
 
 
+def test_programs_are_kept_whatever_others_may_do_with_new_files_as_a_rule(tmp_path):
+    umask = "import os; os.umask(0o002)\n"
+    place = "os.environ['TACIT_PROGRAMS_DIR'] += '/deep/below'\n"
+    assert tacit(tmp_path, code=umask + place + FIND).stdout == "[]\n"
+    below = tmp_path / "programs" / "deep" / "below"
+    assert {stat.S_IMODE(one.stat().st_mode) for one in (below, *below.iterdir())} == {0o700}
+
+
 def test_a_kept_file_that_was_spoilt_is_removed_and_the_others_are_found(tmp_path):
     write = (
         "import zlib; [open(f'{own}/{n}', 'wb').write(zlib.compress(bytes(999))) for n in 'abc']"

@@ -105,6 +105,11 @@ def test_enforcing_twice_changes_nothing_and_axis_rows_are_exact(precision):
     np.testing.assert_array_equal(within_norm(np.eye(4) * 3, 1.0, precision), np.eye(4))
 
 
+def test_a_row_that_the_precision_cannot_hold_is_refused():
+    with pytest.raises(InputError, match="out of the range of float32"):
+        within_norm(np.array([[1e50, 1.0]]), 1e100, "float32")
+
+
 @pytest.mark.parametrize("precision", ["float32", "float64"])
 def test_packed_rows_are_the_clipped_rows_in_their_places(precision):
     features, targets, parts, shards = small(precision=precision)

@@ -1,5 +1,7 @@
 """A Parquet file is read in pieces as the same table in CSV is: rows, refusals, certificate."""
 
+import traceback
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -7,6 +9,7 @@ import pytest
 from tacit.errors import InputError
 from tacit.proposal import Request
 from tacit.tables import Source, encoded_norm, load_table
+from tacit.tables.read import read_table
 from tacit.training import train_on
 
 pa = pytest.importorskip("pyarrow")
@@ -143,6 +146,18 @@ def test_a_refusal_is_that_of_the_same_table_in_csv_and_shows_no_cell(
         said.append(str(told.value).partition(file)[2])
     assert said[0] == said[1]
     assert SECRET not in said[1]
+
+
+@pytest.mark.parametrize("name", ["town", "ill", "age"])
+def test_text_that_is_none_is_refused_and_shows_no_cell(name, loaded, in_parquet, tmp_path):
+    cells = [str(one).encode() for one in frame()[name]]
+    cells[321] = f"{SECRET} München".encode("latin-1")
+    file = in_parquet(with_column(name, pa.array(cells).view(pa.string())))
+    for read in (loaded, lambda name: read_table(tmp_path / name)):
+        with pytest.raises(InputError, match="text that is not UTF-8") as told:
+            read(file)
+        shown = "".join(traceback.format_exception(told.value))
+        assert SECRET not in shown
 
 
 OTHER = {

@@ -20,13 +20,12 @@ from tacit.audit.faults import HalvedNoise
 from tacit.audit.likelihood import log_likelihood_ratio, upper_rate
 from tacit.audit.subject import FAR, Canary, canary
 from tacit.engine import behind_the_door, simulate
-from tacit.engine.door import Live, Pair, Rival
+from tacit.engine.door import Live, Pair, Private, Rival
 from tacit.engine.planning import Plan, plan
 from tacit.errors import InputError
 from tacit.oracles import Drawn, MinibatchGradient, PerturbedStep, PoissonBatches, ProximalStep
 from tacit.privacy import Adjacency, Messages, ReplaceOne, Terms, certify
 from tacit.problems import (
-    Shard,
     Shards,
     Squared,
     pack,
@@ -210,7 +209,7 @@ def _answers(plan: Plan, shards: Shards, keys: Key, fault: str | None) -> HostAr
 
     # records are an argument: a program that is kept may hold none
     @jax.jit
-    def all_of(keys: Key, private: Shard) -> Float[Array, "N T"]:
+    def all_of(keys: Key, private: Private) -> Float[Array, "N T"]:
         def one(key: Key) -> Float[Array, "T"]:
             door = Live(oracles, program.mechanism, key)
             _, trace = simulate(program, door, private, keep=frozenset({"answers"}))

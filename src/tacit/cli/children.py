@@ -70,7 +70,8 @@ class Children:
         OSError
             If standard output took no more.
         KeyboardInterrupt
-            If this process was interrupted before all had done their part.
+            If this process was interrupted; the first of those that compute has then ended by
+            itself, its report written, if all had done their part.
         """
         listeners = [
             threading.Thread(target=self._listen, args=(index,), daemon=True)
@@ -90,7 +91,7 @@ class Children:
         for one in listeners:
             one.join(_GRACE)
         self.printed.put(b"")
-        if interrupted is not None and not self.done:
+        if interrupted is not None:
             raise interrupted
         printer.join()
         return self._delivered(failed)
@@ -133,14 +134,17 @@ class Children:
             time.sleep(0.05)
 
     def _end(self) -> None:
-        """Let all end by themselves, ask those that do not, and end those that go on."""
+        """Let all end by themselves, ask those that do not, and end those that go on.
+
+        Once all have done their part the first one delivers, and nobody is disturbed.
+        """
         began, interrupted = time.monotonic(), False
         while any(one.poll() is None for one in self.processes.values()):
             passed = time.monotonic() - began
             if passed > _NOTICED and not (interrupted or self.done):  # of this process alone, then
                 interrupted = True
                 self._kill(signal.SIGINT)
-            if passed > _GRACE:
+            if passed > _GRACE and not self.done:
                 self._kill()
             time.sleep(0.05)
 
@@ -195,6 +199,8 @@ class Children:
         if code == _ABORTED:
             ended = "lost the others, of whom one ended or fell silent"
         released = "nothing was released"
+        if 0 not in self.processes:  # it may have had word that all are done, and this one not
+            released = "whether a model was released the first process tells"
         if failed in self.done:
             released = "the model was computed by then, so see whether its report is there"
         charged = ", and what was charged stays charged" if self.charges else ""
@@ -205,10 +211,10 @@ class Children:
 
 def _started(arguments: Sequence[str], place: Place) -> subprocess.Popen[str]:
     """Return a process of a run; only what the first one prints is anybody's."""
-    host = place.address.rpartition(":")[0]
+    host = place.address.rpartition(":")[0].strip("[]")
     # a proxy of the environment would be asked for the other processes
     around = ",".join(filter(None, [os.environ.get("no_grpc_proxy"), host]))  # noqa: SIM112
-    further = {WORKER: place.text(), "no_grpc_proxy": around}
+    further = {WORKER: place.text(), "no_grpc_proxy": around, "PYTHONIOENCODING": "utf-8"}
     return subprocess.Popen(
         # the folder with the data is not one to import modules from
         [sys.executable, "-P", "-m", "tacit.cli", *arguments],
@@ -217,7 +223,7 @@ def _started(arguments: Sequence[str], place: Place) -> subprocess.Popen[str]:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE if place.index == 0 else subprocess.DEVNULL,
         stderr=subprocess.PIPE,
-        text=True,
+        encoding="utf-8",
         errors="replace",
     )
 

@@ -37,6 +37,7 @@ _LAUNCHERS = (
 # ports that systems do not give away by themselves, for jobs whose launcher names none
 _PORTS = range(61440, 65536)
 _DIGITS = 6  # of a number of processes
+_MOST_HERE = 256  # processes of one machine; more is a slip of the pen
 
 
 @dataclass(frozen=True)
@@ -61,12 +62,14 @@ class Place:
             If it wrote something else.
         """
         address, *numbers = text.rsplit(",", 2)
-        if len(numbers) != 2 or not all(number.isdecimal() for number in numbers):
-            raise InputError(
-                f"{WORKER} is {text[:40]!r}; it is set by a run in several processes for those "
-                "that it starts: unset it"
-            )
-        return cls(address, *map(int, numbers))
+        if len(numbers) == 2 and all(one.isdecimal() and len(one) <= _DIGITS for one in numbers):
+            place = cls(address, *map(int, numbers))
+            if place.index < place.count > 1:
+                return place
+        raise InputError(
+            f"{WORKER} is {text[:40]!r}; it is set by a run in several processes for those that it "
+            "starts: unset it"
+        )
 
 
 def cluster_options(divided: str) -> dict[str, tuple[Any, str]]:
@@ -136,6 +139,8 @@ def places_of(given: Mapping[str, str | None], environment: Mapping[str, str]) -
                 "--process says which of the processes on several machines this is; add --cluster "
                 "HOST:PORT, or leave it out"
             )
+        if count > _MOST_HERE:
+            raise InputError(f"--processes is {count}; at most {_MOST_HERE} run on one machine")
         port = _free_port()
         return [Place(f"{_LOOPBACK}:{port}", n, count) for n in range(count)] if count > 1 else []
     index, count = _launched(index, count, environment)
@@ -144,10 +149,12 @@ def places_of(given: Mapping[str, str | None], environment: Mapping[str, str]) -
     if cluster == _AUTO:
         cluster = _meeting_place(environment)
     host, _, port_text = cluster.rpartition(":")
-    if not host or not port_text.isdecimal() or not 0 < int(port_text[:6]) < 65536:
+    bracketed = host.startswith("[") and host.endswith("]")
+    port = int(port_text) if port_text.isdecimal() and len(port_text) <= _DIGITS - 1 else 0
+    if not host or bracketed != (":" in host) or not 0 < port < 65536:
         raise InputError(
             f"--cluster is {cluster[:80]!r}; give HOST:PORT of the first process, with a port from "
-            "1 to 65535, or auto"
+            "1 to 65535 and an IPv6 address in brackets, or auto"
         )
     if not index < count:
         raise InputError(f"--process is {index} of {count}; they are numbered from 0")

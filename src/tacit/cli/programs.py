@@ -81,8 +81,9 @@ def _folder() -> Path:
     """Return the folder of the programs for this tacit, JAX and processor, made if need be."""
     place = Path(os.environ.get(FOLDER) or _user_cache() / "tacit" / "programs")
     kept = place / f"{_KEPT}{_kind()}"
-    kept.mkdir(mode=0o700, parents=True, exist_ok=True)
+    place.parent.mkdir(parents=True, exist_ok=True)
     for folder in (place, kept):
+        folder.mkdir(mode=0o700, exist_ok=True)  # whatever a umask lets others do
         _check_private(folder)
     _clear(place, kept)
     return kept

@@ -188,7 +188,8 @@ def _prepared(
 
     With an account, cells of tables are read after the reservation. Data sets are published.
     """
-    if output.out is not None:
+    among = connected()
+    if output.out is not None and (among is None or among.first):  # who writes it
         check_out(output.out, force=output.force)
     if is_table(data) and (account is not None or connected() is not None):
         check_output(output, public=False, name=data)

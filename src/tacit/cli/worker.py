@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import stat
 import sys
 import threading
 from collections.abc import Iterator, Mapping
@@ -84,7 +85,10 @@ def check_among(
                 f"{file} can be read once only, and each of several processes reads it; write it "
                 "to a file, or run in one process"
             )
+    place = os.environ.get(WORKER)
     facts = {
+        "--processes": Place.parse(place).count if place else None,
+    } | {
         f"--{name.replace('_', '-')}": True if isinstance(value, Path) else value
         for name, value in options.items()
     }
@@ -99,6 +103,10 @@ def _meet(place: Place) -> None:
     systems have for an address that no other machine can reach: it is told by which one this
     machine reaches the first process.
     """
+    if not stat.S_ISFIFO(os.fstat(0).st_mode):  # or the end of it would be taken for its parent's
+        raise InputError(
+            f"{WORKER} is set, and no run in several processes started this one: unset it"
+        )
     threading.Thread(target=_end_with_parent, daemon=True).start()
     _keep_lines_apart()
     host = place.address.rpartition(":")[0]

@@ -59,7 +59,7 @@ class Processes:
         ProcessLostError
             If one of them says that it failed, or the coordinator cannot be reached.
         """
-        with _reached():
+        with self._reached():
             self._said[what] += 1
             place = f"{_ROOM}/{what}/{self._said[what]}"
             self._store.key_value_set(f"{place}/{self.index:06d}", text)
@@ -92,7 +92,7 @@ class Processes:
         ProcessLostError
             As `gathered`; what the lost process had begun is done by nobody then.
         """
-        with _reached():
+        with self._reached():
             self._said[what] += 1
             place = f"{_ROOM}/{what}/{self._said[what]}"
             while (mine := self._store.key_value_increment(f"{place}/taken", 1) - 1) < len(pieces):
@@ -136,10 +136,33 @@ class Processes:
                 raise ProcessLostError(f"process {int(name[-6:])} of this run stopped: {why}")
 
     @contextmanager
+    def _reached(self) -> Iterator[None]:
+        """Raise `ProcessLostError` for errors that say that a connection was lost.
+
+        Only the first process knows then whether a model was released: it may have had word that
+        all are done before it was lost to this one.
+        """
+        try:
+            yield
+            return
+        except TacitError:
+            raise
+        except (RuntimeError, ValueError, OSError) as error:
+            if not any(word in str(error).lower() for word in _LOST):
+                raise
+        released = "nothing was released"
+        if not self.first:
+            released = "whether a model was released the first process tells"
+        raise ProcessLostError(
+            f"another process of this run ended or cannot be reached; {released}, and what was "
+            "charged stays charged"
+        )
+
+    @contextmanager
     def together(self) -> Iterator[None]:
         """Tell the others of any error in the body; tell of theirs in place of what it causes."""
         try:
-            with _reached():
+            with self._reached():
                 yield
         except ProcessLostError:
             with _quietly():
@@ -218,23 +241,6 @@ def versions() -> dict[str, str]:
     """Return the versions on which it rests that all processes compute the same."""
     rests = ("jax", "jaxlib", "numpy")  # numpy deals out which agent has a record
     return {"tacit": __version__, **{name: version(name) for name in rests}}
-
-
-@contextmanager
-def _reached() -> Iterator[None]:
-    """Raise `ProcessLostError` for errors that say that a connection was lost."""
-    try:
-        yield
-        return
-    except TacitError:
-        raise
-    except (RuntimeError, ValueError, OSError) as error:
-        if not any(word in str(error).lower() for word in _LOST):
-            raise
-    raise ProcessLostError(
-        "another process of this run ended or cannot be reached; nothing was released, and what "
-        "was charged stays charged"
-    )
 
 
 @contextmanager

@@ -29,7 +29,8 @@ def row_norms(rows: Float[np.ndarray, "*A M D"]) -> Float[np.ndarray, "*A M"]:
 def _scaled_norms(wide: Float[HostArray, "M D"]) -> Float[HostArray, "M"]:
     wide = np.abs(wide)
     largest = wide.max(axis=-1, keepdims=True, initial=0.0)
-    scaled = wide / np.where(largest > 0, largest, 1.0)
+    with np.errstate(invalid="ignore"):  # an infinite cell has no norm
+        scaled = wide / np.where(largest > 0, largest, 1.0)
     norms: HostArray = largest[..., 0] * np.sqrt(np.einsum("md,md->m", scaled, scaled))
     return norms
 
@@ -47,22 +48,27 @@ def within_norm(
     Raises
     ------
     InputError
-        If rounding cannot meet R, which happens for bounds near the smallest number only.
+        If rounding cannot meet R, which happens for bounds near the smallest or beyond the largest
+        number of the precision only.
 
     Examples
     --------
     >>> within_norm(np.array([[3.0, 4.0]]), 10.0, "float64")
     array([[3., 4.]])
     """
-    stored: HostArray = _shrunk(np.asarray(rows, np.float64), record_norm, 1.0).astype(precision)
+    shrunk = _shrunk(np.asarray(rows, np.float64), record_norm, 1.0)
+    with np.errstate(over="ignore"):  # what is infinite then is refused
+        stored: HostArray = shrunk.astype(precision)
     spare = 1 - 2 * float(np.finfo(precision).eps) - 2 * _slack(stored)
     for _ in range(8):
-        outside = _upper_norms(stored) > record_norm
+        outside = ~(_upper_norms(stored) <= record_norm)  # a norm that is no number, too
         if not outside.any():
             return stored
         exact = stored[outside].astype(np.float64)
         stored[outside] = _shrunk(exact, record_norm, spare).astype(precision)
-    raise InputError(f"record_norm {record_norm:g} is too small for {precision}; rescale the data")
+    raise InputError(
+        f"record_norm {record_norm:g} is out of the range of {precision}; rescale the data"
+    )
 
 
 def _slack(rows: HostArray) -> float:

@@ -232,6 +232,7 @@ def stored_pieces(file: BinaryIO) -> Iterator[pd.DataFrame]:
     # whole numbers stay whole beside missing ones, whatever the other rows are
     yield opened.schema_arrow.empty_table().to_pandas(integer_object_nulls=True)
     for batch in opened.iter_batches(STORED_ROWS_AT_ONCE):
+        batch.validate(full=True)  # text that is none would be decoded later, and quoted then
         yield Table.from_batches([batch]).to_pandas(integer_object_nulls=True)
 
 

@@ -266,7 +266,11 @@ def _pieces(path: Path, form: Form, content: bytes | None) -> Iterator[Piece]:
         return _spoilt(path, error, form, parquet=parquet)
 
     # an error of decoding holds a part of the file
-    kinds = (OSError, ValueError) if parquet else (OSError, csv.Error, UnicodeError)
+    kinds: tuple[type[Exception], ...] = (OSError, csv.Error, UnicodeError)
+    if parquet:
+        from pyarrow import ArrowException  # noqa: PLC0415 - an optional extra
+
+        kinds = (OSError, ValueError, ArrowException)
     with _read(path, lambda: _opened(path, content)) as file:
         pieces = parquet_pieces(file) if parquet else _text(path, file, form)
         for piece in iter(lambda: told_anew(lambda: next(pieces, None), kinds, told), None):
@@ -314,7 +318,10 @@ def _unreadable(path: Path, error: OSError) -> InputError:
 
 def _spoilt(path: Path, error: Exception, form: Form, *, parquet: bool) -> InputError:
     if parquet:
-        return InputError(f"{path} cannot be read as a Parquet file; is it cut short?")
+        return InputError(
+            f"{path} cannot be read as a Parquet file; is it cut short, or does it hold text that "
+            "is not UTF-8?"
+        )
     if isinstance(error, csv.Error):  # its messages are about quotes and the end of the file
         return InputError(f"{path} is not a valid CSV file ({error}); is it cut short?")
     return InputError(
