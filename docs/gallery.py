@@ -178,8 +178,10 @@ def outcome(orderings: Sequence[dict[str, Any]]) -> str:
     verdicts = [one["verdict"] for one in orderings if one["whose"] == "paper"]
     kept, undecided = verdicts.count("comes out"), verdicts.count("undecided")
     return (
-        f"**Of the {len(verdicts)} orderings that the paper states, {kept} come out here, "
-        f"{undecided} are undecided and {len(verdicts) - kept - undecided} do not come out.**"
+        f"**Of the {len(verdicts)} orderings that the paper states, {kept} "
+        f"{'comes' if kept == 1 else 'come'} out here, {undecided} "
+        f"{'is' if undecided == 1 else 'are'} undecided and {len(verdicts) - kept - undecided} do "
+        "not come out.**"
     )
 
 
