@@ -1,6 +1,7 @@
 """A Parquet file is read in pieces as the same table in CSV is: rows, refusals, certificate."""
 
 import traceback
+import tracemalloc
 
 import numpy as np
 import pandas as pd
@@ -9,6 +10,7 @@ import pytest
 from tacit.errors import InputError
 from tacit.proposal import Request
 from tacit.tables import Source, encoded_norm, load_table
+from tacit.tables.pieces import stored_pieces
 from tacit.tables.read import read_table
 from tacit.training import train_on
 
@@ -203,3 +205,31 @@ def test_pieces_of_a_file_are_some_rows_at_a_time(loaded, in_parquet):
     file = in_parquet(pa.Table.from_pandas(frame()))
     loaded(file, report=lambda done, total: heard.append(done) if total else None)
     assert heard == [*range(0, ROWS, 64), ROWS]
+
+
+def test_reading_holds_a_few_rows_and_not_the_file(tmp_path, monkeypatch):
+    draw = np.random.default_rng(0)
+    names = [f"c{k}" for k in range(20)]
+    with parquet.ParquetWriter(
+        tmp_path / "long.parquet", pa.schema([(name, pa.float64()) for name in names])
+    ) as file:
+        for _ in range(20):
+            file.write_table(pa.table({name: draw.random(20_000) for name in names}))
+    size = (tmp_path / "long.parquet").stat().st_size
+    assert held(tmp_path / "long.parquet") < size / 4
+    opened = parquet.ParquetFile
+    monkeypatch.setattr(  # planted: all of the file is fetched beforehand
+        parquet, "ParquetFile", lambda file, **_: opened(file, pre_buffer=True)
+    )
+    assert held(tmp_path / "long.parquet") > size / 2
+
+
+def held(path):
+    """The most bytes that are held while a file is read in pieces, those that Arrow makes apart."""
+    tracemalloc.start()
+    try:
+        with path.open("rb") as file:
+            assert sum(len(frame) for frame in stored_pieces(file)) == 400_000
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()

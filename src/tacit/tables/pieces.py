@@ -228,7 +228,7 @@ def stored_pieces(file: BinaryIO) -> Iterator[pd.DataFrame]:
     """Yield the rows of a Parquet file with the values that it stores, an empty piece first."""
     from pyarrow import Table, parquet  # noqa: PLC0415 - an optional extra
 
-    opened = parquet.ParquetFile(file)
+    opened = parquet.ParquetFile(file, pre_buffer=False)  # else the whole file stays in memory
     # whole numbers stay whole beside missing ones, whatever the other rows are
     yield opened.schema_arrow.empty_table().to_pandas(integer_object_nulls=True)
     for batch in opened.iter_batches(STORED_ROWS_AT_ONCE):
