@@ -70,8 +70,8 @@ class Children:
         OSError
             If standard output took no more.
         KeyboardInterrupt
-            If this process was interrupted; the first of those that compute has then ended by
-            itself, its report written, if all had done their part.
+            If this process was interrupted. If all had done their part and it alone was, the first
+            of those that compute has written its report by then.
         """
         listeners = [
             threading.Thread(target=self._listen, args=(index,), daemon=True)
