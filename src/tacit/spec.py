@@ -34,6 +34,9 @@ class Spec:
     regulariser_bound, regulariser_smoothness
         c_2 and c_4 of Huang et al. 2019: bounds on the regulariser's (sub)gradient and Hessian.
         Infinite where there is none.
+    dealt
+        Whether records without owners are dealt to the agents at random. Neighbours are then files,
+        and a record is at each agent with some probability.
     """
 
     counts: tuple[int, ...]
@@ -43,6 +46,7 @@ class Spec:
     smoothness: float
     regulariser_bound: float = 0.0
     regulariser_smoothness: float = 0.0
+    dealt: bool = False
 
     def __post_init__(self) -> None:
         if not self.counts:

@@ -59,6 +59,8 @@ def pairwise_mu(plan: Plan, *, released: bool) -> Pairwise:
     Raises
     ------
     InputError
+        If records are dealt to the agents at random: which pair a record belongs to is then secret.
+    InputError
         If the plan has no network.
     PrivacyError
         If its answers have no mu (`tacit.privacy.Ledger.mu_per_agent`).
@@ -98,6 +100,8 @@ def rounds_that_reach(plan: Plan, *, released: bool) -> Int[HostArray, "A A"]:
 
     Raises
     ------
+    InputError
+        If records are dealt to the agents at random: which pair a record belongs to is then secret.
     InputError
         If the plan has no network.
     """

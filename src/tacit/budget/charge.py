@@ -47,6 +47,9 @@ class Charge:
         The least noise scale, in steps of its lattice; 0 where there is no lattice.
     partition
         A public name of the division of the records among agents; None if it has none.
+    dealt
+        Whether records are dealt to the agents at random, by a new draw for every run: such a
+        division has no name, since the totals of a named one are added up agent by agent.
 
     Raises
     ------
@@ -63,8 +66,15 @@ class Charge:
     values: int = 0
     least_scale: float = math.inf
     partition: str | None = None
+    dealt: bool = False
 
     def __post_init__(self) -> None:
+        if self.dealt and self.partition is not None:
+            raise InputError(
+                f"the division {self.partition!r} has a name, and the records of this run are "
+                "dealt to the agents by a new draw, so its costs do not add up agent by agent; "
+                "leave the name out, or give each record its owner"
+            )
         agents = len(self.messages)
         if agents == 0 or (self.summed is not None and len(self.summed) != agents):
             raise InputError(
@@ -89,6 +99,7 @@ class Charge:
             "values": self.values,
             "least_scale": self.least_scale if math.isfinite(self.least_scale) else None,
             "partition": self.partition,
+            "dealt": self.dealt,
         }
 
     @classmethod

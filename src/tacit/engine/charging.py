@@ -62,16 +62,21 @@ def charge_of(plan: Plan) -> Charge:
     charged that mu, and M times the numbers it releases: whichever M agents a person is at, and
     however other runs divide the records, the account adds up at least what the person is in.
     """
-    return charge_of_ledger(plan.ledger, plan.terms, summed=plan.program.summed)
+    summed, dealt = plan.program.summed, plan.spec.dealt
+    return charge_of_ledger(plan.ledger, plan.terms, summed=summed, dealt=dealt)
 
 
-def charge_of_ledger(ledger: Ledger, terms: Terms, *, summed: bool) -> Charge:
+def charge_of_ledger(
+    ledger: Ledger, terms: Terms, *, summed: bool, dealt: bool = False
+) -> Charge:
     """Return the same for a ledger on those terms, of one run or of several (`joined`).
 
     Parameters
     ----------
     summed
         Whether agents send whole steps, so that an observer of sums may be credited.
+    dealt
+        Whether records were dealt to the agents at random.
     """
     observer = terms.observer
     if isinstance(ledger.mechanism, NoNoise):
@@ -107,6 +112,7 @@ def charge_of_ledger(ledger: Ledger, terms: Terms, *, summed: bool) -> Charge:
         colluders=observer.colluders if isinstance(observer, Sum) else 0,
         values=values,
         least_scale=ledger.finest() if ledger.on_lattice else 0.0,
+        dealt=dealt,
     )
 
 

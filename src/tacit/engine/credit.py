@@ -212,6 +212,8 @@ def certificate_of(
     terms: Terms,
     observer: Observer,
     network: NetworkKind,
+    *,
+    dealt: bool = False,
 ) -> Certificate:
     """Return what a ledger amounts to, under the name of the planned observer.
 
@@ -219,8 +221,12 @@ def certificate_of(
     ----------
     observer
         That of `terms`, or the observer of all messages where nothing is credited to summation.
+    dealt
+        Whether records were dealt to the agents at random (`Spec.dealt`).
     """
-    certificate = certify(ledger, delta=terms.delta, adjacency=terms.adjacency, observer=observer)
+    certificate = certify(
+        ledger, delta=terms.delta, adjacency=terms.adjacency, observer=observer, dealt=dealt
+    )
     trust = network.trust(observer)
     if isinstance(observer, Sum) and 1 < network.agents <= observer.colluders + 1:
         trust = alone_among(network.agents, observer.colluders)

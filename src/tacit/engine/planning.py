@@ -167,6 +167,11 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
     """
     rounds = checks.at_least("rounds", rounds, 1)
     check_size(rounds, spec.agents)
+    if spec.dealt and terms.adjacency.unit == "agent":
+        raise InputError(
+            "records without owners are dealt to the agents at random, so no agent's records are "
+            "somebody's; protect records or persons, or give each record its owner"
+        )
     connected = connect(network, algorithm, spec.agents, rounds)
     algorithm = algorithm.on_network(spec, network)
     questions = _numbered(algorithm, rounds, len(oracles))
@@ -201,7 +206,9 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
     program = draft.program
     if isinstance(observer, Sum) and isinstance(law, Gaussian):
         program = dataclasses.replace(program, summed=True)
-    certificate = certificate_of(draft.ledger, oracles, terms, observer, connected)
+    certificate = certificate_of(
+        draft.ledger, oracles, terms, observer, connected, dealt=spec.dealt
+    )
     if not certificate.epsilon <= terms.epsilon * (1 + 1e-9):
         raise PrivacyError(
             f"the plan would spend epsilon {certificate.epsilon:g}; the budget is {terms.epsilon:g}"

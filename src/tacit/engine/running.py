@@ -6,7 +6,7 @@ import dataclasses
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal, cast
 
@@ -32,6 +32,7 @@ from tacit.oracles import Oracle
 from tacit.privacy import Certificate, Ledger, Mechanism, Messages, NoNoise
 from tacit.problems import (
     Devices,
+    Origin,
     Shards,
     check_norms,
     digest_of_all,
@@ -62,6 +63,8 @@ class Run:
         Wall time of the run, compilation included.
     charged
         Where it was charged; None if nowhere.
+    origin
+        Where the records came from, for the data custodian's own checks.
     """
 
     model: HostArray
@@ -71,6 +74,7 @@ class Run:
     plan: Plan
     seconds: float
     charged: Charged | None = None
+    origin: Origin | None = field(default=None, repr=False)
 
 
 def run(  # noqa: PLR0913 - what is run, how, and who pays
@@ -143,13 +147,22 @@ def run(  # noqa: PLR0913 - what is run, how, and who pays
             if devices is not None:
                 shards = spread(shards, devices)
             check_shards(shards)
+            origin = shards.origin
             private = behind_the_door(plan, shards)
             del shards  # which may be many, and only the door's own rows are needed from here on
             meeting.agree("ready", {})
-            finished = _answered(sent, private, seed, execute)
+            finished = _stamped(_answered(sent, private, seed, execute), origin)
             # a model that was computed is released once all have compared its ledger
             meeting.agree("finished", {})
             return dataclasses.replace(finished, plan=plan, charged=released())
+
+
+def _stamped(finished: Run, origin: Origin | None) -> Run:
+    """Return a run with the origin of its records, stamped where a public seed divided them."""
+    certificate = finished.certificate
+    if origin is not None and origin.reproducible:
+        certificate = dataclasses.replace(certificate, reproduction=True, attacker_tpr=1.0)
+    return dataclasses.replace(finished, certificate=certificate, origin=origin)
 
 
 def _check(plan: Plan, shards: Shards, seed: int | None, keep: frozenset[str]) -> None:
@@ -284,8 +297,12 @@ def behind_the_door(plan: Plan, shards: Shards) -> Private:
 
 
 def check_facts(plan: Plan, shards: Shards) -> None:
-    """Raise `InputError` unless the public facts about the shards are those of the plan."""
+    """Raise `InputError` unless the public facts about the shards are those of the plan.
+
+    `PrivacyError` for shards that `pack` did not make: whose record each row is, nobody knows.
+    """
     spec, program = plan.spec, plan.program
+    _check_origin(plan, shards.origin)
     if shards.counts != spec.counts:
         raise InputError(
             "the shards' record counts are not those the plan was made for; plan again"
@@ -300,6 +317,31 @@ def check_facts(plan: Plan, shards: Shards) -> None:
         raise InputError(
             f"the shards hold {features.shape[-1]} features in {features.dtype}; the plan is for "
             f"{spec.shape[0]} in {plan.precision}"
+        )
+
+
+def _check_origin(plan: Plan, origin: Origin | None) -> None:
+    """Raise unless the records were divided, and persons packed, as the plan takes them to be."""
+    if origin is None:
+        raise PrivacyError(
+            "these shards do not say where their records come from, so one could be in two "
+            "answers; make them with pack"
+        )
+    planned = plan.terms.adjacency.rows_per_person
+    if origin.rows_per_person != planned:
+        packed, wanted = (
+            "records" if rows is None else f"persons with {rows} places each"
+            for rows in (origin.rows_per_person, planned)
+        )
+        raise InputError(
+            f"the plan protects {wanted}, and the shards were packed for {packed}; pack them with "
+            "the persons of the plan, or plan again"
+        )
+    if origin.dealt != plan.spec.dealt:
+        done, wanted = ("dealt at random" if it else "given" for it in (origin.dealt, plan.spec.dealt))
+        raise InputError(
+            f"the plan is for records whose agents are {wanted}, and these are {done}; plan with "
+            "the facts of the shards (public_facts)"
         )
 
 
@@ -386,7 +428,14 @@ def check_certificate(plan: Plan) -> None:
             raise PrivacyError("the certificate promises what a run without noise does not keep")
         return
     observer = terms.observer if program.summed else Messages()
-    fresh = certificate_of(plan.ledger, program.oracles, terms, observer, program.network)
+    fresh = certificate_of(
+        plan.ledger,
+        program.oracles,
+        terms,
+        observer,
+        program.network,
+        dealt=plan.spec.dealt,
+    )
     given = plan.certificate
     fresh = dataclasses.replace(
         fresh,

@@ -30,6 +30,10 @@ from tacit.privacy.terms import (
 )
 
 FALSE_POSITIVE_RATE = 0.01
+DEALT = (
+    "records were dealt to the agents by a secret draw: no observer, colluders included, sees a "
+    "dealt shard or learns which agent has a record; every agent's figure is the dearest agent's"
+)
 
 # relations under which a record is a row of somebody
 _OF_ROWS = (ReplaceOne.name, ZeroOut.name)
@@ -165,6 +169,7 @@ def certify(
     observer: Observer,
     reproduction: bool = False,
     conditions: tuple[str, ...] = (),
+    dealt: bool = False,
 ) -> Certificate:
     """Return the certificate of a ledger whose sensitivities hold for `adjacency`.
 
@@ -189,6 +194,9 @@ def certify(
     are certified at that value. The attacker's rate is Phi(Phi^-1(a) + mu) for mu, otherwise the
     smaller of exp(epsilon) a + delta and 1 - exp(-epsilon) (1 - delta - a), a = 0.01.
     A person at several agents is in the answers of all of them: `Ledger.mu_across`.
+    Where records are `dealt` by a secret draw, neighbours are files and a record may be at any
+    agent: the dearest agent's curve holds, whoever has the record (`tacit.problems.Draw`), and is
+    the only one that is stated.
     """
     delta = checks.delta(delta)
     across = adjacency.agents_per_person
@@ -205,6 +213,11 @@ def certify(
             curve(lambda d: np.array(_by_events(ledger, d, adjacency.relation)), delta)
         )
         trust += "" if isinstance(observer, Messages) else _POST_PROCESSING
+    if dealt:
+        conditions = (DEALT, *conditions)
+        epsilons = (max(epsilons, default=0.0),) * len(epsilons)
+        if per_agent_mu is not None:
+            per_agent_mu = (max(per_agent_mu, default=0.0),) * len(per_agent_mu)
     epsilon = max(epsilons, default=0.0)
     mu = None if per_agent_mu is None else max(per_agent_mu, default=0.0)
     if across > 1:

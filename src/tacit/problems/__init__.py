@@ -5,6 +5,15 @@ from tacit.problems.clipping import clip_coefficient, default_clip, row_norms, w
 from tacit.problems.cones import Cone
 from tacit.problems.conic import AgentSets, ConicSet, polyhedron
 from tacit.problems.conic_program import Minimum, minimise_conic
+from tacit.problems.division import (
+    Draw,
+    Origin,
+    Parts,
+    check_origins,
+    numbered,
+    origin_of,
+    random_partition,
+)
 from tacit.problems.devices import Devices, digest_of_all, spread, spread_local
 from tacit.problems.holding_out import (
     check_at_one_agent,
@@ -45,7 +54,7 @@ from tacit.problems.operators import (
     smoothed_share,
     sparse_rows,
 )
-from tacit.problems.persons import Persons, numbered
+from tacit.problems.persons import Persons
 from tacit.problems.problem import Problem, facts_from, public_facts
 from tacit.problems.regularisers import L1, L2, ElasticNet, NoRegulariser, Regulariser
 from tacit.problems.sets import Ball, Box, ConvexSet, Simplex, WholeSpace, soft_threshold
@@ -59,7 +68,6 @@ from tacit.problems.shards import (
     for_exact_sums,
     pack,
     partition_by,
-    random_partition,
 )
 from tacit.problems.solve import Solution, minimise
 from tacit.problems.structured import (
@@ -86,6 +94,7 @@ __all__ = [
     "ConicSet",
     "ConvexSet",
     "Devices",
+    "Draw",
     "ElasticNet",
     "HuberHinge",
     "Identity",
@@ -96,6 +105,8 @@ __all__ = [
     "MultinomialLogistic",
     "NoRegulariser",
     "Operator",
+    "Origin",
+    "Parts",
     "Persons",
     "Problem",
     "PublicScale",
@@ -114,6 +125,7 @@ __all__ = [
     "check_at_one_agent",
     "check_held_out",
     "check_norms",
+    "check_origins",
     "clip_coefficient",
     "constraint_named",
     "contiguous_partition",
@@ -136,6 +148,7 @@ __all__ = [
     "minimise",
     "minimise_conic",
     "numbered",
+    "origin_of",
     "pack",
     "partition_by",
     "polyhedron",

@@ -163,11 +163,12 @@ def spread_local(local: Shards, counts: tuple[int, ...], devices: Devices) -> Sh
             f"this process packed the records of other agents than {held.start}..{held.stop - 1}, "
             "which are its own; pack these"
         )
-    return _on(devices, Shards(local.stacked, counts, local.record_norm))
+    return _on(devices, Shards(local.stacked, counts, local.record_norm, local.origin))
 
 
 def _on(devices: Devices, shards: Shards, local: slice = slice(None)) -> Shards:
     def on(leaf: Array) -> Array:
         return devices.array(np.asarray(leaf)[local], shards.agents)
 
-    return Shards(jax.tree.map(on, shards.stacked), shards.counts, shards.record_norm)
+    stacked = jax.tree.map(on, shards.stacked)
+    return Shards(stacked, shards.counts, shards.record_norm, shards.origin)

@@ -1,20 +1,20 @@
-"""Which rows are held out for an evaluation: a public rule on row numbers."""
+"""Which rows are held out for an evaluation: a draw that sees no record."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
-from jaxtyping import Bool, Int
+from jaxtyping import Int
 
 from tacit import checks
 from tacit.errors import InputError, PrivacyError
+from tacit.problems.division import Draw, Parts, origin_of
 from tacit.problems.persons import Persons
 from tacit.typing import HostArray
 
 MOST_HELD_OUT = 0.5
-# sets these permutations apart from other draws under the same public seed
-_STREAM = 0x68656C64
 
 
 def held_out_share(value: float) -> float:
@@ -70,19 +70,19 @@ def held_out_counts(
     return held
 
 
-def hold_out(
+def hold_out(  # noqa: PLR0913 - the parts, how many, and the draw
     parts: Sequence[Int[HostArray, "_m"]],
     share: float,
     *,
-    seed: int,
+    seed: int | None = None,
+    draw: Draw | None = None,
     persons: Persons | None = None,
     first: int = 0,
-) -> tuple[tuple[Int[HostArray, "_m"], ...], tuple[Int[HostArray, "_h"], ...]]:
+) -> tuple[Parts, Parts]:
     """Return the rows of each agent that are trained on, and those that are held out, sorted.
 
-    Agent i permutes the m_i numbers of its rows by a generator seeded with (`seed`, i) and holds
-    the first of them out: files are often sorted, so the last rows would not do. Where persons are
-    protected it permutes their numbers, and all rows of a person are on one side.
+    Agent i permutes its m_i rows, or its persons, and holds the first of them out; all rows of a
+    person are on one side.
 
     Parameters
     ----------
@@ -91,7 +91,9 @@ def hold_out(
     share
         Of each agent's rows, see `held_out_counts`.
     seed
-        Public.
+        The public seed of a reproduction; None for a secret draw.
+    draw
+        A draw that other divisions of the same records share, in place of the seed.
     persons
         Whose row each row is; None where records are protected.
     first
@@ -99,37 +101,34 @@ def hold_out(
 
     Notes
     -----
-    **Guarantee.** Only counts and public numbers decide who is held out, never what a record says.
-    Replacing a record, or setting its contribution to zero, therefore leaves it, and every other
-    record, on the side where it was; a rule that looks at content, such as a hash, would let the
-    two data sets of a neighbouring pair differ on both sides. The numbers of an agent's persons are
-    their places in the order of first rows, which neighbours share (`Persons`); so a person whose
-    rows are others, more or fewer is on the same side in both, and so is everyone else.
+    **Guarantee.** Counts and a secret permutation decide who is held out, never what a record says
+    or where it stands in the file: see `Draw` for the derivation, and
+    `tacit.evaluation.of_disjoint_parts` for what both sides together cost. A rule on row numbers
+    under a public seed would let one replaced record move all others of a sorted file to other
+    sides; with such a seed the run is stamped as a reproduction.
 
     Examples
     --------
-    >>> kept, held = hold_out([np.arange(10)], 0.2, seed=0)
+    >>> kept, held = hold_out([np.arange(10)], 0.2)
     >>> len(kept[0]), len(held[0]), len(np.intersect1d(kept[0], held[0]))
     (8, 2, 0)
     """
+    if draw is None:
+        draw = Draw.secret() if seed is None else Draw(seed=seed)
     standing = [
         np.arange(len(part)) if persons is None else persons.standing(part) for part in parts
     ]
     sizes = held_out_counts([1 + int(np.max(place)) for place in standing], share)
-    sides = [
-        _held_out(place, size, np.random.default_rng([_STREAM, seed, agent]))
-        for agent, (place, size) in enumerate(zip(standing, sizes, strict=True), first)
-    ]
-    kept = tuple(np.sort(part[~side]) for part, side in zip(parts, sides, strict=True))
-    held = tuple(np.sort(part[side]) for part, side in zip(parts, sides, strict=True))
+    sides = []
+    for agent, (place, size) in enumerate(zip(standing, sizes, strict=True), first):
+        shuffled = draw.permutation(1 + int(np.max(place)), "hold out", agent)
+        sides.append(np.isin(place, shuffled[:size]))
+    origin = origin_of(parts)
+    origin = replace(origin, reproducible=origin.reproducible or not draw.is_secret)
+    pairs = list(zip(parts, sides, strict=True))
+    kept = Parts([np.sort(p[~side]) for p, side in pairs], replace(origin, side="training"))
+    held = Parts([np.sort(p[side]) for p, side in pairs], replace(origin, side="held out"))
     return kept, held
-
-
-def _held_out(
-    standing: Int[HostArray, "_m"], size: int, draw: np.random.Generator
-) -> Bool[HostArray, "_m"]:
-    """Return which rows are held out, given the number of the unit that each belongs to."""
-    return np.isin(standing, draw.permutation(1 + int(np.max(standing)))[:size])
 
 
 def check_held_out(

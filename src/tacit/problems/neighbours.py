@@ -48,7 +48,7 @@ def replace_record(
     )
     if enforce:
         _check_row(row, shards.record_norm)
-    return Shards(changed, shards.counts, shards.record_norm)
+    return Shards(changed, shards.counts, shards.record_norm, shards.origin)
 
 
 def zero_record(shards: Shards, agent: int, index: int) -> Shards:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +10,7 @@ from jaxtyping import Int
 
 from tacit import checks
 from tacit.errors import InputError
+from tacit.problems.division import Draw, Parts, deal
 from tacit.typing import HostArray
 
 EMPTY = -1
@@ -19,16 +20,18 @@ EMPTY = -1
 class Persons:
     """Whose row each row is, and how many places a person has.
 
-    **Guarantee.** Data sets are neighbours if one person's rows are others, more or fewer, and that
-    person keeps the place in the order of persons. Which rows stand in a person's places is a
-    function of that person's rows alone, which of them are first; the number of places, and what
-    divides an answer, is K times a number of persons. So neighbours differ in the K places of one
-    person at each agent that has rows of that person.
+    **Guarantee.** Data sets are neighbours if one person's rows are others, more or fewer; the
+    number of persons is public. Which rows stand in a person's places is a function of that
+    person's rows alone, which of them are first; the number of places, and what divides an answer,
+    is K times a number of persons. Persons are dealt to agents and held out by a secret draw
+    (`Draw`), whose law is the same for every order of persons. So neighbours differ in the K places
+    of one person at each agent that has rows of that person. In a reproduction persons stand in the
+    order of their identities, and who is in the file is public.
 
     Attributes
     ----------
     numbers
-        (N,): the number of the person of every row, from 0.
+        (N,): the number of the person of every row, from 0, in the order of their identities.
     rows_per_person
         K: an agent takes the first K rows of a person, in the order in which they stand.
 
@@ -56,7 +59,7 @@ class Persons:
     def places(self, rows: Int[HostArray, "_m"]) -> Int[HostArray, " S"]:
         """Return the row in each place of an agent that has these rows; -1 in empty places.
 
-        Persons stand in the order of their first rows, K places each.
+        Persons stand in the order of their numbers, K places each.
 
         Examples
         --------
@@ -75,25 +78,24 @@ class Persons:
         return places.ravel()
 
     def standing(self, rows: Int[HostArray, "_m"]) -> Int[HostArray, "_m"]:
-        """Return for each row of an agent which of its persons it belongs to, by their first rows.
+        """Return for each row of an agent which of its persons it belongs to, by their numbers.
 
         Examples
         --------
         >>> Persons(np.array([7, 3, 7, 5]), 2).standing(np.arange(4)).tolist()
-        [0, 1, 0, 2]
+        [2, 0, 2, 1]
         """
-        _, first, person = np.unique(self.numbers[rows], return_index=True, return_inverse=True)
-        place: Int[HostArray, "_m"] = np.argsort(np.argsort(first))[person]
+        place: Int[HostArray, "_m"] = np.unique(self.numbers[rows], return_inverse=True)[1]
         return place
 
     def places_of(self, rows: Int[HostArray, "_m"]) -> int:
         """Return how many places an agent with these rows has: K for each of its persons."""
         return self.rows_per_person * len(np.unique(self.numbers[rows]))
 
-    def shared(self, agents: int, *, seed: int) -> list[Int[HostArray, "_m"]]:
+    def deal(self, agents: int, draw: Draw) -> Parts:
         """Return the rows of each agent, where persons are dealt out at random.
 
-        The draw sees the number of persons and the public seed. Sizes differ by at most one person.
+        The draw sees the number of persons alone. Sizes differ by at most one person.
 
         Raises
         ------
@@ -106,13 +108,13 @@ class Persons:
             raise InputError(
                 f"{agents} agents but {len(names)} persons; ask for at most {len(names)} agents"
             )
+        groups = deal(len(names), agents, draw)
         owner = np.empty(len(names), int)
-        shuffled = np.random.default_rng(seed).permutation(len(names))
-        for agent, group in enumerate(np.array_split(shuffled, agents)):
+        for agent, group in enumerate(groups):
             owner[group] = agent
         of_rows = owner[person]
         order = np.argsort(of_rows, kind="stable")
-        return np.split(order, np.cumsum(np.bincount(of_rows))[:-1])
+        return Parts(np.split(order, np.cumsum(np.bincount(of_rows))[:-1]), groups.origin)
 
     def check_agents(self, parts: Sequence[Int[HostArray, "_m"]], agents_per_person: int) -> None:
         """Raise `InputError` if a person has rows at more agents than that; none is named."""
@@ -125,15 +127,3 @@ class Persons:
                 "agents a person may be (agents_per_person, --agents-per-person), which takes more "
                 "noise"
             )
-
-
-def numbered(labels: Iterable[str]) -> Int[HostArray, " N"]:
-    """Return the number of each row's person, in the order of their first rows.
-
-    Examples
-    --------
-    >>> numbered(["b", "a", "b"]).tolist()
-    [0, 1, 0]
-    """
-    numbers: dict[str, int] = {}
-    return np.array([numbers.setdefault(label, len(numbers)) for label in labels], dtype=np.int64)

@@ -107,16 +107,21 @@ def public_facts(problem: Problem, shards: Shards, *, clip: float) -> Spec:
     """
     features = shards.stacked.features.shape[-1]
     norm = shards.record_norm
-    return facts_from(problem, shards.counts, features=features, record_norm=norm, clip=clip)
+    dealt = shards.origin is not None and shards.origin.dealt
+    return facts_from(
+        problem, shards.counts, features=features, record_norm=norm, clip=clip, dealt=dealt
+    )
 
 
 def facts_from(
-    problem: Problem, counts: Sequence[int], *, features: int, record_norm: float, clip: float
+    problem: Problem, counts: Sequence[int], *, features: int, record_norm: float, clip: float,
+    dealt: bool = False,
 ) -> Spec:
     """Return the `Spec` of `problem` without any shards: for planning ahead.
 
     With R the record norm and, for the loss, lipschitz constant l and smoothness s:
     c_1 = R min(l, clip), c_3 = s R^2 (the Hessian of f_i is a mean of x x' times at most s).
+    With `dealt`, records without owners are dealt to the agents at random.
 
     Examples
     --------
@@ -136,4 +141,5 @@ def facts_from(
         smoothness=problem.loss.smoothness * norm**2,
         regulariser_bound=problem.regulariser.gradient_bound(math.prod(shape)),
         regulariser_smoothness=float(problem.regulariser.smoothness),
+        dealt=dealt,
     )

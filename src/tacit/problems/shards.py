@@ -16,6 +16,7 @@ from jaxtyping import Float, Int, Shaped
 from tacit import checks
 from tacit.errors import InputError, PrivacyError, told_anew
 from tacit.problems.clipping import row_norms, within_norm
+from tacit.problems.division import Origin, check_sizes, origin_of
 from tacit.problems.grid import Grid, on_grid, row_digits
 from tacit.problems.memory import (
     aligned_zeros,
@@ -71,11 +72,14 @@ class Shards(eqx.Module):
         m_i, the public record counts; a zeroed record still counts.
     record_norm
         R: every row satisfies |x|_2 <= R.
+    origin
+        Where the records come from; None for shards that `pack` did not make, which no run takes.
     """
 
     stacked: Shard
     counts: tuple[int, ...] = eqx.field(static=True)
     record_norm: float = eqx.field(static=True)
+    origin: Origin | None = eqx.field(static=True, default=None)
 
     @property
     def agents(self) -> int:
@@ -205,7 +209,12 @@ def pack(  # noqa: PLR0913 - rows, whose they are, and what is enforced
             mask.flat[where] = 1
     counts = tuple(int(part.size) for part in indices)
     data = Shard(device_array(rows), own_array(answers), own_array(mask))
-    return Shards(data, counts, float(record_norm))
+    origin = dataclasses.replace(
+        origin_of(parts),
+        rows_per_person=None if persons is None else persons.rows_per_person,
+        rows=tuple(indices),
+    )
+    return Shards(data, counts, float(record_norm), origin)
 
 
 def check_norms(shard: Shard, record_norm: float) -> None:
@@ -295,19 +304,6 @@ def _finite_rows(features: HostArray, part: HostArray) -> HostArray:
     return rows
 
 
-def random_partition(rows: int, agents: int, *, seed: int) -> list[Int[np.ndarray, "_m"]]:
-    """Return a uniformly random partition; sizes differ by at most one, indices are sorted.
-
-    Raises
-    ------
-    InputError
-        If there are fewer rows than agents, or no agent.
-    """
-    _check_sizes(rows, agents)
-    shuffled = np.random.default_rng(seed).permutation(rows)
-    return [np.sort(part) for part in np.array_split(shuffled, agents)]
-
-
 def contiguous_partition(rows: int, agents: int) -> list[Int[np.ndarray, "_m"]]:
     """Return consecutive blocks of rows; sizes differ by at most one.
 
@@ -321,7 +317,7 @@ def contiguous_partition(rows: int, agents: int) -> list[Int[np.ndarray, "_m"]]:
     >>> [part.tolist() for part in contiguous_partition(5, 2)]
     [[0, 1, 2], [3, 4]]
     """
-    _check_sizes(rows, agents)
+    check_sizes(rows, agents)
     return list(np.array_split(np.arange(rows), agents))
 
 
@@ -361,7 +357,7 @@ def dirichlet_partition(
         If there are fewer rows than agents, no agent, or alpha is not above 0.
     """
     labels = np.asarray(labels)
-    _check_sizes(labels.size, agents)
+    check_sizes(labels.size, agents)
     checks.positive("alpha", alpha)
     draws = np.random.default_rng(seed)
     owner = np.empty(labels.size, np.int64)
@@ -390,9 +386,3 @@ def _without_empty(owner: np.ndarray, agents: int) -> np.ndarray:
 def _by_owner(owner: np.ndarray, agents: int) -> list[np.ndarray]:
     order = np.argsort(owner, kind="stable")
     return np.split(order, np.cumsum(np.bincount(owner, minlength=agents))[:-1])
-
-
-def _check_sizes(rows: int, agents: int) -> None:
-    checks.at_least("agents", agents, 1)
-    if agents > rows:
-        raise InputError(f"{agents} agents but {rows} rows; ask for at most {rows} agents")

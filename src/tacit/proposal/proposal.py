@@ -60,7 +60,10 @@ class Proposal(Document):
     counts
         m_i: how many records each agent trains on; of persons, how many places: K times a number.
     split_seed
-        Public seed of the split into training and test records and of their division among agents.
+        Public seed of the split of published data into training and test records; in a
+        reproduction also of the division of records among agents and sides.
+    dealt
+        Whether records without owners are dealt to the agents at random.
     loss, regulariser, constraint
         The problem. With a structure, regulariser and constraint are "none".
     class_weights
@@ -94,11 +97,12 @@ class Proposal(Document):
     """
 
     FORMAT: ClassVar[str] = "tacit.proposal"
-    VERSION: ClassVar[int] = 3
+    VERSION: ClassVar[int] = 4
 
     data: DataFacts
     counts: tuple[Count, ...]
     split_seed: int
+    dealt: bool
     loss: Named
     class_weights: tuple[float, ...] | None
     clip: Extended
@@ -233,6 +237,7 @@ class Proposal(Document):
             features=self.coordinates,
             record_norm=self.data.row_norm,
             clip=self.clip,
+            dealt=self.dealt,
         )
 
     def composition(self, methods: Mapping[str, Method] = METHODS) -> Composition:

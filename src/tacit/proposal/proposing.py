@@ -35,7 +35,12 @@ from tacit.proposal.request import (
 
 
 def propose(
-    data: DataFacts, counts: Sequence[int], request: Request, structure: Structure | None = None
+    data: DataFacts,
+    counts: Sequence[int],
+    request: Request,
+    structure: Structure | None = None,
+    *,
+    dealt: bool = False,
 ) -> Proposal:
     """Return the proposal of a request, with every default from public facts alone.
 
@@ -43,6 +48,8 @@ def propose(
     ----------
     counts
         Records of each agent, with those that are to be held out for an evaluation.
+    dealt
+        Whether records have no owners and are dealt to several agents at random.
 
     Raises
     ------
@@ -50,7 +57,7 @@ def propose(
         If the request cannot be met; the message names the fix.
     """
     if request.centre is None:
-        return _around_a_centre_that_pays(data, counts, request, structure)
+        return _around_a_centre_that_pays(data, counts, request, structure, dealt=dealt)
     agents, method = len(counts), request.method
     evaluation = None
     if request.evaluate is not None:
@@ -67,7 +74,9 @@ def propose(
     problem = problem_of(loss, regulariser, request.constraint, structure, columns)
     clip = coefficient_clip(loss, request)
     norm = data.row_norm
-    facts = facts_from(problem, counts, features=columns, record_norm=norm, clip=clip)
+    facts = facts_from(
+        problem, counts, features=columns, record_norm=norm, clip=clip, dealt=dealt
+    )
     setting = Setting(
         problem=problem,
         facts=facts_of_method(facts, request.centre),
@@ -80,6 +89,7 @@ def propose(
         data=data,
         counts=tuple(int(count) for count in counts),
         split_seed=request.split_seed,
+        dealt=dealt,
         loss=loss_name,
         class_weights=weights,
         clip=clip,
@@ -99,14 +109,19 @@ def propose(
 
 
 def _around_a_centre_that_pays(
-    data: DataFacts, counts: Sequence[int], request: Request, structure: Structure | None
+    data: DataFacts,
+    counts: Sequence[int],
+    request: Request,
+    structure: Structure | None,
+    *,
+    dealt: bool,
 ) -> Proposal:
     """Return the proposal with a private centre if it is known to pay, else the one without.
 
     A row around a centre has the same norm wherever the record is, which a class may not depend on
     but a number does; and what regulariser, constraint or structure say is about the columns.
     """
-    without = propose(data, counts, replace(request, centre=False), structure)
+    without = propose(data, counts, replace(request, centre=False), structure, dealt=dealt)
     columns_matter = (
         request.regulariser not in (NONE, DEFAULT_REGULARISER)
         or request.constraint != NONE
@@ -115,7 +130,7 @@ def _around_a_centre_that_pays(
     if data.task == "regression" or columns_matter or math.isinf(request.epsilon):
         return without
     try:
-        centred = propose(data, counts, replace(request, centre=True), structure)
+        centred = propose(data, counts, replace(request, centre=True), structure, dealt=dealt)
         share = noise_of_centre(centred, centred.plan(request.methods))
     except InputError:  # a method that cannot, or a single round
         return without
