@@ -59,9 +59,8 @@ def pairwise_mu(plan: Plan, *, released: bool) -> Pairwise:
     Raises
     ------
     InputError
-        If records are dealt to the agents at random: which pair a record belongs to is then secret.
-    InputError
-        If the plan has no network.
+        If the plan has no network, or records are dealt to the agents at random: whose record one
+        is, and with it the pair, is then secret.
     PrivacyError
         If its answers have no mu (`tacit.privacy.Ledger.mu_per_agent`).
 
@@ -101,11 +100,15 @@ def rounds_that_reach(plan: Plan, *, released: bool) -> Int[HostArray, "A A"]:
     Raises
     ------
     InputError
-        If records are dealt to the agents at random: which pair a record belongs to is then secret.
-    InputError
-        If the plan has no network.
+        If the plan has no network, or records are dealt to the agents at random: whose record one
+        is, and with it the pair, is then secret.
     """
     agents, rounds = plan.spec.agents, plan.rounds
+    if plan.spec.dealt:
+        raise InputError(
+            "records are dealt to the agents at random, so none of them is a certain agent's; give "
+            "each record its owner to state what one agent learns of another's records"
+        )
     if plan.network is None:
         raise InputError(
             "the plan has an aggregator and no network between agents; plan for the observer sum"

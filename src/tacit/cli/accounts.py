@@ -13,9 +13,9 @@ from tacit.budget.process import is_gone
 from tacit.cli.console import error_line
 from tacit.engine import returned_on_error
 from tacit.engine.mesh import check_devices
-from tacit.engine.processes import Processes
+from tacit.engine.processes import Processes, shared_draw
 from tacit.errors import InputError
-from tacit.problems import Devices
+from tacit.problems import Devices, Draw
 from tacit.proposal import DataFacts, Proposal
 from tacit.report.accounts import cost_text
 from tacit.tables import Files, Report, table_of
@@ -70,13 +70,15 @@ def _tell_of_the_last(state: State) -> None:
             )
 
 
-def charged_records(
+def charged_records(  # noqa: PLR0913 - what is read, and who pays
     files: Files,
     proposal: Proposal,
     methods: Mapping[str, Method],
     account: Account | None,
     report: Report | None = None,
     processes: Processes | None = None,
+    *,
+    seed: int | None = None,
 ) -> tuple[DividedData, Reservation | None]:
     """Return the records of a table with the reservation that was made before they were read.
 
@@ -89,7 +91,9 @@ def charged_records(
         None where nothing is charged, or another process does it.
     processes
         Those of the run, if there are several: the first one charges, and none reads a cell before.
-        Each has the rows of its own agents then.
+        Each has the rows of its own agents then, by the draw of the first.
+    seed
+        Of the noise of a reproduction, whose records are divided by the public split seed.
     """
     facts = DataFacts.of(files.bounds, proposal.data.features)
     agents = None if files.owners is not None else len(proposal.counts)
@@ -97,7 +101,6 @@ def charged_records(
     counts = counts_ahead(
         files,
         agents,
-        split_seed=proposal.split_seed,
         rows_per_person=rows,
         agents_per_person=most,
     )
@@ -115,6 +118,7 @@ def charged_records(
         evaluation = proposal.evaluation
         how: dict[str, Any] = {
             "split_seed": proposal.split_seed,
+            "draw": shared_draw(Draw.for_noise(seed, proposal.split_seed), processes),
             "features": proposal.data.features,
             "evaluate": None if evaluation is None else evaluation.share,
             "rows_per_person": rows,

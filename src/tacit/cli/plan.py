@@ -169,7 +169,8 @@ def _answer(
     elif data.table is not None:
         columns = encoded_names(data.table.bounds)
     structure = run.structure.structure(columns, None)
-    proposal = propose(data, counts, request, structure)
+    dealt = facts.counts is None and len(counts) > 1  # --counts says what each agent has
+    proposal = propose(data, counts, request, structure, dealt=dealt)
     names = [proposal.method.name] if request.centre else _names(proposal, options)
     forecasts = []
     for name in names:
@@ -178,7 +179,8 @@ def _answer(
         alone = _alone(request, name, options)
         for count in _rounds(method, len(counts), alone, rounds):
             now = dataclasses.replace(alone, rounds=count)
-            forecasts.append(forecast(propose(data, counts, now, needed), request.methods))
+            compared = propose(data, counts, now, needed, dealt=dealt)
+            forecasts.append(forecast(compared, request.methods))
     planned = proposal.plan(request.methods)
     best = recommended(f for f in forecasts if f.algorithm == names[0])
     return _Answer(

@@ -25,9 +25,9 @@ from tacit.cli.records import check_output, is_table, loaded, source_of
 from tacit.cli.worker import check_among
 from tacit.datasets import FACTS
 from tacit.engine import check_chargeable
-from tacit.engine.processes import connected
+from tacit.engine.processes import connected, shared_draw
 from tacit.errors import InputError
-from tacit.problems import Devices
+from tacit.problems import Devices, Draw
 from tacit.problems.graphs import DEFAULT_GRAPH_WEIGHT
 from tacit.proposal import Proposal, check_seed
 from tacit.report import check_out
@@ -148,7 +148,7 @@ def train(  # noqa: PLR0913 - one parameter per option
         with reading_bar(shown=shown and is_table(data)) as reading:
             output = replace(output, reading=reading)
             prepared = interruptible(
-                lambda: _prepared(data, tables, given, output, proposal, account)
+                lambda: _prepared(data, tables, given, output, proposal, account, seed)
             )
         try:
             if not json:
@@ -176,13 +176,14 @@ class Prepared:
     account: Account | Reservation | None = None
 
 
-def _prepared(
+def _prepared(  # noqa: PLR0913, PLR0917 - what was typed, and who pays
     data: str,
     tables: dict[str, Any],
     given: dict[str, Any],
     output: Output,
     proposal: Path | None,
     account: Account | None,
+    seed: int | None,
 ) -> Prepared:
     """Return records and proposal after every check that precedes training.
 
@@ -193,8 +194,8 @@ def _prepared(
         check_out(output.out, force=output.force)
     if is_table(data) and (account is not None or connected() is not None):
         check_output(output, public=False, name=data)
-        return _charged(data, tables, given, proposal, account, output.reading)
-    prepared = _uncharged(data, tables, given, output, proposal)
+        return _charged(data, tables, given, proposal, account, output.reading, seed)
+    prepared = _uncharged(data, tables, given, output, proposal, seed)
     processes = connected()
     if processes is not None:
         processes.agree("proposal", {"proposal": prepared.proposal.digest})
@@ -202,13 +203,14 @@ def _prepared(
     return replace(prepared, account=account)
 
 
-def _charged(
+def _charged(  # noqa: PLR0913, PLR0917 - as `_prepared`
     data: str,
     tables: dict[str, Any],
     given: dict[str, Any],
     file: Path | None,
     account: Account | None,
     reading: Report | None,
+    seed: int | None,
 ) -> Prepared:
     """Return the records of a table, whose cells are looked at once the run is charged.
 
@@ -223,7 +225,9 @@ def _charged(
         proposed, methods = _read_proposal(file, tables, given)
         known = None if proposed.data.table is None else proposed.data.table.bounds
         files = read_files(source_of(data, tables, known), known, reading)
-    records, reservation = charged_records(files, proposed, methods, account, reading, connected())
+    records, reservation = charged_records(
+        files, proposed, methods, account, reading, connected(), seed=seed
+    )
     return Prepared(records, proposed, methods, reservation)
 
 
@@ -233,9 +237,10 @@ def _uncharged(
     given: dict[str, Any],
     output: Output,
     proposal: Path | None,
+    seed: int | None,
 ) -> Prepared:
     if proposal is not None:
-        return _from_file(data, tables, given, output, proposal)
+        return _from_file(data, tables, given, output, proposal, seed)
     options = run_options(given, rounds=given["rounds"])
     ahead = None  # where records are looked at for a graph
     if options.structure.graph_from is None:
@@ -245,6 +250,7 @@ def _uncharged(
         dataset,
         options.agents,
         split_seed=options.request.split_seed,
+        draw=_draw(seed, options.request.split_seed),
         default=options.default_agents,
         features=given["features"],
         evaluate=options.request.evaluate,
@@ -261,6 +267,7 @@ def _from_file(
     given: dict[str, Any],
     output: Output,
     file: Path,
+    seed: int | None,
 ) -> Prepared:
     proposal, methods = _read_proposal(file, tables, given)
     known = None if proposal.data.table is None else proposal.data.table.bounds
@@ -271,6 +278,7 @@ def _from_file(
         dataset,
         agents,
         split_seed=proposal.split_seed,
+        draw=_draw(seed, proposal.split_seed),
         features=proposal.data.features,
         evaluate=None if evaluation is None else evaluation.share,
         rows_per_person=proposal.budget.rows_per_person,
@@ -278,6 +286,11 @@ def _from_file(
     )
     check_data(records, proposal)
     return Prepared(records, proposal, methods)
+
+
+def _draw(seed: int | None, split_seed: int) -> Draw:
+    """Return what deals records out and holds some out, the same in every process of the run."""
+    return shared_draw(Draw.for_noise(seed, split_seed), connected())
 
 
 def _read_proposal(

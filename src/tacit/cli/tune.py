@@ -181,26 +181,31 @@ def _prepared(
             files,
             agents,
             asked.default.default_agents,
-            split_seed=request.split_seed,
             rows_per_person=request.rows_per_person,
             agents_per_person=request.agents_per_person,
         )
+        dealt = files.owners is None and len(counts) > 1
     else:
         dataset = loaded(data, tables, output)
         assert isinstance(dataset, Dataset)
         facts = [data_facts(dataset, name) for name in asked.features]
-        counts = divide(
+        records = divide(
             dataset, agents, split_seed=request.split_seed, default=asked.default.default_agents
-        ).counts
+        )
+        counts, dealt = records.counts, records.dealt
     requests = [(name, options.request, options.structure) for name, options in asked.each]
-    proposal = propose_choice(facts[1:], counts, requests, share=asked.share)
-    price = price_of(proposal, plan_choice(proposal), _alone(facts[0], counts, request))
+    proposal = propose_choice(facts[1:], counts, requests, share=asked.share, dealt=dealt)
+    price = price_of(
+        proposal, plan_choice(proposal), _alone(facts[0], counts, request, dealt=dealt)
+    )
     return Prepared(proposal, price, dataset, files, account)
 
 
-def _alone(facts: DataFacts, counts: Sequence[int], request: Request) -> Proposal | None:
+def _alone(
+    facts: DataFacts, counts: Sequence[int], request: Request, *, dealt: bool
+) -> Proposal | None:
     try:
-        return propose(facts, counts, request)
+        return propose(facts, counts, request, dealt=dealt)
     except InputError:  # the default alone need not suit the records
         return None
 

@@ -66,9 +66,7 @@ def charge_of(plan: Plan) -> Charge:
     return charge_of_ledger(plan.ledger, plan.terms, summed=summed, dealt=dealt)
 
 
-def charge_of_ledger(
-    ledger: Ledger, terms: Terms, *, summed: bool, dealt: bool = False
-) -> Charge:
+def charge_of_ledger(ledger: Ledger, terms: Terms, *, summed: bool, dealt: bool = False) -> Charge:
     """Return the same for a ledger on those terms, of one run or of several (`joined`).
 
     Parameters

@@ -1,8 +1,8 @@
 """What the processes of one run tell each other beside its compiled program.
 
 Everything here goes through the store of JAX's distributed runtime, which the coordinator in
-process 0 keeps. It is public facts, digests and errors; never a key, and never a record. Nobody is
-authenticated: the machines belong to one trusted holder.
+process 0 keeps. It is public facts, digests and errors, and the key of the division under
+encryption; never a record. Nobody is authenticated: the machines belong to one trusted holder.
 """
 
 from __future__ import annotations
@@ -18,10 +18,15 @@ from importlib.metadata import version
 from typing import Any
 
 import jax
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from jax._src import distributed  # whose store has no public name
 
 from tacit import __version__
 from tacit.errors import InputError, ProcessLostError, TacitError
+from tacit.problems import Draw
 
 _ROOM, _FAILED = "tacit/said", "tacit/failed"
 _PAUSE, _LINGER = 0.05, 1.0  # seconds between two looks, and for the others to look once more
@@ -235,6 +240,39 @@ def side_by_side(several: bool, account: object) -> Iterator[Meeting]:
                 "a run is charged once, by the first process; give no account to the others"
             )
         yield Meeting(processes)
+
+
+def shared_draw(draw: Draw, processes: Processes | None) -> Draw:
+    """Return the first process's draw, in all of them; separate ones put a record at two agents.
+
+    **Guarantee.** A secret key is encrypted for each process: X25519 between a fresh key of the
+    first and a fresh one of the other, HKDF-SHA256, ChaCha20-Poly1305. So whoever only listens on
+    the way to the store learns nothing of the division. Nobody is authenticated here, as nowhere
+    between the processes of one holder.
+    """
+    if processes is None or not draw.is_secret:
+        return draw
+    mine = X25519PrivateKey.generate()
+    public = mine.public_key().public_bytes_raw().hex()
+    others = [
+        X25519PublicKey.from_public_bytes(bytes.fromhex(text))
+        for text in processes.gathered("division", public)
+    ]
+
+    def cipher(other: X25519PublicKey) -> ChaCha20Poly1305:
+        kdf = HKDF(SHA256(), 32, salt=None, info=b"tacit division")
+        return ChaCha20Poly1305(kdf.derive(mine.exchange(other)))
+
+    def encrypted() -> str:
+        assert draw.key is not None
+        parts = [cipher(other).encrypt(bytes(12), draw.key, None) for other in others[1:]]
+        return json.dumps([part.hex() for part in parts])
+
+    parts = json.loads(processes.word_of_first("division key", encrypted))
+    if processes.first:
+        return draw
+    own = bytes.fromhex(parts[processes.index - 1])
+    return Draw(key=cipher(others[0]).decrypt(bytes(12), own, None))
 
 
 def versions() -> dict[str, str]:

@@ -338,7 +338,9 @@ def _check_origin(plan: Plan, origin: Origin | None) -> None:
             "the persons of the plan, or plan again"
         )
     if origin.dealt != plan.spec.dealt:
-        done, wanted = ("dealt at random" if it else "given" for it in (origin.dealt, plan.spec.dealt))
+        done, wanted = (
+            "dealt at random" if it else "given" for it in (origin.dealt, plan.spec.dealt)
+        )
         raise InputError(
             f"the plan is for records whose agents are {wanted}, and these are {done}; plan with "
             "the facts of the shards (public_facts)"

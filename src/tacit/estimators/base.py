@@ -269,7 +269,7 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
                 warnings.warn(text, UtilityWarning, stacklevel=2)
             finished = run(plan, shards, runtime="simulate", seed=seed, account=paid)
         plan = self._keep(finished, encoding, targets)
-        score = scored(proposal, plan, finished.model, held, targets, seed)
+        score = scored(proposal, plan, finished, held, targets, seed)
         self.private_score_, self.certificate_ = score
         return self
 

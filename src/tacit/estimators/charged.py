@@ -22,7 +22,7 @@ from tacit.estimators.ranges import ranges_for
 from tacit.estimators.records import Targets, owned_rows, persons_of
 from tacit.estimators.validation import validated
 from tacit.evaluation import check_covered
-from tacit.problems import Persons, Shards, check_held_out, pack
+from tacit.problems import Draw, Persons, Shards, check_held_out, origin_of, pack
 from tacit.proposal import Proposal, propose
 from tacit.typing import HostArray
 
@@ -74,10 +74,11 @@ def proposed(
     persons: Persons | None,
 ) -> Proposed:
     """Return the records of a fit as they are trained on and held out, and their proposal."""
-    everyone = owned_rows(agents, len(rows), persons, seed=estimator.split_seed)
+    draw = Draw.for_noise(estimator.random_state, estimator.split_seed)
+    everyone = owned_rows(agents, len(rows), persons, draw=draw)
     if persons is not None:
         persons.check_agents(everyone, estimator.agents_per_person)
-    parts, held = divided(everyone, estimator.evaluate, persons, seed=estimator.split_seed)
+    parts, held = divided(everyone, estimator.evaluate, persons, draw=draw)
     check_held_out(parts, held, persons)
     encoded = encoding.rows(rows)
 
@@ -96,7 +97,9 @@ def proposed(
     data = targets.facts(columns=shards.dimension, record_norm=shards.record_norm)
     structure = estimator._structure(shards)
     counts = [len(part) if persons is None else persons.places_of(part) for part in everyone]
-    proposal = propose(data, counts, estimator._request(targets), structure)
+    proposal = propose(
+        data, counts, estimator._request(targets), structure, dealt=origin_of(everyone).dealt
+    )
     return Proposed(shards, proposal, packed(held) if held else None)
 
 

@@ -10,7 +10,7 @@ from jaxtyping import Int, Num
 
 from tacit import checks
 from tacit.errors import InputError
-from tacit.problems import Persons, numbered, partition_by, random_partition
+from tacit.problems import Draw, Persons, numbered, partition_by, random_partition
 from tacit.proposal import DataFacts, Named
 from tacit.typing import HostArray, Task
 
@@ -52,15 +52,15 @@ def persons_of(labels: Any, rows: int, rows_per_person: Any) -> Persons | None:
 
 
 def owned_rows(
-    agents: Any, rows: int, persons: Persons | None = None, *, seed: int
+    agents: Any, rows: int, persons: Persons | None = None, *, draw: Draw
 ) -> list[Int[HostArray, "_m"]]:
     """Return the row indices of each agent.
 
     Parameters
     ----------
     agents
-        None for one agent who holds all rows; a whole number A to divide the rows at random by
-        the public `seed`; or one label per row that names its owner, compared as text.
+        None for one agent who holds all rows; a whole number A to deal the rows out at random, by
+        the draw; or one label per row that names its owner, compared as text.
     persons
         Given, rows are divided by person.
 
@@ -71,15 +71,15 @@ def owned_rows(
 
     Examples
     --------
-    >>> [part.tolist() for part in owned_rows(["b", "a", "b"], 3, seed=0)]
+    >>> [part.tolist() for part in owned_rows(["b", "a", "b"], 3, draw=Draw.secret())]
     [[1], [0, 2]]
     """
     if agents is None:
         return [np.arange(rows)]
     if np.ndim(agents) == 0:
         if persons is not None:
-            return persons.shared(checks.at_least("agents", agents, 1), seed=seed)
-        return random_partition(rows, checks.at_least("agents", agents, 1), seed=seed)
+            return persons.deal(checks.at_least("agents", agents, 1), draw)
+        return random_partition(rows, checks.at_least("agents", agents, 1), draw=draw)
     labels = np.asarray(agents)
     if labels.shape != (rows,):
         raise InputError(

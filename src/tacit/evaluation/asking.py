@@ -24,7 +24,9 @@ from tacit.problems import (
     Devices,
     Logistic,
     MultinomialLogistic,
+    Origin,
     Shards,
+    check_origins,
     facts_from,
 )
 from tacit.proposal import Proposal, evaluation_question
@@ -83,7 +85,12 @@ def evaluation_plan(
     norm = proposal.data.row_norm if record_norm is None else record_norm
     held = tuple(count for count in evaluation.counts if count)
     facts = facts_from(
-        proposal.problem, held, features=shape[0], record_norm=norm, clip=proposal.clip
+        proposal.problem,
+        held,
+        features=shape[0],
+        record_norm=norm,
+        clip=proposal.clip,
+        dealt=proposal.dealt,
     )
     terms = proposal.budget.terms
     if not training.program.summed:
@@ -128,6 +135,7 @@ def evaluate(  # noqa: PLR0913 - a model, what it came from, and where
     shards: Shards,
     scale: Scale,
     *,
+    trained_on: Origin | None,
     seed: int | None,
     devices: Devices | None = None,
 ) -> Evaluated:
@@ -142,6 +150,8 @@ def evaluate(  # noqa: PLR0913 - a model, what it came from, and where
     shards
         The records that were held out, of the agents that hold some out, and none else; where
         persons are protected, packed in their places.
+    trained_on
+        The origin of the records of the training (`Run.origin`), none of which is asked.
     seed
         As for the training; with one both are reproductions.
     devices
@@ -150,17 +160,18 @@ def evaluate(  # noqa: PLR0913 - a model, what it came from, and where
     Raises
     ------
     PrivacyError
-        If these are not as many records as the proposal holds out.
+        If these are not as many records as the proposal holds out, or were not held out of those
+        that were trained on.
 
     Notes
     -----
     **Guarantee.** That of `tacit.run` for one question, and of `of_disjoint_parts` for training and
-    evaluation together; it rests on the caller's packing both from disjoint rows
-    (`tacit.problems.hold_out`).
+    evaluation together, whose rows are compared (`tacit.problems.check_origins`).
     """
     evaluation = proposal.evaluation
     assert evaluation is not None
     answering = np.flatnonzero(evaluation.counts).tolist()
+    check_origins(trained_on, shards.origin)
     if shards.counts != tuple(evaluation.counts[agent] for agent in answering):
         raise PrivacyError("the records are not those that the proposal holds out; divide anew")
     planned = evaluation_plan(proposal, training, weights, record_norm=shards.record_norm)
@@ -203,10 +214,10 @@ def with_evaluation(
     """
     asked, rows = proposal.evaluation, proposal.budget.rows_per_person
     assert asked is not None
-    unit, place = ("record", "row numbers") if rows is None else ("person", "places in the order")
+    unit = "record" if rows is None else "person"
     condition = (
-        f"{asked.share:g} of each agent's {unit}s, chosen by their {place} with the split "
-        f"seed {proposal.split_seed}, were held out of the training and asked about its model: "
+        f"{asked.share:g} of each agent's {unit}s, chosen by a draw that sees none of them, were "
+        "held out of the training and asked about its model: which they are stays secret, and "
         f"each {unit} is in one of the two, so both together cost it no more than the larger"
     )
     answering = np.flatnonzero(asked.counts).tolist()

@@ -40,9 +40,10 @@ def of_disjoint_parts(
     **Guarantee.** Both promise (epsilon, delta), and so do both together; the mu of both
     together is the larger of the two, and not the root of the sum of their squares.
 
-    Let part(j) in {T, E} be where row j is: a function of public counts and a public seed, the same
-    on neighbouring data sets, which have the same rows but for what record r at row j says (or
-    whether it contributes; replacing it leaves it at its row). Write M(D_T) for the law of all that
+    Let part(j) in {T, E} be where record j is, by a secret draw that sees no record. Its law does
+    not depend on the order of the file, so neighbouring data sets can be compared draw by draw
+    (`tacit.problems.Draw`): they then have the same parts but for what record r says, and a bound
+    that holds for every draw holds for the mixture. Write M(D_T) for the law of all that
     the first run lets an observer see, and N_m(D_E) for that of the second, which may depend on
     what was seen, m: the model is a function of it. The observer sees (m, n) with the law
     M(dm | D_T) N_m(dn | D_E).
@@ -61,8 +62,7 @@ def of_disjoint_parts(
     nothing about r, the test is one of N_m, and a mean of errors over m at a level a in the mean
     is no better than G_mu(a), which is convex.
 
-    *Persons.* The same with r a person at one agent: part is a function of a person's place in the
-    order of persons, which neighbours share, and all rows of a person are in one part
+    *Persons.* The same with r a person at one agent: all rows of a person are in one part
     (`tacit.problems.hold_out`). A person at several agents is refused, since each of them divides
     its own.
 

@@ -16,6 +16,7 @@ from tacit.federation.authority import certificate_fingerprint, read_certificate
 from tacit.federation.keys import public_key
 from tacit.federation.local import Local, derive
 from tacit.federation.sites import SiteFolder
+from tacit.problems import Draw
 from tacit.report import strict
 from tacit.report.accounts import left_text, promise
 from tacit.tables import Source
@@ -151,7 +152,7 @@ def check_proposal(
     )
     told = None if account is None else _of_account(account, local)
     size = layouts_of(local.plan.program).message.size
-    turns = local.answering(local.records()).turns
+    turns = local.answering(local.records(Draw.secret())).turns
     return Check(local, len(turns), size, told)
 
 

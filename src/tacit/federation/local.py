@@ -24,6 +24,7 @@ from tacit.federation.last_question import LastQuestion, last_question
 from tacit.federation.party import Released
 from tacit.federation.records import own_records, private_of
 from tacit.privacy import Certificate, Ledger, Sum
+from tacit.problems import Draw
 from tacit.proposal import (
     Budget,
     DataFacts,
@@ -85,15 +86,24 @@ class Local:
             return training
         return larger_of(training, charge_for(last.planned, last.agents.index(self.agent), [0]))
 
-    def records(self) -> DividedData:
+    def records(self, draw: Draw) -> DividedData:
         """Return the records; the cells of the file are looked at here, and nowhere before.
+
+        Parameters
+        ----------
+        draw
+            What holds records out, the same at every start of a run; in a reproduction, whose noise
+            has a seed, the public split seed takes its place.
 
         Raises
         ------
         InputError
             If a cell is not what the bounds declare: a fact about the records.
         """
-        return own_records(self.files, self.signed.proposal, self.agent)
+        proposal = self.signed.proposal
+        if self.seed is not None:
+            draw = Draw(seed=proposal.split_seed)
+        return own_records(self.files, proposal, self.agent, draw)
 
     def answering(self, records: DividedData) -> Answering:
         """Return what answers in the rounds of the training."""

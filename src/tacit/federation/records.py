@@ -11,16 +11,17 @@ import numpy as np
 from tacit.engine import Plan, Private
 from tacit.engine.protocol import at
 from tacit.engine.running import check_shards, opened
-from tacit.problems import Shard, Shards, hold_out
+from tacit.problems import Draw, Shard, Shards, hold_out
 from tacit.proposal import Proposal
 from tacit.tables import Files, table_of
 from tacit.training import DividedData, divide, kept_precision
 
 
-def own_records(files: Files, proposal: Proposal, agent: int) -> DividedData:
+def own_records(files: Files, proposal: Proposal, agent: int, draw: Draw) -> DividedData:
     """Return the records of the file as those of one agent, in the order of the file.
 
-    Those that the public rule of `tacit.problems.hold_out` keeps for an evaluation are apart.
+    Those that the draw holds out for an evaluation are apart (`tacit.problems.hold_out`). A site
+    that starts again uses the draw of its first start, or it would train on records held out.
     """
     data = divide(
         table_of(files, precision=kept_precision(proposal, files.source)),
@@ -36,7 +37,7 @@ def own_records(files: Files, proposal: Proposal, agent: int) -> DividedData:
     kept, held = hold_out(
         rows,
         proposal.evaluation.share,
-        seed=proposal.split_seed,
+        draw=draw,
         persons=data.persons,
         first=agent,
     )
@@ -51,7 +52,7 @@ def private_of(shards: Shards, plan: Plan) -> Private:
     check_shards(shards)
     rows = max(plan.spec.counts)
     stacked: Shard = jax.tree.map(lambda leaf: _padded(leaf, rows), shards.stacked)
-    shards = Shards(stacked, shards.counts, shards.record_norm)
+    shards = Shards(stacked, shards.counts, shards.record_norm, shards.origin)
     both = opened(plan.program.oracles, plan.program.mechanism, shards)
     one: Private = at(both, 0)
     return one

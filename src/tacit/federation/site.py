@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import secrets
 from collections import defaultdict
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -30,6 +32,7 @@ from tacit.federation.party import Outcome, Packet, Progress, Released, outcome_
 from tacit.federation.paying import Paying
 from tacit.federation.rounds import Rounds
 from tacit.federation.waiting import MOST_WISHES, TELL, Spacing, Waiting
+from tacit.problems.division import KEY_BYTES, Draw
 
 _OWN = "something about this site's own records or machine; its owner has the reason"
 
@@ -196,7 +199,10 @@ class Site:
     def _open(self) -> None:
         """Look at the records for the first time; from here on rounds can be answered."""
         local = self._local
-        records = told_anew(local.records, InputError, lambda error: UnreadableError(str(error)))
+        # kept, so that a later start of this run does not train on what this one holds out
+        key = self._journal.say(self._digest, "division", secrets.token_bytes(KEY_BYTES))
+        read = partial(local.records, Draw(key=key))
+        records = told_anew(read, InputError, lambda error: UnreadableError(str(error)))
         answering = local.answering(records)
         parts = self._hearing, self._journal, self._seal, self._masking
         self._rounds = Rounds(answering, self._exchange, *parts)

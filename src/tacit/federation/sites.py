@@ -239,7 +239,7 @@ def count_of(source: Source, invitation: Invitation) -> int:
     bounds = invitation.table.bounds
     files = read_files(source, bounds)
     rows = invitation.rows_per_person
-    (count,) = counts_ahead(files, 1, split_seed=0, rows_per_person=rows)
+    (count,) = counts_ahead(files, 1, rows_per_person=rows)
     return count
 
 

@@ -161,7 +161,7 @@ class Certificate:
         )
 
 
-def certify(
+def certify(  # noqa: PLR0913 - a ledger, and the terms it is read on
     ledger: Ledger,
     *,
     delta: float,

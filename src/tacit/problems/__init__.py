@@ -5,6 +5,7 @@ from tacit.problems.clipping import clip_coefficient, default_clip, row_norms, w
 from tacit.problems.cones import Cone
 from tacit.problems.conic import AgentSets, ConicSet, polyhedron
 from tacit.problems.conic_program import Minimum, minimise_conic
+from tacit.problems.devices import Devices, digest_of_all, spread, spread_local
 from tacit.problems.division import (
     Draw,
     Origin,
@@ -14,7 +15,6 @@ from tacit.problems.division import (
     origin_of,
     random_partition,
 )
-from tacit.problems.devices import Devices, digest_of_all, spread, spread_local
 from tacit.problems.holding_out import (
     check_at_one_agent,
     check_held_out,

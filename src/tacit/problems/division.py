@@ -19,7 +19,8 @@ from tacit.typing import HostArray
 Purpose: TypeAlias = Literal["deal", "hold out"]
 Side: TypeAlias = Literal["training", "held out"]
 
-_KEY, _WORD, _TOKEN = 32, 8, 16  # bytes
+KEY_BYTES = 32
+_WORD, _TOKEN = 8, 16  # bytes
 _PURPOSES: tuple[Purpose, ...] = ("deal", "hold out")
 # sets the permutations of held-out records apart from other draws under the same public seed
 _HOLD_OUT = 0x68656C64
@@ -56,7 +57,8 @@ class Draw:
     where P_sigma and Q_sigma differ in the one record that was replaced, at one agent i(sigma) and
     on one side. Hockey-stick divergences are jointly convex, so for every epsilon
 
-        delta_{P,Q}(epsilon) <= (1/n!) sum_sigma delta_{i(sigma)}(epsilon) <= max_i delta_i(epsilon):
+        delta_{P,Q}(epsilon) <= (1/n!) sum_sigma delta_{i(sigma)}(epsilon)
+                               <= max_i delta_i(epsilon):
 
     the privacy curve of the dearest agent holds for the file. The observer must not know sigma: who
     sees a dealt shard, or learns which agent has a record, is not covered. The same holds for
@@ -74,13 +76,15 @@ class Draw:
     def __post_init__(self) -> None:
         if (self.key is None) == (self.seed is None):
             raise InputError("a draw has a secret key or a public seed; give one of the two")
-        if self.key is not None and len(self.key) != _KEY:
-            raise InputError(f"the key of a draw has {len(self.key)} bytes; it must have {_KEY}")
+        if self.key is not None and len(self.key) != KEY_BYTES:
+            raise InputError(
+                f"the key of a draw has {len(self.key)} bytes; it must have {KEY_BYTES}"
+            )
 
     @classmethod
     def secret(cls) -> Draw:
         """Return a draw under a new key of the operating system."""
-        return cls(key=secrets.token_bytes(_KEY))
+        return cls(key=secrets.token_bytes(KEY_BYTES))
 
     @classmethod
     def for_noise(cls, seed: int | None, split_seed: int) -> Draw:
@@ -92,9 +96,7 @@ class Draw:
         """Whether nobody can repeat the draw."""
         return self.key is not None
 
-    def permutation(
-        self, count: int, purpose: Purpose, agent: int = 0
-    ) -> Int[HostArray, " count"]:
+    def permutation(self, count: int, purpose: Purpose, agent: int = 0) -> Int[HostArray, " count"]:
         """Return a uniform permutation of `count` places."""
         if self.key is None:
             parts = [_HOLD_OUT, self.seed or 0, agent] if purpose == "hold out" else self.seed
@@ -223,8 +225,11 @@ def check_origins(trained_on: Origin | None, held_out: Origin | None) -> None:
     is in both (`tacit.evaluation.of_disjoint_parts`). Rows are compared by their numbers in one
     table; shards of other tables, or of unknown origin, are refused.
     """
-    known = trained_on is not None and held_out is not None
-    if not known or held_out.side != "held out" or trained_on.side != "training":
+    if (
+        trained_on is None
+        or held_out is None
+        or (trained_on.side, held_out.side) != ("training", "held out")
+    ):
         raise PrivacyError(
             "an evaluation asks records that were held out of the training, and these shards are "
             "not the two sides of one division; divide the records with hold_out and pack each side"

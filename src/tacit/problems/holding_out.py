@@ -70,7 +70,7 @@ def held_out_counts(
     return held
 
 
-def hold_out(  # noqa: PLR0913 - the parts, how many, and the draw
+def hold_out(
     parts: Sequence[Int[HostArray, "_m"]],
     share: float,
     *,

@@ -114,7 +114,12 @@ def public_facts(problem: Problem, shards: Shards, *, clip: float) -> Spec:
 
 
 def facts_from(
-    problem: Problem, counts: Sequence[int], *, features: int, record_norm: float, clip: float,
+    problem: Problem,
+    counts: Sequence[int],
+    *,
+    features: int,
+    record_norm: float,
+    clip: float,
     dealt: bool = False,
 ) -> Spec:
     """Return the `Spec` of `problem` without any shards: for planning ahead.

@@ -74,9 +74,7 @@ def propose(
     problem = problem_of(loss, regulariser, request.constraint, structure, columns)
     clip = coefficient_clip(loss, request)
     norm = data.row_norm
-    facts = facts_from(
-        problem, counts, features=columns, record_norm=norm, clip=clip, dealt=dealt
-    )
+    facts = facts_from(problem, counts, features=columns, record_norm=norm, clip=clip, dealt=dealt)
     setting = Setting(
         problem=problem,
         facts=facts_of_method(facts, request.centre),

@@ -10,6 +10,12 @@ from tacit.training.data import DividedData
 def check_data(data: DividedData, proposal: Proposal) -> None:
     """Raise `InputError` unless a proposal is for records with these facts and counts."""
     check_known(data.facts, data.all_counts, proposal, rows_per_person=data.rows_per_person)
+    if data.dealt != proposal.dealt:
+        done, wanted = ("dealt at random" if it else "given" for it in (data.dealt, proposal.dealt))
+        raise InputError(
+            f"the proposal is for records whose agents are {wanted}, and those of the data are "
+            f"{done}; propose again"
+        )
     planned = () if proposal.evaluation is None else proposal.evaluation.counts
     if data.held_out_counts != planned:
         raise InputError(

@@ -6,7 +6,7 @@ from tacit.errors import InputError
 from tacit.proposal import DataFacts, Proposal, Request, StructureRequest, propose
 from tacit.tables import Files, Source
 from tacit.training.data import DEFAULT_AGENTS
-from tacit.training.rows import counts_of, owners_of, persons_of, shares
+from tacit.training.rows import check_owners, counts_of, persons_of, shares
 from tacit.typing import Precision
 
 
@@ -37,12 +37,12 @@ def proposal_ahead(
         files,
         agents,
         default,
-        split_seed=request.split_seed,
         rows_per_person=request.rows_per_person,
         agents_per_person=request.agents_per_person,
     )
     names = facts.inputs.names if facts.feature_map is None else facts.feature_map.names
-    return propose(facts, counts, request, structure.structure(names, None))
+    dealt = files.owners is None and len(counts) > 1
+    return propose(facts, counts, request, structure.structure(names, None), dealt=dealt)
 
 
 def counts_ahead(
@@ -50,24 +50,18 @@ def counts_ahead(
     agents: int | None,
     default: int = DEFAULT_AGENTS,
     *,
-    split_seed: int,
     rows_per_person: int | None = None,
     agents_per_person: int = 1,
 ) -> tuple[int, ...]:
-    """Return how many records each agent will have, or places of persons."""
+    """Return how many records each agent will have, or places of persons; nothing is drawn."""
     persons = persons_of(files.persons, rows_per_person)
-    if files.owners is None and persons is None:  # as `random_partition` deals them out, undrawn
-        return shares(files.rows, "training records", default if agents is None else agents)
-    owners = owners_of(
-        files.owners,
-        files.rows,
-        agents,
-        default,
-        split_seed=split_seed,
-        persons=persons,
-        agents_per_person=agents_per_person,
-    )
-    return counts_of(owners, persons)
+    if files.owners is not None:
+        check_owners(files.owners, agents, persons, agents_per_person)
+        return counts_of(files.owners, persons)
+    among = default if agents is None else agents
+    if persons is None:
+        return shares(files.rows, "training records", among)
+    return tuple(persons.rows_per_person * n for n in shares(persons.count, "persons", among))
 
 
 def kept_precision(proposal: Proposal, source: Source) -> Precision:

@@ -13,9 +13,12 @@ from tacit.datasets import Dataset, Split, split
 from tacit.features import AroundCentre, FeatureMap, Inputs, applied, feature_map_named
 from tacit.problems import (
     Devices,
+    Draw,
+    Parts,
     Persons,
     Shards,
     check_held_out,
+    origin_of,
     pack,
     spread_local,
 )
@@ -60,8 +63,6 @@ class DividedData:
         Training and test records; the test part of a table may be empty.
     owners
         The training rows of each agent.
-    split_seed
-        The public seed of both divisions.
     features
         The feature map that the rows of the parts went through, if any.
     features_name
@@ -78,11 +79,10 @@ class DividedData:
 
     dataset: Dataset | Table
     parts: Split
-    owners: tuple[Int[HostArray, "_m"], ...]
-    split_seed: int
+    owners: Sequence[Int[HostArray, "_m"]]
     features: FeatureMap | None = None
     features_name: str | None = None
-    held_out: tuple[Int[HostArray, "_h"], ...] = ()
+    held_out: Sequence[Int[HostArray, "_h"]] = ()
     persons: Persons | None = None
     local: Local | None = None
 
@@ -98,6 +98,11 @@ class DividedData:
     def facts(self) -> DataFacts:
         """The public facts about the records, except their counts."""
         return data_facts(self.dataset, self.features_name)
+
+    @property
+    def dealt(self) -> bool:
+        """Whether records without owners were dealt to several agents."""
+        return origin_of(self.owners).dealt
 
     @property
     def counts(self) -> tuple[int, ...]:
@@ -125,6 +130,7 @@ class DividedData:
         """Return the rows that are held out, clipped like training rows; agents without are out."""
         rows, targets = self.parts.train_features, self.parts.train_targets
         some = [part for part in self.held_out if len(part)]
+        some = Parts(some, origin_of(self.held_out))
         return self._spread(rows, targets, some, "float64", self.held_out_counts)
 
     @cached_property
@@ -197,6 +203,7 @@ def divide(  # noqa: PLR0913 - what is divided, among whom, and how
     agents: int | None,
     *,
     split_seed: int,
+    draw: Draw | None = None,
     default: int = DEFAULT_AGENTS,
     features: str | None = None,
     rows_per_person: int | None = None,
@@ -205,13 +212,16 @@ def divide(  # noqa: PLR0913 - what is divided, among whom, and how
 ) -> DividedData:
     """Return the records, divided into training and test parts and among agents.
 
-    A data set is split by the split seed; tables and records with owners are split already. Rows
-    without owners are distributed at random by the same seed, those of a person together.
+    A published data set is split by the public split seed; tables and records with owners are split
+    already. Rows without owners are dealt out by the draw, those of a person together.
 
     Parameters
     ----------
     agents
         The number of agents; None for `default`, and for records that have owners.
+    draw
+        What deals records out and holds some out; None for a new secret one. Divisions of the same
+        records that are compared or add up share one.
     features
         The name of a public feature map, computed of every row; None for the columns themselves.
     rows_per_person, agents_per_person
@@ -235,13 +245,13 @@ def divide(  # noqa: PLR0913 - what is divided, among whom, and how
         len(parts.train_targets),
         agents,
         default,
-        split_seed=split_seed,
+        draw=Draw.secret() if draw is None else draw,
         rows_per_person=rows_per_person,
         agents_per_person=agents_per_person,
         evaluate=evaluate,
     )
     return DividedData(
-        dataset, parts, rows.owners, split_seed, feature_map, features, rows.held_out, rows.persons
+        dataset, parts, rows.owners, feature_map, features, rows.held_out, rows.persons
     )
 
 
@@ -288,7 +298,7 @@ def proposal_for(data: DividedData, request: Request, structure: StructureReques
         # the order of the file, whoever owns a row; none that is held out
         rows = data.parts.train_features[np.sort(np.concatenate(data.owners))]
     content = structure.structure(data.names, rows)
-    return propose(data.facts, data.all_counts, request, content)
+    return propose(data.facts, data.all_counts, request, content, dealt=data.dealt)
 
 
 def target_scale(dataset: Dataset | Table) -> tuple[float, float]:

@@ -10,7 +10,7 @@ from jaxtyping import Bool
 from tacit.datasets import Dataset
 from tacit.errors import InputError
 from tacit.features import feature_map_named
-from tacit.problems import Devices, Persons
+from tacit.problems import Devices, Draw, Parts, Persons, origin_of
 from tacit.tables import Files, Report, Table, table_of
 from tacit.training.data import DEFAULT_AGENTS, DividedData, Local, inputs_for, parts_of
 from tacit.training.rows import DividedRows, counts_of, divided_rows
@@ -45,6 +45,7 @@ def divide_local(  # noqa: PLR0913 - as `divide`
     devices: Devices,
     *,
     split_seed: int,
+    draw: Draw,
     default: int = DEFAULT_AGENTS,
     features: str | None = None,
     rows_per_person: int | None = None,
@@ -62,6 +63,8 @@ def divide_local(  # noqa: PLR0913 - as `divide`
     ----------
     devices
         Those that the agents are divided among.
+    draw
+        The same in every process, or a record would be at two agents.
     precision, report
         As for `table_of`.
 
@@ -76,7 +79,7 @@ def divide_local(  # noqa: PLR0913 - as `divide`
         files.rows,
         agents,
         default,
-        split_seed=split_seed,
+        draw=draw,
         rows_per_person=rows_per_person,
         agents_per_person=agents_per_person,
         evaluate=evaluate,
@@ -89,7 +92,6 @@ def divide_local(  # noqa: PLR0913 - as `divide`
         _without_rows(table, files.rows),
         parts_of(table, split_seed, feature_map),
         local.owners,
-        split_seed,
         feature_map,
         features,
         local.held_out,
@@ -113,8 +115,8 @@ def _local(
     kept[np.concatenate([*owners, *held])] = True
     place, persons = np.cumsum(kept) - 1, rows.persons
     return kept, DividedRows(
-        tuple(place[part] for part in owners),
-        tuple(place[part] for part in held),
+        Parts([place[part] for part in owners], origin_of(rows.owners)),
+        Parts([place[part] for part in held], origin_of(rows.held_out)),
         None if persons is None else Persons(persons.numbers[kept], persons.rows_per_person),
     )
 

@@ -9,15 +9,15 @@ from jaxtyping import Int
 
 from tacit import checks
 from tacit.errors import InputError
-from tacit.problems import Persons, check_at_one_agent, hold_out, random_partition
+from tacit.problems import Draw, Persons, check_at_one_agent, hold_out, random_partition
 from tacit.typing import HostArray
 
 
 class DividedRows(NamedTuple):
     """Whose each training row is; fields as of `tacit.training.DividedData`."""
 
-    owners: tuple[Int[HostArray, "_m"], ...]
-    held_out: tuple[Int[HostArray, "_h"], ...]
+    owners: Sequence[Int[HostArray, "_m"]]
+    held_out: Sequence[Int[HostArray, "_h"]]
     persons: Persons | None
 
 
@@ -28,7 +28,7 @@ def divided_rows(  # noqa: PLR0913 - as `divide`
     agents: int | None,
     default: int,
     *,
-    split_seed: int,
+    draw: Draw,
     rows_per_person: int | None,
     agents_per_person: int,
     evaluate: float | None,
@@ -48,14 +48,14 @@ def divided_rows(  # noqa: PLR0913 - as `divide`
         rows,
         agents,
         default,
-        split_seed=split_seed,
+        draw=draw,
         persons=persons,
         agents_per_person=agents_per_person,
     )
     if evaluate is None:
         return DividedRows(owners, (), persons)
     check_at_one_agent(agents_per_person)
-    return DividedRows(*hold_out(owners, evaluate, seed=split_seed, persons=persons), persons)
+    return DividedRows(*hold_out(owners, evaluate, draw=draw, persons=persons), persons)
 
 
 def persons_of(numbers: HostArray | None, rows_per_person: int | None) -> Persons | None:
@@ -75,29 +75,39 @@ def owners_of(  # noqa: PLR0913 - who has rows, and how they are dealt out
     agents: int | None,
     default: int,
     *,
-    split_seed: int,
+    draw: Draw,
     persons: Persons | None,
     agents_per_person: int,
-) -> tuple[Int[HostArray, "_m"], ...]:
+) -> Sequence[Int[HostArray, "_m"]]:
     """Return the rows of each agent: as they are known, or dealt out."""
     if known is None:
-        return _dealt(persons, rows, default if agents is None else agents, split_seed)
+        return _dealt(persons, rows, default if agents is None else agents, draw)
+    check_owners(known, agents, persons, agents_per_person)
+    return known
+
+
+def check_owners(
+    known: Sequence[Int[HostArray, "_m"]],
+    agents: int | None,
+    persons: Persons | None,
+    agents_per_person: int,
+) -> None:
+    """Raise `InputError` unless records with owners suit what is said of agents and persons."""
     if agents is not None:
         raise InputError(f"the records belong to {len(known)} agents already; leave --agents out")
     if persons is not None:
         persons.check_agents(known, agents_per_person)
-    return known
 
 
 def _dealt(
-    persons: Persons | None, rows: int, agents: int, split_seed: int
-) -> tuple[Int[HostArray, "_m"], ...]:
+    persons: Persons | None, rows: int, agents: int, draw: Draw
+) -> Sequence[Int[HostArray, "_m"]]:
     """Return the rows of each agent, who share rows or persons at random."""
     units, what = (rows, "training records") if persons is None else (persons.count, "persons")
     shares(units, what, agents)
     if persons is None:
-        return tuple(random_partition(rows, agents, seed=split_seed))
-    return tuple(persons.shared(agents, seed=split_seed))
+        return random_partition(rows, agents, draw=draw)
+    return persons.deal(agents, draw)
 
 
 def shares(units: int, what: str, agents: int) -> tuple[int, ...]:

@@ -30,7 +30,7 @@ from tacit.errors import InputError
 from tacit.evaluation import Evaluated, PrivateScore, check_covered, evaluate, scale_of
 from tacit.features import FeatureMap
 from tacit.privacy import Certificate, delta_warning
-from tacit.problems import Devices
+from tacit.problems import Devices, Draw
 from tacit.problems.memory import give_back
 from tacit.proposal import (
     Proposal,
@@ -206,6 +206,7 @@ def train(  # noqa: PLR0913 - what is run, and who is told what
     certificate = dataclasses.replace(
         finished.certificate,
         conditions=(
+            *finished.certificate.conditions,
             *data.dataset.conditions,
             *graph_conditions(proposal.structure),
             *weight_conditions(proposal.class_weights),
@@ -214,7 +215,7 @@ def train(  # noqa: PLR0913 - what is run, and who is told what
         conditional=proposal.conditional,
     )
     plan = dataclasses.replace(plan, certificate=certificate)
-    evaluation = _evaluated(proposal, plan, data, finished.model, seed)
+    evaluation = _evaluated(proposal, plan, data, finished, seed)
     seconds = time.perf_counter() - began
     nonprivate = optimum(problem, data) if reference else None
     return Training(
@@ -287,7 +288,7 @@ def _evaluated(
     proposal: Proposal,
     plan: Plan,
     data: DividedData,
-    model: HostArray,
+    finished: Run,
     seed: int | None,
 ) -> Evaluated | None:
     """Return what held-out records say of a model that was released; None without any."""
@@ -295,7 +296,16 @@ def _evaluated(
         return None
     scale = scale_of(proposal, labels_of(proposal.data), target_scale(data.dataset)[0])
     devices = None if data.local is None else data.local.devices
-    return evaluate(proposal, plan, model, data.evaluated(), scale, seed=seed, devices=devices)
+    return evaluate(
+        proposal,
+        plan,
+        finished.model,
+        data.evaluated(),
+        scale,
+        trained_on=finished.origin,
+        seed=seed,
+        devices=devices,
+    )
 
 
 def _centre_of(finished: Run) -> HostArray:
@@ -330,6 +340,7 @@ def train_on(
         dataset,
         agents,
         split_seed=request.split_seed,
+        draw=Draw.for_noise(seed, request.split_seed),
         features=features,
         evaluate=request.evaluate,
         rows_per_person=request.rows_per_person,

@@ -62,7 +62,8 @@ def plan_choice(proposal: TuneProposal) -> TunePlan:
 
     Notes
     -----
-    **Guarantee.** A record is trained on or chooses, by a public rule (`tacit.problems.hold_out`).
+    **Guarantee.** A record is trained on or chooses, by a secret draw that all candidates share
+    (`tacit.problems.hold_out`).
 
     *Trained on.* All k candidates ask it, and everything that it answers may be seen, also of
     those that are not picked: the answers are those of one ledger (`tacit.privacy.joined`), and the
@@ -88,9 +89,12 @@ def plan_choice(proposal: TuneProposal) -> TunePlan:
             "secure aggregation is credited in some of the candidates and not in all; say "
             "--observer messages, or leave out those where it is not"
         )
+    dealt = plans[0].spec.dealt
     ledger = joined([plan.ledger for plan in plans])
     observer: Observer = terms.observer if summed else Messages()
-    together = certify(ledger, delta=terms.delta, adjacency=terms.adjacency, observer=observer)
+    together = certify(
+        ledger, delta=terms.delta, adjacency=terms.adjacency, observer=observer, dealt=dealt
+    )
     if not together.epsilon <= terms.epsilon * (1 + 1e-9):
         raise PrivacyError(
             f"the trainings would spend epsilon {together.epsilon:g}; the budget is "
@@ -106,7 +110,7 @@ def plan_choice(proposal: TuneProposal) -> TunePlan:
         raise PrivacyError("the choice would cost more than the trainings; plan it anew")
     certificate = dataclasses.replace(
         together,
-        conditions=(condition_of(proposal),),
+        conditions=(*together.conditions, condition_of(proposal)),
         arithmetic=f"{together.arithmetic}; the choice is drawn exactly",
     )
     return TunePlan(
@@ -114,7 +118,7 @@ def plan_choice(proposal: TuneProposal) -> TunePlan:
         ledger=ledger,
         rate=rate,
         certificate=certificate,
-        charge=charge_of_ledger(ledger, terms, summed=summed),
+        charge=charge_of_ledger(ledger, terms, summed=summed, dealt=dealt),
         purpose=Purpose(
             what=f"a choice among {len(plans)} candidates",
             proposal=proposal.digest,
@@ -139,13 +143,12 @@ def _check_plain(candidate: Candidate) -> None:
 
 def condition_of(proposal: TuneProposal) -> str:
     """Return what says which record is in which part."""
-    person = proposal.budget.unit == "person"
-    unit, place = ("person", "places in the order") if person else ("record", "row numbers")
+    unit = "person" if proposal.budget.unit == "person" else "record"
     return (
         f"{len(proposal.candidates)} candidates were trained on the same {unit}s, and "
-        f"{proposal.evaluation.share:g} of each agent's {unit}s, chosen by their {place} with the "
-        f"split seed {proposal.candidates[0].proposal.split_seed}, were held out of all trainings "
-        f"and chose: each {unit} is in one of the two, so both together cost it no more than the "
+        f"{proposal.evaluation.share:g} of each agent's {unit}s, by a draw that sees none of them, "
+        "were held out of all trainings and chose: which they are stays secret, and "
+        f"each {unit} is in one of the two, so both together cost it no more than the "
         "larger"
     )
 

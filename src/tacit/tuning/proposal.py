@@ -155,6 +155,7 @@ def propose_choice(
     requests: Sequence[tuple[str, Request, StructureRequest]],
     *,
     share: float,
+    dealt: bool = False,
 ) -> TuneProposal:
     r"""Return the proposal of a choice among named requests on the same terms.
 
@@ -171,6 +172,8 @@ def propose_choice(
         A name for each candidate, and what is asked for with the whole budget.
     share
         Of each agent's records or persons, to choose by.
+    dealt
+        Whether records have no owners and are dealt to several agents at random.
 
     Raises
     ------
@@ -190,7 +193,7 @@ def propose_choice(
         names = about.inputs.names if about.feature_map is None else about.feature_map.names
         alone = replace(request, epsilon=each, evaluate=None)
         content = structure.structure(names, None)
-        own = propose(about, kept, alone, content)
+        own = propose(about, kept, alone, content, dealt=dealt)
         own = own.model_copy(update={"evaluation": evaluation})
         candidates.append(Candidate(name=name, proposal=own))
     return TuneProposal(

@@ -15,7 +15,7 @@ from tacit.engine import Charged, check_chargeable, returned_on_error
 from tacit.errors import InputError
 from tacit.features import AroundCentre
 from tacit.privacy import Certificate
-from tacit.problems import Shards
+from tacit.problems import Draw, Shards
 from tacit.proposal import evaluation_question
 from tacit.tables import Table
 from tacit.training import DividedData, Training, divide, train
@@ -114,7 +114,7 @@ def tune(  # noqa: PLR0913 - what is chosen from, on what, and who pays
     plan = plan_choice(proposal)
     reservation = reserved_for(account, plan, seed)
     try:
-        data = divided(dataset, proposal, agents)
+        data = divided(dataset, proposal, agents, _draw(seed, proposal))
         trainings = []
         for number, candidate in enumerate(proposal.candidates):
             trainings.append(_trained(candidate, data, _seed(seed, number)))
@@ -156,9 +156,9 @@ def reserved_for(
 
 
 def divided(
-    dataset: Dataset | Table, proposal: TuneProposal, agents: int | None
+    dataset: Dataset | Table, proposal: TuneProposal, agents: int | None, draw: Draw
 ) -> Mapping[str | None, DividedData]:
-    """Return the records, divided once, with the features of each candidate.
+    """Return the records, divided by one draw, with the features of each candidate.
 
     Raises
     ------
@@ -174,6 +174,7 @@ def divided(
             dataset,
             agents,
             split_seed=first.split_seed,
+            draw=draw,
             features=name,
             rows_per_person=proposal.budget.rows_per_person,
             agents_per_person=proposal.budget.agents_per_person,
@@ -195,6 +196,11 @@ def _trained(
 ) -> Training:
     records = data[candidate.proposal.data.features]
     return train(records, candidate.proposal, reference=False, seed=seed)
+
+
+def _draw(seed: int | None, proposal: TuneProposal) -> Draw:
+    """Return what deals records out and holds them out, once for all candidates."""
+    return Draw.for_noise(seed, proposal.candidates[0].proposal.split_seed)
 
 
 def _seed(seed: int | None, number: int) -> int | None:

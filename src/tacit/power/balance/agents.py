@@ -18,7 +18,7 @@ from tacit.power.grids.network import bounded
 from tacit.power.grids.relaxation import Relaxation
 from tacit.power.grids.zones import Part, Zones, parts
 from tacit.privacy import Adjacency, Messages, TargetChange, Terms
-from tacit.problems import AgentSets, Shard, Shards
+from tacit.problems import AgentSets, Origin, Shard, Shards
 from tacit.spec import Spec
 from tacit.typing import HostArray
 
@@ -73,7 +73,10 @@ def grid(relaxation: Relaxation, zones: Zones, *, linearised: bool = False) -> G
     norm = float(np.max(np.linalg.norm(features, axis=2), initial=0.0)) * (1 + 1e-12)
     counts = tuple(len(part.rows) for part in held)
     shards = Shards(
-        Shard(jnp.asarray(features), jnp.asarray(targets), jnp.asarray(mask)), counts, norm
+        Shard(jnp.asarray(features), jnp.asarray(targets), jnp.asarray(mask)),
+        counts,
+        norm,
+        Origin(),
     )
     hessians = None if linearised else [csc_array(row.T @ row) for row in rows]
     spec = Spec(

@@ -218,8 +218,10 @@ def run_day(
 ) -> DayStudy:
     """Return what `solve_day` does, of a day that `check_day` accepts."""
     zones = zones_of(network, np.array(proposal.zones))
-    shards = demand_shards(network, zones, series.demand)
-    finished = run(proposal.plan(), shards, runtime="simulate", seed=seed, account=account)
+    plan = proposal.plan()
+    rows = plan.terms.adjacency.rows_per_person
+    shards = demand_shards(network, zones, series.demand, rows_per_person=rows)
+    finished = run(plan, shards, runtime="simulate", seed=seed, account=account)
     answers = np.asarray(finished.model).reshape(len(series.hours), 2, -1).transpose(0, 2, 1)
     return day_at(proposal, finished, answers)
 

@@ -16,7 +16,7 @@ from tacit.oracles import Targets
 from tacit.power.grids.network import Network, bounded
 from tacit.power.grids.zones import Zones
 from tacit.privacy import Adjacency, Messages, TargetChange, Terms
-from tacit.problems import Shard, Shards
+from tacit.problems import Origin, Shard, Shards
 from tacit.spec import Spec
 from tacit.typing import HostArray
 
@@ -49,10 +49,17 @@ def records(network: Network, zones: Zones) -> list[HostArray]:
     return [np.concatenate([bus, bus + network.buses]) for bus in buses]
 
 
-def demand_shards(network: Network, zones: Zones, demand: Float[HostArray, "T N 2"]) -> Shards:
+def demand_shards(
+    network: Network,
+    zones: Zones,
+    demand: Float[HostArray, "T N 2"],
+    *,
+    rows_per_person: int | None = None,
+) -> Shards:
     """Return the zones' demands (per unit), `bounded`, as targets: a block for every step.
 
-    There are no features. A moment is a day of one step.
+    There are no features. A moment is a day of one step. Where a bus is what is hidden, its demands
+    are the rows of a person (`hidden_adjacency`).
     """
     places, steps = records(network, zones), len(demand)
     width, flat = max(map(len, places)), bounded(demand).transpose(0, 2, 1).reshape(steps, -1)
@@ -63,7 +70,8 @@ def demand_shards(network: Network, zones: Zones, demand: Float[HostArray, "T N 
     shard = Shard(
         jnp.zeros((*rows, 1)), jnp.asarray(targets.reshape(rows)), jnp.asarray(mask.reshape(rows))
     )
-    return Shards(shard, tuple(steps * len(place) for place in places), 1.0)
+    counts = tuple(steps * len(place) for place in places)
+    return Shards(shard, counts, 1.0, Origin(rows_per_person))
 
 
 def plan_demand(

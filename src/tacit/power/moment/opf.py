@@ -258,8 +258,10 @@ def run_opf(
 ) -> OpfStudy:
     """Return what `solve_opf` does, of a proposal that `check_opf` accepts."""
     zones = zones_of(network, np.array(proposal.zones))
-    shards = demand_shards(network, zones, network.demand[None])
-    finished = run(proposal.plan(), shards, runtime="simulate", seed=seed, account=account)
+    plan = proposal.plan()
+    rows = plan.terms.adjacency.rows_per_person
+    shards = demand_shards(network, zones, network.demand[None], rows_per_person=rows)
+    finished = run(plan, shards, runtime="simulate", seed=seed, account=account)
     answers = np.asarray(finished.model).reshape(2, -1).T
     return solved_at(proposal, finished, answers)
 

@@ -157,7 +157,7 @@ class Records:
 def records(dataset: Dataset, rows: int, agents: int, *, seed: int) -> Records:
     """Return `rows` training records dealt out at random, and all test records, by one seed."""
     parts = split(dataset, seed=seed)
-    owners = random_partition(rows, agents, seed=seed)
+    owners = list(random_partition(rows, agents, seed=seed))
     shards = packed(parts.train_features, parts.train_targets, owners, norm=dataset.record_norm)
     test = packed_test(parts.test_features, parts.test_targets, norm=dataset.record_norm)
     return Records(shards, test)

@@ -73,7 +73,7 @@ def records(run: Learning) -> Records:
     """Return the records of a run: MNIST dealt out at random, FEMNIST by writer."""
     dataset = load(run.data, interval="unit")
     if dataset.owners is None:
-        owners = random_partition(run.records or dataset.train_rows, AGENTS, seed=0)
+        owners = list(random_partition(run.records or dataset.train_rows, AGENTS, seed=0))
     else:
         owners = list(dataset.owners[: run.writers])
     used = np.concatenate(owners)

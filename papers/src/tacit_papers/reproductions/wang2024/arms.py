@@ -103,7 +103,7 @@ def task(name: str, loss: str, scale: Scale, best: Arrays | None = None) -> Task
     parts = split(dataset, seed=0)
     rows = min(scale.records, len(parts.train_targets)) // AGENTS * AGENTS
     features, targets = parts.train_features[:rows], parts.train_targets[:rows]
-    shards = packed(features, targets, random_partition(rows, AGENTS, seed=0))
+    shards = packed(features, targets, list(random_partition(rows, AGENTS, seed=0)))
     whole = packed(features, targets, [np.arange(rows)])
     test = packed_test(parts.test_features, parts.test_targets)
     kind = Squared() if loss == "linear" else Logistic()
