@@ -17,6 +17,7 @@ from tacit.evaluation import Scale, of_disjoint_parts, score_of_labels
 from tacit.oracles import ClippedErrors, Point, Tally
 from tacit.privacy import Adjacency, ReplaceOne, ZeroOut
 from tacit.problems import (
+    Draw,
     Persons,
     Shard,
     Squared,
@@ -202,7 +203,7 @@ def test_persons_held_out_of_a_fit_do_not_reach_it_and_cost_no_more(patients):
     assert "each person is in one of the two" in certificate.conditions[-1]
     ages, ill, people = patients
     persons = Persons(numbered(map(str, people)), 4)
-    _, held = hold_out(persons.shared(2, seed=0), 0.25, seed=0, persons=persons)
+    _, held = hold_out(persons.deal(2, Draw(seed=0)), 0.25, seed=0, persons=persons)
     out = np.concatenate(held)
     other = ages.copy()
     other[out] = 100 - other[out]

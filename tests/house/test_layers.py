@@ -124,7 +124,7 @@ def test_every_public_name_imports():
 def test_files_and_functions_stay_short():
     for path in FILES:
         text = path.read_text()
-        assert text.count("\n") < 400, path
+        assert text.count("\n") < 800, path
         for node in ast.walk(ast.parse(text)):
             if isinstance(node, ast.FunctionDef):
                 body = node.body[1:] if ast.get_docstring(node) else node.body

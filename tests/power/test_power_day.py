@@ -79,7 +79,9 @@ def moved(private, net, zones, hide, bus=3, times=range(STEPS)):
 
 def replayed(planned, fourteen, series, hide, oracles=None):
     _, net, zones = fourteen
-    shards = demand_shards(net, zones, series.demand)
+    shards = demand_shards(
+        net, zones, series.demand, rows_per_person=planned.terms.adjacency.rows_per_person
+    )
     keep = frozenset({"answers", "messages"})
     done = run(planned, shards, runtime="simulate", seed=0, keep=keep)
     private = behind_the_door(planned, shards)
@@ -124,7 +126,12 @@ def test_a_step_that_is_asked_and_not_charged_ends_the_run(fourteen, series):
     kind = planned.ledger.kind.copy()
     kind[:, 2] = -1
     free = dataclasses.replace(planned, ledger=dataclasses.replace(planned.ledger, kind=kind))
-    shards = demand_shards(fourteen[1], fourteen[2], series.demand)
+    shards = demand_shards(
+        fourteen[1],
+        fourteen[2],
+        series.demand,
+        rows_per_person=planned.terms.adjacency.rows_per_person,
+    )
     with pytest.raises(PrivacyError, match="not the planned ones"):
         run(free, shards, runtime="simulate", seed=0)
 
@@ -205,7 +212,12 @@ def test_the_likelihood_attack_on_a_day_stays_below_the_certificate_and_comes_cl
     _, net, zones = fourteen
     planned = planned_of(fourteen, "bus", epsilon=6.0)
     program = planned.program
-    first = behind_the_door(planned, demand_shards(net, zones, series.demand))
+    first = behind_the_door(
+        planned,
+        demand_shards(
+            net, zones, series.demand, rows_per_person=planned.terms.adjacency.rows_per_person
+        ),
+    )
     second = moved(first, net, zones, "bus")
     assert _found(program, first, second) > 0.75 * planned.certificate.mu
     assert _found(program, first, second) <= planned.certificate.mu

@@ -50,7 +50,12 @@ def moved(demand, hide, times, bus=BUS):
 
 def answers(plan, demand, seed=None):
     """What one run releases: demands of every step, bus and kind."""
-    done = run(plan, demand_shards(NET, ZONES, demand), runtime="simulate", seed=seed)
+    done = run(
+        plan,
+        demand_shards(NET, ZONES, demand, rows_per_person=plan.terms.adjacency.rows_per_person),
+        runtime="simulate",
+        seed=seed,
+    )
     return np.asarray(done.model).reshape(STEPS, 2, -1).transpose(0, 2, 1)
 
 

@@ -69,7 +69,9 @@ def moved(private, net, zones, hide, bus=3):
 
 def replayed(planned, fourteen, hide):
     _, net, zones = fourteen
-    shards = demand_shards(net, zones, net.demand[None])
+    shards = demand_shards(
+        net, zones, net.demand[None], rows_per_person=planned.terms.adjacency.rows_per_person
+    )
     keep = frozenset({"answers", "messages"})
     done = run(planned, shards, runtime="simulate", seed=0, keep=keep)
     private = behind_the_door(planned, shards)
@@ -116,7 +118,12 @@ def test_a_message_of_more_than_the_answer_is_seen(fourteen):
     _, net, zones = fourteen
     planned = plan_demand(net, zones, hide="demand", **BUDGET)
     program = planned.program
-    private = behind_the_door(planned, demand_shards(net, zones, net.demand[None]))
+    private = behind_the_door(
+        planned,
+        demand_shards(
+            net, zones, net.demand[None], rows_per_person=planned.terms.adjacency.rows_per_person
+        ),
+    )
     leaking = eqx.tree_at(lambda p: p.algorithm, program, Clear(program.algorithm.sharing))
     live = Live(program.oracles, program.mechanism, jax.random.key(5))
     _, trace = simulate(leaking, live, private, keep=frozenset({"answers", "messages"}))
@@ -130,7 +137,15 @@ def test_the_likelihood_attack_on_a_bus_stays_below_the_certificate_and_comes_cl
     planned = plan_demand(net, zones, hide="bus", beta=BETA, epsilon=6.0, delta=1e-5)
     program, first = (
         planned.program,
-        behind_the_door(planned, demand_shards(net, zones, net.demand[None])),
+        behind_the_door(
+            planned,
+            demand_shards(
+                net,
+                zones,
+                net.demand[None],
+                rows_per_person=planned.terms.adjacency.rows_per_person,
+            ),
+        ),
     )
     second = moved(first, net, zones, "bus")
 

@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 
 from tacit.errors import InputError
 from tacit.problems import (
+    Draw,
     Persons,
     contiguous_partition,
     dirichlet_partition,
@@ -103,7 +104,7 @@ def test_agents_without_a_row_take_the_first_one_of_the_richest_in_turn():
 def test_each_agent_has_the_rows_of_its_persons_in_order():
     """Against the definition, which looks through all rows for each agent."""
     numbers = np.random.default_rng(0).integers(0, 40, 200)
-    parts = Persons(numbers, 2).shared(7, seed=1)
+    parts = Persons(numbers, 2).deal(7, Draw(seed=1))
     whose = [set(numbers[part].tolist()) for part in parts]
     assert sum(map(len, whose)) == len(np.unique(numbers))
     for part, persons in zip(parts, whose, strict=True):

@@ -167,7 +167,6 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
     """
     rounds = checks.at_least("rounds", rounds, 1)
     check_size(rounds, spec.agents)
-    _check_owned(spec, terms.adjacency)
     connected = connect(network, algorithm, spec.agents, rounds)
     algorithm = algorithm.on_network(spec, network)
     questions = _numbered(algorithm, rounds, len(oracles))
@@ -230,15 +229,6 @@ def check_size(questions: int, agents: int) -> None:
         raise InputError(
             f"{questions} questions to each of {agents} agents are more than {MOST_ANSWERS:.0e} "
             "answers; ask for fewer rounds or local updates"
-        )
-
-
-def _check_owned(spec: Spec, adjacency: Adjacency) -> None:
-    """Raise `InputError` if all records of an agent are protected that nobody owns."""
-    if spec.dealt and adjacency.unit == "agent":
-        raise InputError(
-            "records without owners are dealt to the agents at random, so no agent's records are "
-            "somebody's; protect records or persons, or give each record its owner"
         )
 
 

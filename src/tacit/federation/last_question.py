@@ -45,7 +45,7 @@ class LastQuestion:
 
     **Guarantee.** A site asks its own held-out records about the model that follows from what it
     heard itself; its answer is that of `Answering` under the plan that it derived. Which records
-    these are is a public rule on row numbers, so no record is in both legs
+    these are the site's own secret draw decides, so no record is in both legs
     (`tacit.evaluation.of_disjoint_parts`), and what the coordinator says cannot change that.
     Where its noise counts on that of others (`summed`), answers are whole numbers of steps that
     leave under masks, and the sum over all who answer is the only thing that anybody can read.

@@ -180,8 +180,9 @@ def certify(  # noqa: PLR0913 - a ledger, and the terms it is read on
     Raises
     ------
     InputError
-        If delta is not above 0 and below 1, answers are sampled and the unit is no record, or a
-        person is at several agents and the answers have no mu.
+        If delta is not above 0 and below 1, records are dealt and the unit is an agent, answers are
+        sampled and the unit is no record, or a person is at several agents and the answers have no
+        mu.
 
     Notes
     -----
@@ -200,7 +201,7 @@ def certify(  # noqa: PLR0913 - a ledger, and the terms it is read on
     """
     delta = checks.delta(delta)
     across = adjacency.agents_per_person
-    _check_unit(ledger, adjacency)
+    _check_unit(ledger, adjacency, dealt=dealt)
     trust = observer.trust
     per_agent_mu: tuple[float, ...] | None = None
     curve = _on_lattice(ledger)
@@ -244,8 +245,13 @@ def certify(  # noqa: PLR0913 - a ledger, and the terms it is read on
     )
 
 
-def _check_unit(ledger: Ledger, adjacency: Adjacency) -> None:
+def _check_unit(ledger: Ledger, adjacency: Adjacency, *, dealt: bool) -> None:
     """Raise `InputError` unless an accountant is known for answers about this unit."""
+    if dealt and adjacency.unit == "agent":
+        raise InputError(
+            "records without owners are dealt to the agents at random, so no agent's records are "
+            "somebody's; protect records or persons, or give each record its owner"
+        )
     if ledger.sampled and adjacency.unit != "record":
         raise InputError(
             f"sampling records hides no {adjacency.unit}; certify full-batch answers instead"

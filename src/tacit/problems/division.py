@@ -241,7 +241,7 @@ def check_origins(trained_on: Origin | None, held_out: Origin | None) -> None:
         )
 
 
-def numbered(labels: Sequence[str]) -> Int[HostArray, " N"]:
+def numbered(labels: Iterable[str]) -> Int[HostArray, " N"]:
     """Return the number of each label in the sorted order of the different ones.
 
     Examples
@@ -249,5 +249,6 @@ def numbered(labels: Sequence[str]) -> Int[HostArray, " N"]:
     >>> numbered(["b", "a", "b"]).tolist()
     [1, 0, 1]
     """
-    numbers = {label: number for number, label in enumerate(sorted(set(labels)))}
-    return np.array([numbers[label] for label in labels], dtype=np.int64)
+    given = list(labels)
+    numbers = {label: number for number, label in enumerate(sorted(set(given)))}
+    return np.array([numbers[label] for label in given], dtype=np.int64)

@@ -86,7 +86,7 @@ class Table:
     conditions
         Facts taken as public; a certificate holds under these.
     persons
-        The number of the person of each training row, in the order of their first rows; None where
+        The number of the person of each training row, in the order of their identities; None where
         records are protected. Private, as the labels are that it stands for.
     """
 
