@@ -120,7 +120,10 @@ _RUN: Mapping[str, tuple[Any, str]] = {
         "In gossip: how often the messages of one question are exchanged; 1 if not given. More "
         "cost messages and no privacy.",
     ),
-    "split_seed": (int, "Of the division into parts and among agents; 0 if not given."),
+    "split_seed": (
+        int,
+        "Of the split of published data; with --seed also of who owns what; 0 if not given.",
+    ),
 }
 
 

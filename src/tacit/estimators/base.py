@@ -116,7 +116,8 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         Public bound on the norm of a record's coefficient dl/dz; None for its largest value at the
         start, `tacit.problems.default_clip`, and for no bound where epsilon is infinite.
     split_seed
-        Public seed of the division of rows among agents, if `fit` is given a number of them.
+        With `random_state`: the public seed by which rows are dealt to agents and held out. Without
+        it a secret draw does both.
     random_state
         None draws the noise from the operating system's entropy. A whole number makes the fit
         repeatable, and its certificate says "reproduction, not private".
@@ -370,10 +371,11 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         certificate = dataclasses.replace(
             finished.certificate,
             conditions=(
+                *finished.certificate.conditions,
                 *(fact_condition(*fact, self.rows_per_person) for fact in facts),
                 *weighted,
                 *feature_conditions(self.features),
-                owners_condition(self.rows_per_person),
+                owners_condition(self.rows_per_person, dealt=finished.plan.spec.dealt),
                 AS_THEY_ARE,
             ),
             conditional=not all(public for _, _, public in facts),

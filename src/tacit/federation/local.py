@@ -273,6 +273,11 @@ def masked_trust(agents: int, colluders: int) -> str:
 def check_runnable(proposal: Proposal, methods: Mapping[str, Method]) -> None:
     """Raise `InputError` for what a site does not take part in."""
     name = proposal.method.name
+    if proposal.dealt:
+        raise InputError(
+            "the proposal deals records out to the agents at random, and each site has its own; "
+            "ask for a proposal made by tacit study"
+        )
     if name not in methods:
         raise InputError(
             f"the proposal needs the method {name[:100]!r}, which is not one of tacit's; a site "

@@ -238,7 +238,7 @@ def _certified(
     stated = dict.fromkeys(text for one in trainings for text in one.plan.certificate.conditions)
     certificate = dataclasses.replace(
         plan.certificate,
-        conditions=(*stated, *plan.certificate.conditions),
+        conditions=tuple(dict.fromkeys((*stated, *plan.certificate.conditions))),
         reproduction=own.reproduction,
         attacker_tpr=1.0 if own.reproduction else plan.certificate.attacker_tpr,
         conditional=any(one.plan.certificate.conditional for one in trainings),
