@@ -7,6 +7,7 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from tacit.federation.agreement import Member, Participant, key_text, sign
+from tacit.problems import Draw
 from tacit.proposal import NetworkRequest, Request, StructureRequest
 from tacit.tables import Source, load_table
 from tacit.training import divide, proposal_for
@@ -90,6 +91,7 @@ def make_study(folder, *, agents=3, rows=20, patience=30.0, release=False, **ask
         table,
         None,
         split_seed=request.split_seed,
+        draw=Draw(seed=request.split_seed),
         features=features,
         evaluate=request.evaluate,
         rows_per_person=request.rows_per_person,

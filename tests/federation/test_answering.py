@@ -10,6 +10,7 @@ from tests.federation.studies import make_study
 from tests.federation.wire import local_of
 
 from tacit.engine.supply import Supply
+from tacit.problems import Draw
 
 ROUNDS = 20
 LEVEL = 1e-7
@@ -27,7 +28,7 @@ def improbable(study, agent=0):
     squares over 2 sigma^2 is chi-square.
     """
     local = local_of(study, agent, None)
-    records = local.records()
+    records = local.records(Draw.secret())
     one, two = local.answering(records), local.answering(records)
     state, inbox = one.first_state(), one.first_inbox()
     scale = local.plan.ledger.scale[agent, :, 0]
@@ -56,7 +57,7 @@ def test_half_of_the_noise_is_noticed_and_so_is_the_same_noise_twice(long):
     with mock.patch.object(Supply, "block", halved):
         assert improbable(long) < LEVEL
     local = local_of(long, 0, None)
-    drawn = local.answering(local.records()).drawn(0)
+    drawn = local.answering(local.records(Draw.secret())).drawn(0)
     with (
         mock.patch("tacit.federation.answering.Answering.drawn", return_value=drawn),
         pytest.raises(AssertionError),

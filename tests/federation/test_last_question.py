@@ -19,6 +19,7 @@ from tacit.federation.envelope import Kind
 from tacit.federation.journal import Journal
 from tacit.federation.local import charge_for
 from tacit.federation.party import Packet
+from tacit.problems import Draw
 from tacit.proposal import labels_of
 from tacit.training import train
 
@@ -124,7 +125,7 @@ def test_an_agent_that_holds_nothing_out_says_nothing_and_all_have_the_score(tmp
 def test_a_site_holds_out_the_records_that_one_machine_does_and_trains_on_no_other(asked):
     rows = asked.data.parts.train_features
     for agent in range(asked.agents):
-        own = local_of(asked, agent, 7).records()
+        own = local_of(asked, agent, 7).records(Draw.secret())
         assert not set(own.owners[0]) & set(own.held_out[0])
         table = own.parts.train_features
         np.testing.assert_array_equal(table[own.held_out[0]], rows[asked.data.held_out[agent]])
@@ -134,7 +135,7 @@ def test_a_site_holds_out_the_records_that_one_machine_does_and_trains_on_no_oth
 def test_records_that_were_trained_on_are_not_asked_about_the_model(asked):
     """The planted fault of the test above: the whole file is handed to the last question."""
     local = local_of(asked, 0, 7)
-    own = local.records()
+    own = local.records(Draw.secret())
     every = dataclasses.replace(own, owners=own.held_out, held_out=own.owners)
     model = asking.Released(np.zeros(asked.signed.proposal.facts.shape))
     with pytest.raises(PrivacyError, match="not as many as the proposal says"):

@@ -19,6 +19,7 @@ from tests.federation.studies import BOUNDS, write_records
 
 from tacit.cli.main import main
 from tacit.federation import SignedProposal
+from tacit.problems import Draw
 from tacit.tables import Source, load_table
 from tacit.training import divide, train
 
@@ -235,6 +236,7 @@ def trained_together(folder):
         load_table(source, proposal.data.table.bounds),
         None,
         split_seed=proposal.split_seed,
+        draw=Draw(seed=proposal.split_seed),
         features=proposal.data.features,
         rows_per_person=proposal.budget.rows_per_person,
         evaluate=proposal.evaluation.share,
