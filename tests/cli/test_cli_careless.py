@@ -116,7 +116,7 @@ def test_every_certificate_in_a_report_has_its_conditions_and_its_stamp(trained)
     out = trained / "out"
     plan, model = (json.loads((out / name).read_text()) for name in ("plan.json", "model.json"))
     assert plan["certificate"] == model["certificate"]
-    assert "filled in from the records" in plan["certificate"]["conditions"][0]
+    assert any("filled in from the records" in one for one in plan["certificate"]["conditions"])
     assert plan["certificate"]["reproduction"] is True
 
 

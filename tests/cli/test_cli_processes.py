@@ -16,7 +16,7 @@ from tacit.cli.outcome import Output
 from tacit.cli.worker import check_among, is_loopback
 from tacit.engine.processes import Processes
 from tacit.errors import InputError
-from tacit.problems import Devices
+from tacit.problems import Devices, Draw
 from tacit.proposal import Request, StructureRequest
 from tacit.tables import Source, read_files
 from tacit.training import proposal_ahead
@@ -143,6 +143,7 @@ def kept(tmp_path, monkeypatch, devices, **asked):
     monkeypatch.setattr(accounts, "Devices", devices)
     monkeypatch.setattr(accounts, "check_devices", lambda *_, **__: None)
     processes = Processes(0, 2, Echo())
+    monkeypatch.setattr(accounts, "shared_draw", lambda draw, processes: Draw(seed=0))
     records, _ = accounts.charged_records(files, proposal, request.methods, None, None, processes)
     return records
 

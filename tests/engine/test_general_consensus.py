@@ -22,7 +22,7 @@ from tacit.privacy import (
     Terms,
     ZeroOut,
 )
-from tacit.problems import AgentSets, Shard, Shards, polyhedron
+from tacit.problems import AgentSets, Origin, Shard, Shards, polyhedron
 from tacit.spec import Spec
 
 ORACLES = {"gradient": TargetGradient(), "residual": Residual(4), "targets": Targets(4)}
@@ -40,6 +40,7 @@ def problem(held, size, *, question="residual", hessian=True, **changes):
         Shard(jnp.asarray(features), jnp.asarray(targets), jnp.ones(targets.shape)),
         (4,) * len(held),
         norm,
+        Origin(),
     )
     boxes, hessians = [], []
     for agent, part in enumerate(held):

@@ -1,5 +1,6 @@
 """Agents divided among devices: the same run, each agent's rows and noise its own."""
 
+import dataclasses
 import functools
 import json
 
@@ -25,7 +26,6 @@ from tacit.problems import (
     Logistic,
     NoRegulariser,
     Problem,
-    Shards,
     WholeSpace,
     public_facts,
     spread_local,
@@ -189,8 +189,8 @@ def test_rows_of_a_wrong_agent_are_caught_by_the_model_of_one_process():
     """Agents have as many records each: no count tells that two of them were exchanged."""
     shards = make_shards(agents=2)
     made = planned("star", shards)
-    wrong = Shards(
-        jax.tree.map(lambda leaf: leaf[::-1], shards.stacked), shards.counts, shards.record_norm
+    wrong = dataclasses.replace(
+        shards, stacked=jax.tree.map(lambda leaf: leaf[::-1], shards.stacked)
     )
     alone = run(made, shards, runtime="simulate", seed=3)
     right, exchanged = (

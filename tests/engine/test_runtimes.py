@@ -14,7 +14,7 @@ from tacit.engine.door import Live, noise_key
 from tacit.engine.program import agent_turns, stack
 from tacit.engine.protocol import KEPT, observed_ledger
 from tacit.errors import InputError, PrivacyError
-from tacit.privacy import Ledger, Sum
+from tacit.privacy import Adjacency, Ledger, ReplaceOne, Sum
 from tacit.problems import (
     MultinomialLogistic,
     NoRegulariser,
@@ -211,7 +211,7 @@ def test_no_two_answers_share_a_noise_key(shards):
     ],
 )
 def test_records_that_break_their_promise_are_refused_at_the_door(spoil, words, shards):
-    broken = Shards(spoil(shards.stacked), shards.counts, shards.record_norm)
+    broken = dataclasses.replace(shards, stacked=spoil(shards.stacked))
     with pytest.raises(PrivacyError, match=words):
         run(make_plan("noisy-gradient", shards), broken, runtime="simulate")
 
@@ -270,9 +270,38 @@ def test_shards_that_were_not_planned_for_are_refused(other, words, shards):
 
 
 def test_shards_with_another_record_norm_are_refused(shards):
-    other = Shards(shards.stacked, shards.counts, 2.0)
+    other = dataclasses.replace(shards, record_norm=2.0)
     with pytest.raises(InputError, match="record norm"):
         run(make_plan("noisy-gradient", shards), other, runtime="simulate")
+
+
+def test_shards_made_by_hand_are_refused(shards):
+    """Nobody knows whose their records are: here two agents hold the same ones."""
+    twice = jax.tree.map(lambda leaf: jnp.stack([leaf[0]] * len(leaf)), shards.stacked)
+    with pytest.raises(PrivacyError, match="make them with pack"):
+        run(
+            make_plan("noisy-gradient", shards),
+            Shards(twice, shards.counts, shards.record_norm),
+            runtime="simulate",
+        )
+
+
+def test_shards_packed_for_records_are_refused_by_a_plan_for_persons(shards):
+    planned = make_plan("noisy-gradient", shards)
+    adjacency = Adjacency(ReplaceOne(), "person", rows_per_person=3)
+    terms = dataclasses.replace(planned.terms, adjacency=adjacency)
+    with pytest.raises(InputError, match=r"persons with 3 places each.*packed for records"):
+        run(make_plan("noisy-gradient", shards, terms=terms), shards, runtime="simulate")
+
+
+def test_a_division_that_anybody_can_repeat_is_stamped(shards):
+    origin = dataclasses.replace(shards.origin, reproducible=True)
+    done = run(
+        make_plan("noisy-gradient", shards),
+        dataclasses.replace(shards, origin=origin),
+        runtime="simulate",
+    )
+    assert (done.certificate.reproduction, done.certificate.attacker_tpr) == (True, 1.0)
 
 
 def test_what_cannot_be_kept_is_named(shards):

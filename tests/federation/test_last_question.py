@@ -85,9 +85,9 @@ def test_every_party_has_the_answers_that_one_machine_gets_about_the_same_model(
     coordinator = hub.parties["coordinator"]
     proposal, plan = asked.signed.proposal, coordinator.plan
     scale = scale_of(proposal, labels_of(proposal.data), 1.0)
-    held = asked.data.evaluated()
+    held, trained_on = asked.data.evaluated(), asked.data.shards("float64").origin
     model = coordinator.outcome.model
-    expected = evaluate(proposal, plan, model, held, scale, seed=7)
+    expected = evaluate(proposal, plan, model, held, scale, trained_on=trained_on, seed=7)
     score = coordinator.last.score(coordinator.outcome.totals)
     np.testing.assert_allclose(score.confusion, expected.score.confusion, rtol=0, atol=1e-9)
     assert score.error.low == pytest.approx(expected.score.error.low, abs=1e-10)

@@ -44,7 +44,7 @@ from tacit.privacy import (
     Terms,
     Unit,
 )
-from tacit.problems import Problem, Shard, Shards, facts_from, pack
+from tacit.problems import Origin, Problem, Shard, Shards, facts_from, pack
 from tacit.typing import Array, HostArray, Precision, PyTree
 
 EPSILON, DELTA = 1.0, 1e-6
@@ -219,22 +219,20 @@ def _moved(planned: Plan, trials: Trials, norm: Norm, together: bool) -> HostArr
 
 def _opened(planned: Plan, data: tuple[HostArray, HostArray, HostArray]) -> Private:
     """Return the data of every trial as the run's door would see those of one agent, stacked."""
-    behind = [
-        behind_the_door(planned, _packed(*one, planned.precision))
-        for one in zip(*data, strict=True)
-    ]
+    behind = [behind_the_door(planned, _packed(*one, planned)) for one in zip(*data, strict=True)]
     stacked: Private = jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *behind)
     return stacked
 
 
-def _packed(
-    features: HostArray, targets: HostArray, kept: HostArray, precision: Precision
-) -> Shards:
+def _packed(features: HostArray, targets: HostArray, kept: HostArray, planned: Plan) -> Shards:
+    """Return rows that stand in the places of persons where the plan protects these."""
+    precision, rows = planned.precision, planned.terms.adjacency.rows_per_person
     parts = [np.arange(len(features))]
     packed = pack(features, targets, parts, record_norm=1.0, precision=precision, enforce="clip")
     data = packed.stacked
     mask = data.mask * jnp.asarray(kept, data.mask.dtype)
-    return dataclasses.replace(packed, stacked=Shard(data.features, data.targets, mask))
+    stacked = Shard(data.features, data.targets, mask)
+    return dataclasses.replace(packed, stacked=stacked, origin=Origin(rows_per_person=rows))
 
 
 @partial(jax.jit, static_argnames=("together",))
