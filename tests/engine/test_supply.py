@@ -70,7 +70,9 @@ def supply_of(made, private, stream=None):
 
 
 def ran(runtime, made, private, supply):
-    return runtime(made.program, door_of(made), private, keep=ALL, supply=supply)
+    model, trace = runtime(made.program, door_of(made), private, keep=ALL, supply=supply)
+    # as a run returns them: what was seen of the noise is a sum, whose last bit is the compiler's
+    return model, trace._replace(records=trace.records._replace(drawn=None))
 
 
 def gaps(ours, theirs):
@@ -128,10 +130,12 @@ def test_several_blocks_give_the_bits_of_one(network, batches, monkeypatch):
 
 
 class FirstAgain(Supply):
-    """Planted fault: every block draws the rounds of the first."""
+    """Planted fault: every block has the draws of the first."""
 
     def block(self, first, last):
-        return super().block(0, last - first)
+        if first == 0:
+            self.first = super().block(first, last)
+        return jax.tree.map(lambda leaf: leaf[: last - first], self.first)
 
 
 def test_blocks_that_draw_the_same_rounds_again_are_told_apart(monkeypatch):

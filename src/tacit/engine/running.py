@@ -23,7 +23,7 @@ from tacit.engine.network import Star
 from tacit.engine.planning import Plan
 from tacit.engine.processes import side_by_side, versions
 from tacit.engine.program import Program
-from tacit.engine.protocol import KEPT, Trace, observed_ledger
+from tacit.engine.protocol import KEPT, Trace, observed_ledger, tested
 from tacit.engine.runtimes import serial, simulate, streamed
 from tacit.engine.supply import Supply
 from tacit.errors import InputError, PrivacyError
@@ -125,7 +125,8 @@ def run(  # noqa: PLR0913 - what is run, how, and who pays
         If no seed is given and no exact sampler is known for the noise (inside an objective), or
         the machine does not add whole numbers exactly; if a
         record breaks the norm that the shards promise, the program asks for more than was
-        planned, or the observed ledger differs from the planned one. Nothing is returned then.
+        planned, the observed ledger differs from the planned one, or the noise that was drawn does
+        not have its law (`tacit.privacy.drawn`). Nothing is returned then.
     """
     several = devices is not None and devices.processes > 1
     with side_by_side(several, account) as meeting:
@@ -182,10 +183,10 @@ def _answered(
     model, trace = execute(plan.program, private, seed)
     released = np.asarray(model)
     seconds = time.perf_counter() - began
-    records = trace.records
-    ledger = observed_ledger(plan.ledger, records)
+    ledger = observed_ledger(plan.ledger, trace.records)
     plan.ledger.same_as(ledger)
     certificate = plan.certificate
+    trace = tested(plan.ledger, certificate, trace)
     # whoever knows the seed subtracts the noise; what is stamped stays so
     if seed is not None or certificate.reproduction:
         certificate = dataclasses.replace(certificate, reproduction=True, attacker_tpr=1.0)

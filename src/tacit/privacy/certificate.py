@@ -16,7 +16,7 @@ from tacit.errors import InputError
 from tacit.privacy import gaussian
 from tacit.privacy.accounting import account
 from tacit.privacy.events import Event
-from tacit.privacy.lattice import Law, lattice_epsilon, lattice_rate
+from tacit.privacy.lattice import SHARE, Law, lattice_epsilon, lattice_rate
 from tacit.privacy.ledger import Ledger
 from tacit.privacy.mechanisms import Laplace, NoNoise
 from tacit.privacy.terms import (
@@ -308,7 +308,9 @@ def _attacker_tpr(
         if not ledger.on_lattice:
             return rate_of(FALSE_POSITIVE_RATE)
         values, scale = agents * ledger.most_values(), ledger.finest()
-        return lattice_rate(rate_of, FALSE_POSITIVE_RATE, values=values, scale=scale)
+        return lattice_rate(
+            rate_of, FALSE_POSITIVE_RATE, values=values, scale=scale, refused=SHARE * delta
+        )
     missed = math.exp(-epsilon) * (1 - delta - FALSE_POSITIVE_RATE)
     # the two lines cross below rate 1; past exponent 5 the first is above 1 already
     caught = math.exp(min(epsilon, 5.0)) * FALSE_POSITIVE_RATE + delta
