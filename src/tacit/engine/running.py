@@ -266,11 +266,12 @@ def _spread(
 def check_exact_noise(program: Program) -> None:
     """Raise `PrivacyError` unless the noised answers have the law that the certificate is of."""
     for oracle in program.oracles:
-        if not oracle.exact_on_machine:
+        if not oracle.holds_on_machine():
             raise PrivacyError(
                 f"no certificate holds yet for what {type(oracle).__name__} computes here: how far "
                 "rounding moves it is not known. Give a seed for a reproduction, use a method that "
-                "adds its noise to a gradient, or keep a set without a closed form at the server"
+                "adds its noise to a gradient, keep a set without a closed form at the server, or "
+                "let a question of your own say itself that it is exact (exact_on_machine)"
             )
 
 
@@ -361,7 +362,7 @@ def check_bounds(plan: Plan) -> None:
     same = len(oracles) == len(plan.bounds)
     for number, (oracle, bound) in enumerate(zip(oracles, plan.bounds, strict=False)):
         loss, rho = plan.program.algorithm.loss, plan.program.algorithm.step_rho
-        oracle.check(plan.spec, bound.adjacency, norm=bound.norm, loss=loss, rho=rho)
+        Oracle.check(oracle, plan.spec, bound.adjacency, norm=bound.norm, loss=loss, rho=rho)
         fresh = oracle.bound(plan.spec, bound.adjacency, norm=bound.norm)
         charged = np.where(plan.ledger.kind == number, plan.ledger.sensitivity, np.inf)
         same = same and bool(np.all(fresh.value <= np.minimum(bound.value, charged)))
@@ -374,7 +375,7 @@ def check_certificate(plan: Plan) -> None:
     """Raise `PrivacyError` unless the certificate is what the ledger amounts to.
 
     For the observer of sums only where agents send whole steps, and the method may be summed.
-    Conditions are the caller's to state.
+    Further conditions are the caller's to state.
     """
     program, terms = plan.program, plan.terms
     if program.summed and not credits_summation(program):
@@ -389,11 +390,8 @@ def check_certificate(plan: Plan) -> None:
     observer = terms.observer if program.summed else Messages()
     fresh = certificate_of(plan.ledger, program.oracles, terms, observer, program.network)
     given = plan.certificate
-    fresh = dataclasses.replace(
-        fresh,
-        conditions=given.conditions,
-        conditional=given.conditional,
-    )
+    # equal only if it states what it is conditional on itself
+    fresh = fresh.under(given.conditions, conditional=given.conditional)
     # a stamped one, of an earlier run with a seed, promises nothing
     if fresh != given and not given.reproduction:
         raise PrivacyError("the plan's certificate is not what its ledger amounts to; plan again")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -34,7 +34,7 @@ FALSE_POSITIVE_RATE = 0.01
 # relations under which a record is a row of somebody
 _OF_ROWS = (ReplaceOne.name, ZeroOut.name)
 _REPRODUCTION = "reproduction, not private: the noise can be regenerated from the seed"
-_CONDITIONAL = "Conditional on what was read off the records (see the conditions): "
+_CONDITIONAL = "Conditional (see the conditions): "
 REAL_NUMBERS = "holds for real numbers; what rounding adds to it is not known"
 _POST_PROCESSING = "; certified at the messages value, which holds for every sum by post-processing"
 
@@ -60,7 +60,8 @@ class Certificate:
     attacker_tpr
         An upper bound on an attacker's true-positive rate at 1 % false positives.
     conditional
-        Whether one of the conditions is about facts that were read off the records themselves.
+        Whether one of the conditions is about facts that were read off the records themselves, or
+        about the bound of a question that is not the library's.
     arithmetic
         Which numbers it holds for: those that are computed, or real numbers only.
     rows_per_person, agents_per_person
@@ -90,6 +91,13 @@ class Certificate:
     arithmetic: str = ""
     rows_per_person: int | None = None
     agents_per_person: int | None = None
+
+    def under(self, conditions: Iterable[str], *, conditional: bool) -> Certificate:
+        """Return the certificate under further conditions; it stays conditional if it was."""
+        stated = dict.fromkeys((*conditions, *self.conditions))
+        return dataclasses.replace(
+            self, conditions=tuple(stated), conditional=conditional or self.conditional
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as JSON-safe values; infinite numbers become the text "infinity".
