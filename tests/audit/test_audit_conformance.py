@@ -75,6 +75,10 @@ class WrongShare(Oracle):
 
     half: bool = eqx.field(static=True, default=False)
 
+    @property
+    def exact_on_machine(self):
+        return True
+
     @override
     def answer_shape(self, model_shape):
         return (1,)

@@ -55,7 +55,7 @@ def planned(name, shards, precision="float64"):
     )
     return plan(
         public_facts(PROBLEM, shards, clip=1.0), algorithm, (question,),
-        make_terms(100.0, observer=observer), rounds=7, precision=precision, network=network,
+        make_terms(50.0, observer=observer), rounds=7, precision=precision, network=network,
         multiplier=5.0,
     )  # fmt: skip
 

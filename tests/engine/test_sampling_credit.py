@@ -44,6 +44,10 @@ class Wraps(Oracle):
     inner: MinibatchGradient
 
     @property
+    def exact_on_machine(self):
+        return True
+
+    @property
     def sampling(self):
         return self.inner.sampling
 

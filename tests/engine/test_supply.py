@@ -55,7 +55,7 @@ def case(network, batches, mechanism=None):
     shards = make_shards(records=records)
     rounds = len(edges.holders) if network == "relay" else ROUNDS
     made = plan(
-        public_facts(PROBLEM, shards, clip=1.0), algorithm, (question,), make_terms(100.0),
+        public_facts(PROBLEM, shards, clip=1.0), algorithm, (question,), make_terms(50.0),
         rounds=rounds, precision="float64", network=edges, mechanism=mechanism, multiplier=5.0,
     )  # fmt: skip
     return made, behind_the_door(made, shards)
@@ -70,7 +70,9 @@ def supply_of(made, private, stream=None):
 
 
 def ran(runtime, made, private, supply):
-    return runtime(made.program, door_of(made), private, keep=ALL, supply=supply)
+    model, trace = runtime(made.program, door_of(made), private, keep=ALL, supply=supply)
+    # as a run returns them: what was seen of the noise is a sum, whose last bit is the compiler's
+    return model, trace._replace(records=trace.records._replace(drawn=None))
 
 
 def gaps(ours, theirs):
@@ -128,10 +130,12 @@ def test_several_blocks_give_the_bits_of_one(network, batches, monkeypatch):
 
 
 class FirstAgain(Supply):
-    """Planted fault: every block draws the rounds of the first."""
+    """Planted fault: every block has the draws of the first."""
 
     def block(self, first, last):
-        return super().block(0, last - first)
+        if first == 0:
+            self.first = super().block(first, last)
+        return jax.tree.map(lambda leaf: leaf[: last - first], self.first)
 
 
 def test_blocks_that_draw_the_same_rounds_again_are_told_apart(monkeypatch):
@@ -214,8 +218,10 @@ class HalfDrawn(Laplace):
 
 
 def test_a_number_that_is_left_out_is_seen():
-    made, private = case("star", "full", HalfDrawn())
-    assert np.any(supply_of(made, private).block(0, ROUNDS).steps == 0)
+    made, private = case("star", "full", Laplace())
+    program = dataclasses.replace(made.program, mechanism=HalfDrawn())
+    faulty = dataclasses.replace(made, program=program)
+    assert np.any(supply_of(faulty, private).block(0, ROUNDS).steps == 0)
 
 
 def finest_of(made, exponents):

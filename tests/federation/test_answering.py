@@ -10,9 +10,10 @@ from tests.federation.studies import make_study
 from tests.federation.wire import local_of
 
 from tacit.engine.supply import Supply
+from tacit.errors import PrivacyError
 from tacit.problems import Draw
 
-ROUNDS = 20
+ROUNDS = 60
 LEVEL = 1e-7
 
 
@@ -54,7 +55,8 @@ def test_half_of_the_noise_is_noticed_and_so_is_the_same_noise_twice(long):
         raw = block(supply, first, last)
         return raw._replace(steps=raw.steps // 2)
 
-    with mock.patch.object(Supply, "block", halved):
+    unseen = mock.patch("tacit.federation.answering.Answering._look")
+    with mock.patch.object(Supply, "block", halved), unseen:
         assert improbable(long) < LEVEL
     local = local_of(long, 0, None)
     drawn = local.answering(local.records(Draw.secret())).drawn(0)
@@ -64,3 +66,47 @@ def test_half_of_the_noise_is_noticed_and_so_is_the_same_noise_twice(long):
     ):
         improbable(long)
     assert jax.tree.leaves(drawn)
+
+
+def answered(study, rounds, agent=0):
+    """A site that has answered so many rounds."""
+    local = local_of(study, agent, None)
+    site = local.answering(local.records())
+    state, inbox = site.first_state(), site.first_inbox()
+    for turn in range(rounds):
+        site.answer(turn, state, inbox)
+    return site
+
+
+def test_a_site_refuses_to_go_on_when_its_noise_is_too_small(long):
+    """Before the last round: at the first look, at 128 numbers, of noise that is not there."""
+    block = Supply.block
+
+    def divided(supply, first, last):
+        raw = block(supply, first, last)
+        return raw._replace(steps=raw.steps // 1000)
+
+    numbers = local_of(long, 0, None).plan.ledger.values
+    first = -(-128 // numbers)
+    assert first < ROUNDS
+    assert answered(long, ROUNDS) is not None  # honest noise
+    with mock.patch.object(Supply, "block", divided):
+        assert answered(long, first - 1) is not None
+        with pytest.raises(PrivacyError, match="law and the scale"):
+            answered(long, first)
+
+
+def test_a_site_whose_scale_is_not_the_planned_one_sends_nothing(long):
+    scales = Supply._scales
+    with (
+        mock.patch.object(Supply, "_scales", lambda *given: scales(*given) / 1000),
+        pytest.raises(PrivacyError, match="otherwise than planned"),
+    ):
+        answered(long, 1)
+
+
+def test_a_round_is_answered_once(long):
+    """Two answers with one noise tell their difference exactly."""
+    site = answered(long, 3)
+    with pytest.raises(PrivacyError, match="answered before"):
+        site.answer(2, site.first_state(), site.first_inbox())

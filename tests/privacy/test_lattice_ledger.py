@@ -29,7 +29,7 @@ from tacit.privacy import (
 from tacit.privacy import certificate as certificate_module
 from tacit.privacy import lattice as lattice_module
 from tacit.privacy.gaussian import true_positive_rate
-from tacit.privacy.lattice import budget_left, lattice_rate
+from tacit.privacy.lattice import SHARE, budget_left, lattice_rate
 
 RECORD = Adjacency(ReplaceOne(), "record")
 DELTA, VALUES, ROUNDS = 1e-6, 5, 3
@@ -379,5 +379,5 @@ def test_the_rate_of_a_certificate_is_that_of_its_mu_and_lattice():
     n, s = ROUNDS * VALUES, SCALE / STEP
     assert plain < found.attacker_tpr < plain * 1.2
     assert found.attacker_tpr == lattice_rate(
-        partial(true_positive_rate, found.mu), 0.01, values=n, scale=s
+        partial(true_positive_rate, found.mu), 0.01, values=n, scale=s, refused=SHARE * DELTA
     )

@@ -252,7 +252,7 @@ def _answers(
         exact = oracle.sampling.answer(
             oracle.private_part, private.shard, batch, private.records, query
         )
-        return OnLattice(jnp.zeros(()), two_to(turn.exponent)).added_to(exact)
+        return OnLattice(jnp.zeros(exact.shape), two_to(turn.exponent)).added_to(exact)
 
     given = (private, query, batch)
     answers: Array = jax.vmap(one)(given) if together else jax.lax.map(one, given)

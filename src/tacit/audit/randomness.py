@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import jax
 import numpy as np
 from scipy.special import gammainc, gammaincc
 from typing_extensions import override
@@ -102,9 +103,13 @@ class _InBlocks(Supply):
 class _Repeated(_InBlocks):
     """Gives the first block of rounds again."""
 
+    _first: Any = None
+
     @override
     def block(self, first: int, last: int) -> Any:
-        return super().block(0, last - first)
+        if self._first is None:
+            self._first = super().block(first, last)
+        return jax.tree.map(lambda leaf: leaf[: last - first], self._first)
 
 
 class _Part(_InBlocks):

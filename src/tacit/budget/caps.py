@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from tacit import checks
 from tacit.errors import InputError
 from tacit.privacy import mu_of
+from tacit.privacy.drawn import PER_VALUE
 from tacit.privacy.lattice import LEAST_SCALE, budget_left
 from tacit.privacy.terms import MOST_EPSILON
 
-# of epsilon and of delta, for the correction of the arithmetic
+# of epsilon and of delta, for the correction of the arithmetic and the test of the noise
 ARITHMETIC_SHARE = 1e-4
 _MOST_ORDER = 1024
 _MOST_VALUES = 2**44
@@ -99,9 +100,11 @@ def caps_of(guarantee: Guarantee) -> Caps:
     Notes
     -----
     **Guarantee.** With N values the correction leaves at least (1 - 1e-4) of E and of D for rounded
-    noise. Of that, the share 1 - c goes to Gaussian answers, whose filter at M^2 is M-Gaussian
-    private, and c to the others, whose filter at (a, r) is (a, r)-Renyi private; the two compose
-    concurrently, and their epsilons and deltas add.
+    noise, the tests of the noise of all runs included: honest noise of all that is ever charged is
+    refused, or a Poisson batch overflows, with probability at most N `PER_VALUE`, which costs
+    (1 + e^E) times as much of D (`tacit.privacy.drawn`). Of that, the share 1 - c goes to Gaussian
+    answers, whose filter at M^2 is M-Gaussian private, and c to the others, whose filter at (a, r)
+    is (a, r)-Renyi private; the two compose concurrently, and their epsilons and deltas add.
 
     Examples
     --------
@@ -127,7 +130,8 @@ def _values(guarantee: Guarantee) -> int:
             epsilon, delta = guarantee.epsilon, guarantee.delta
             epsilon, delta = budget_left(epsilon, delta, values=values, law="gaussian")
             epsilon, delta = budget_left(epsilon, delta, values=values, law="laplace")
-        except InputError:
+            delta -= values * PER_VALUE * (1 + math.exp(guarantee.epsilon))
+        except (InputError, OverflowError):
             return False
         left = 1 - ARITHMETIC_SHARE
         return epsilon >= guarantee.epsilon * left and delta >= guarantee.delta * left
@@ -135,7 +139,8 @@ def _values(guarantee: Guarantee) -> int:
     if not fits(1):
         raise InputError(
             f"epsilon {guarantee.epsilon:g} at delta {guarantee.delta:g} leaves no room for what "
-            "the arithmetic adds; give a larger delta or epsilon"
+            "the arithmetic and the test of the noise add; give a larger delta, and an epsilon "
+            "that is neither tiny nor above 30"
         )
     low, high = 1, _MOST_VALUES
     while high - low > 1:

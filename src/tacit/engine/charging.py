@@ -144,9 +144,10 @@ def reserve(
     AccountError
         If they do not fit.
     InputError
-        If a seed is given, the certificate is conditional on what was read off the records, or the
-        plan does not suit the account.
+        If a seed is given, the certificate is conditional on what was read off the records or on
+        somebody's claim of a bound, or the plan does not suit the account.
     """
+    conditional = conditional or plan.certificate.conditional
     check_chargeable(seed=seed, conditional=conditional)
     return account.reserve(charge_of(plan), purpose_of(plan, what, proposal))
 
@@ -160,8 +161,10 @@ def check_chargeable(*, seed: int | None, conditional: bool) -> None:
         )
     if conditional:
         raise InputError(
-            "public facts of this run are read off the records before anything is charged, and an "
-            "account promises its guarantee whatever they hold; state what was public beforehand"
+            "the certificate of this run is conditional, on facts that are read off the records or "
+            "on a bound that the author of a question claims, and an account promises its "
+            "guarantee whatever holds; state what was public beforehand and ask the questions of "
+            "tacit, or leave the account out"
         )
 
 

@@ -33,7 +33,7 @@ from tacit.algorithms import StarAlgorithm, Turn
 from tacit.engine.network import NetworkKind
 from tacit.engine.program import Program
 from tacit.oracles import Oracle
-from tacit.privacy import Certificate, Ledger, Observer, Sum, Terms, certify
+from tacit.privacy import Certificate, Ledger, NoNoise, Observer, Sum, Terms, certify
 from tacit.privacy.certificate import REAL_NUMBERS
 from tacit.typing import Array, PyTree
 
@@ -232,11 +232,34 @@ def certificate_of(
         trust = alone_among(network.agents, observer.colluders)
     if trust is not None:
         certificate = dataclasses.replace(certificate, trust=trust)
-    if not all(oracle.exact_on_machine for oracle in oracles):
+    if not all(oracle.holds_on_machine() for oracle in oracles):
         certificate = dataclasses.replace(certificate, arithmetic=REAL_NUMBERS)
     if observer != terms.observer:
         certificate = _under_name_of(terms.observer, certificate, ledger)
-    return certificate
+    claimed = claims_of(oracles)
+    if not claimed or isinstance(ledger.mechanism, NoNoise):
+        return certificate
+    certificate = certificate.under(map(claim_condition, claimed), conditional=True)
+    return dataclasses.replace(certificate, trust=with_claims(certificate.trust, oracles))
+
+
+def claims_of(oracles: tuple[Oracle, ...]) -> tuple[str, ...]:
+    """Return the classes on whose authors' word the bounds of some questions rest."""
+    return tuple(dict.fromkeys(name for oracle in oracles for name in Oracle.claims(oracle)))
+
+
+def claim_condition(name: str) -> str:
+    """Return the condition that a bound holds which somebody else claims."""
+    return (
+        f"no unit that is protected moves an answer by more than its bound, which rests on {name}: "
+        "a claim of its author, neither proved nor checked by tacit"
+    )
+
+
+def with_claims(trust: str, oracles: tuple[Oracle, ...]) -> str:
+    """Return what is taken on trust, with the authors of the questions that are not tacit's."""
+    names = ", ".join(claims_of(oracles))
+    return f"{trust}; and the author of {names}, for the bound" if names else trust
 
 
 def alone_among(agents: int, colluders: int) -> str:

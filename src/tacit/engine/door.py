@@ -35,11 +35,12 @@ class Private(NamedTuple):
 
 
 class Record(NamedTuple):
-    """A door's record of one answer; all but `answer` makes the observed ledger.
+    """A door's record of one answer; all but `answer` and `drawn` make the observed ledger.
 
-    `kind` is the number of the question, 2^`exponent` the step of the lattice, `rate` the sampling
-    rate, and `batch` the size of the batch if it is fixed, else 0; the last two are None where no
-    oracle samples.
+    `kind` is the number of the question, `scale` that at which the noise was drawn, 2^`exponent`
+    the step of the lattice, `rate` the sampling rate, and `batch` the size of the batch if it is
+    fixed, else 0; these two are None where no oracle samples. `drawn` is the size of the noise
+    (`Mechanism.size`), for its test: it tells of the answer, and no run returns it.
     """
 
     kind: Int[Array, "*s"]
@@ -48,6 +49,7 @@ class Record(NamedTuple):
     answer: Float[Array, "*s_shape"] | None
     rate: Float[Array, "*s"] | None = None
     batch: Int[Array, "*s"] | None = None
+    drawn: Float[Array, "*s"] | None = None
 
 
 class ReplayRecord(NamedTuple):
@@ -65,10 +67,14 @@ class RivalRecord(NamedTuple):
 
 
 class Chance(NamedTuple):
-    """The random draws of one answer: its noise, and each oracle's batch; None: not drawn."""
+    """The random draws of one answer: its noise, and each oracle's batch; None: not drawn.
+
+    `scale` is that at which the noise was drawn; None for the turn's.
+    """
 
     noise: Float[Array, "*s_shape"] | None
     batches: tuple[Drawn | None, ...]
+    scale: Float[Array, "*s"] | None = None
 
 
 class Raw(NamedTuple):
@@ -80,10 +86,13 @@ class Raw(NamedTuple):
         Its noise, in steps of the lattice.
     words
         For each oracle the words that its batch is drawn from.
+    scale
+        The scale that the sampler was given, in steps of the lattice; 0 where nothing is drawn.
     """
 
     steps: Int64[Array, "*s_shape"]
     words: tuple[Words, ...]
+    scale: Float[Array, "*s"]
 
 
 class Door(eqx.Module):
@@ -176,7 +185,8 @@ class Live(Door):
     `oracle.sampling`, with its noise where `oracle.noise` puts it, on the lattice of the turn, and
     only then in the precision of the run. Noise and batch are drawn afresh for every answer: handed
     in from a stream (`realised`), or in a reproduction each with a separate key that is used once.
-    Every answer leaves one record, which the run compares with the plan.
+    Every answer leaves one record, which the run compares with the plan: the scale in it is the one
+    that the noise was drawn at, and the size of that noise is tested (`tacit.privacy.drawn`).
 
     Attributes
     ----------
@@ -197,19 +207,23 @@ class Live(Door):
         self, private: Private, query: PyTree, turn: Turn, chance: Chance
     ) -> tuple[Array, Record]:
         """Return what the door returns, with the draws of `ahead`."""
+        noise, scale = chance.noise, turn.scale
+        if noise is None:  # of one shape for all questions of a plan
+            first = self.oracles[0]
+            noise = self._noise(first.noise.shape(answer_shape(first, private, query)), turn)
+        if chance.scale is not None:
+            scale = (chance.scale * two_to(turn.exponent)).astype(turn.scale.dtype)
+        step = None if isinstance(self.mechanism, NoNoise) else two_to(turn.exponent)
+        on_lattice = OnLattice(noise, step)
 
         def answer(oracle: Oracle, drawn: Drawn | None) -> Array:
-            noise = chance.noise
-            if noise is None:
-                noise = self._noise(oracle.noise.shape(answer_shape(oracle, private, query)), turn)
-            step = None if isinstance(self.mechanism, NoNoise) else two_to(turn.exponent)
-            on_lattice = OnLattice(noise, step)
             return oracle.answer(private.shard, drawn, private.records, query, on_lattice)
 
         pairs = zip(self.oracles, chance.batches, strict=True)
         noised = _chosen(turn, [partial(answer, *pair) for pair in pairs])
-        told = noised.astype(turn.scale.dtype)
-        return told, Record(turn.question, turn.scale, turn.exponent, told, *self._sampling(turn))
+        told, drawn = noised.astype(turn.scale.dtype), self.mechanism.size(noise)
+        sampling = self._sampling(turn)
+        return told, Record(turn.question, scale, turn.exponent, told, *sampling, drawn)
 
     @override
     def ahead(self, private: Private, turn: Turn, shape: tuple[int, ...]) -> Chance | None:
@@ -234,7 +248,8 @@ class Live(Door):
             oracle.sampling.draw(words, rows, count) if words.size else None
             for oracle, words in zip(self.oracles, raw.words, strict=True)
         )
-        return Chance(raw.steps.astype(jnp.float64) * two_to(turn.exponent), batches)
+        noise = raw.steps.astype(jnp.float64) * two_to(turn.exponent)
+        return Chance(noise, batches, raw.scale)
 
     def _noise(self, shape: tuple[int, ...], turn: Turn) -> Array:
         """Return the noise of a reproduction, rounded to the lattice where there is one."""

@@ -23,7 +23,7 @@ import numpy as np
 from tacit import checks
 from tacit.algorithms import Algorithm, Noise
 from tacit.engine.credit import certificate_of, credits_summation
-from tacit.engine.program import Design, Draft, Program, connect, drafted, scales_for
+from tacit.engine.program import Design, Draft, Program, check_noise, connect, drafted, scales_for
 from tacit.errors import InputError, PrivacyError
 from tacit.network import Network
 from tacit.oracles import Oracle, TargetQuestion
@@ -138,6 +138,7 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
     InputError
         If an answer is not bounded and epsilon is finite, a setting is out of range, an oracle is
         about another loss than the algorithm or differs from the public facts (`Oracle.check`),
+        the noise is not the library's, Poisson batches are asked for beyond epsilon 50,
         the oracles differ in the shape of their answers or in where the noise stands, or the
         network does not suit (`tacit.engine.program.connect`).
     PrivacyError
@@ -172,10 +173,11 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
     questions = _numbered(algorithm, rounds, len(oracles))
     check_size(questions.size, spec.agents)
     law = NoNoise() if np.isinf(terms.epsilon) else (mechanism or Gaussian())
+    check_noise(law, oracles, terms.epsilon)
     _check_shapes(oracles, spec)
     for oracle in oracles:
         loss, rho = algorithm.loss, algorithm.step_rho
-        oracle.check(spec, terms.adjacency, norm=law.norm, loss=loss, rho=rho)
+        Oracle.check(oracle, spec, terms.adjacency, norm=law.norm, loss=loss, rho=rho)
     bounds = _bounds(oracles, spec, terms.adjacency, law)
     _check_stored(oracles, law, precision)
     inside = _inside(oracles, spec, terms.adjacency)

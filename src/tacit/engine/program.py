@@ -24,13 +24,25 @@ from tacit.engine.summed import Summed
 from tacit.engine.tree import OnTree
 from tacit.errors import InputError
 from tacit.network import Mixing, Network, Tree, Walk
-from tacit.oracles import Oracle
-from tacit.privacy import Inside, Ledger, Mechanism, Observer, SensitivityBound, Sum
+from tacit.oracles import Oracle, PoissonBatches
+from tacit.privacy import (
+    Gaussian,
+    Inside,
+    Laplace,
+    Ledger,
+    Mechanism,
+    NoNoise,
+    Observer,
+    SensitivityBound,
+    Sum,
+)
 from tacit.privacy.folding import folded, unfolded
 from tacit.privacy.lattice import lattice_width, step_exponents
 from tacit.problems.memory import own_array
 from tacit.spec import Spec
 from tacit.typing import Array, HostArray, Precision, PyTree
+
+MOST_EPSILON_OF_POISSON = 50.0
 
 
 class Program(eqx.Module):
@@ -274,6 +286,29 @@ def _rounded_up(scale: HostArray, precision: Precision) -> HostArray:
     """Return the scales in the run's precision, never below what was planned."""
     narrow = scale.astype(precision)
     return np.where(narrow < scale, np.nextafter(narrow, np.inf, dtype=narrow.dtype), narrow)
+
+
+LAWS = (Gaussian, Laplace, NoNoise)
+
+
+def check_noise(mechanism: Mechanism, oracles: tuple[Oracle, ...], epsilon: float) -> None:
+    """Raise `InputError` unless noise and batches are drawn as they are accounted for.
+
+    A batch may overflow with probability 1e-40 (`tacit.oracles.draws`), which costs (1 + e^epsilon)
+    times as much of delta: nothing up to epsilon 50.
+    """
+    if type(mechanism) not in LAWS:
+        names = ", ".join(law.__name__ for law in LAWS)
+        raise InputError(
+            f"{type(mechanism).__name__} is noise of your own, which no accountant knows; give one "
+            f"of {names}"
+        )
+    poisson = any(isinstance(o.sampling, PoissonBatches) and o.sampling.rate < 1 for o in oracles)
+    if poisson and MOST_EPSILON_OF_POISSON < epsilon < math.inf:
+        raise InputError(
+            f"Poisson batches are accounted for up to epsilon {MOST_EPSILON_OF_POISSON:g}, not at "
+            f"{epsilon:g}; ask for less, or answer on all records or on batches of a fixed size"
+        )
 
 
 KINDS: Mapping[type, type[NetworkKind]] = MappingProxyType(

@@ -10,7 +10,9 @@ import numpy as np
 
 from tacit.algorithms import Algorithm, Turn
 from tacit.engine.door import Door, Record
-from tacit.privacy import Ledger
+from tacit.errors import PrivacyError
+from tacit.privacy import Certificate, Ledger
+from tacit.privacy.drawn import drawn_noise, noise_test
 from tacit.typing import Array, HostArray, PyTree
 
 
@@ -118,6 +120,30 @@ def observed_ledger(planned: Ledger, records: Record) -> Ledger:
         step=np.where((scale > 0) & (planned.inside is None), np.ldexp(1.0, exponent), 0.0),
         values=planned.values,
     )
+
+
+def tested(plan: Ledger, certificate: Certificate, trace: Trace) -> Trace:
+    """Return the trace of a run whose noise passes its test, without what was seen of the noise.
+
+    Parameters
+    ----------
+    plan
+        The ledger of the run, as it was planned; the observed one is equal to it.
+    certificate
+        That of the plan, whose delta pays for the test.
+
+    Raises
+    ------
+    PrivacyError
+        If the noise does not pass, or the door did not say what it drew.
+    """
+    records: Record = trace.records
+    test = noise_test(plan, epsilon=certificate.epsilon, delta=certificate.delta)
+    if test is not None:
+        if records.drawn is None:
+            raise PrivacyError("the door did not say what noise it drew; nothing may be released")
+        test.check(drawn_noise(plan, _agents_first(records.drawn)))
+    return trace._replace(records=records._replace(drawn=None))
 
 
 def _agents_first(values: Any) -> HostArray:

@@ -23,7 +23,7 @@ from tacit.engine.network import Star
 from tacit.engine.planning import Plan
 from tacit.engine.processes import side_by_side, versions
 from tacit.engine.program import Program
-from tacit.engine.protocol import KEPT, Trace, observed_ledger
+from tacit.engine.protocol import KEPT, Trace, observed_ledger, tested
 from tacit.engine.runtimes import serial, simulate, streamed
 from tacit.engine.supply import Supply
 from tacit.errors import InputError, PrivacyError
@@ -129,7 +129,8 @@ def run(  # noqa: PLR0913 - what is run, how, and who pays
         If no seed is given and no exact sampler is known for the noise (inside an objective), or
         the machine does not add whole numbers exactly; if a
         record breaks the norm that the shards promise, the program asks for more than was
-        planned, or the observed ledger differs from the planned one. Nothing is returned then.
+        planned, the observed ledger differs from the planned one, or the noise that was drawn does
+        not have its law (`tacit.privacy.drawn`). Nothing is returned then.
     """
     several = devices is not None and devices.processes > 1
     with side_by_side(several, account) as meeting:
@@ -195,10 +196,10 @@ def _answered(
     model, trace = execute(plan.program, private, seed)
     released = np.asarray(model)
     seconds = time.perf_counter() - began
-    records = trace.records
-    ledger = observed_ledger(plan.ledger, records)
+    ledger = observed_ledger(plan.ledger, trace.records)
     plan.ledger.same_as(ledger)
     certificate = plan.certificate
+    trace = tested(plan.ledger, certificate, trace)
     # whoever knows the seed subtracts the noise; what is stamped stays so
     if seed is not None or certificate.reproduction:
         certificate = dataclasses.replace(certificate, reproduction=True, attacker_tpr=1.0)
@@ -278,11 +279,12 @@ def _spread(
 def check_exact_noise(program: Program) -> None:
     """Raise `PrivacyError` unless the noised answers have the law that the certificate is of."""
     for oracle in program.oracles:
-        if not oracle.exact_on_machine:
+        if not oracle.holds_on_machine():
             raise PrivacyError(
                 f"no certificate holds yet for what {type(oracle).__name__} computes here: how far "
                 "rounding moves it is not known. Give a seed for a reproduction, use a method that "
-                "adds its noise to a gradient, or keep a set without a closed form at the server"
+                "adds its noise to a gradient, keep a set without a closed form at the server, or "
+                "let a question of your own say itself that it is exact (exact_on_machine)"
             )
 
 
@@ -404,7 +406,7 @@ def check_bounds(plan: Plan) -> None:
     same = len(oracles) == len(plan.bounds)
     for number, (oracle, bound) in enumerate(zip(oracles, plan.bounds, strict=False)):
         loss, rho = plan.program.algorithm.loss, plan.program.algorithm.step_rho
-        oracle.check(plan.spec, bound.adjacency, norm=bound.norm, loss=loss, rho=rho)
+        Oracle.check(oracle, plan.spec, bound.adjacency, norm=bound.norm, loss=loss, rho=rho)
         fresh = oracle.bound(plan.spec, bound.adjacency, norm=bound.norm)
         charged = np.where(plan.ledger.kind == number, plan.ledger.sensitivity, np.inf)
         same = same and bool(np.all(fresh.value <= np.minimum(bound.value, charged)))
@@ -417,7 +419,7 @@ def check_certificate(plan: Plan) -> None:
     """Raise `PrivacyError` unless the certificate is what the ledger amounts to.
 
     For the observer of sums only where agents send whole steps, and the method may be summed.
-    Conditions are the caller's to state.
+    Further conditions are the caller's to state.
     """
     program, terms = plan.program, plan.terms
     if program.summed and not credits_summation(program):
@@ -439,11 +441,8 @@ def check_certificate(plan: Plan) -> None:
         dealt=plan.spec.dealt,
     )
     given = plan.certificate
-    fresh = dataclasses.replace(
-        fresh,
-        conditions=given.conditions,
-        conditional=given.conditional,
-    )
+    # equal only if it states what it is conditional on itself
+    fresh = fresh.under(given.conditions, conditional=given.conditional)
     # a stamped one, of an earlier run with a seed, promises nothing
     if fresh != given and not given.reproduction:
         raise PrivacyError("the plan's certificate is not what its ledger amounts to; plan again")

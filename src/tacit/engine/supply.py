@@ -18,6 +18,7 @@ import numpy as np
 from tacit.algorithms import Turn
 from tacit.engine.door import Raw
 from tacit.engine.program import Program, agent_turns
+from tacit.errors import PrivacyError
 from tacit.noise import Label, Stream
 from tacit.noise.stream import Use
 from tacit.privacy import NoNoise
@@ -32,7 +33,8 @@ class Supply:
     """The draws of a run, a block of rounds at a time.
 
     **Guarantee.** Every question of every agent has words of its own (`Label`: round, agent, place
-    in the round), and all of its numbers are drawn. What is not asked is not drawn: zeros.
+    in the round), and all of its numbers are drawn. What is not asked is not drawn: zeros. The
+    stream serves this supply and no other, and a round is drawn once.
 
     Parameters
     ----------
@@ -40,12 +42,18 @@ class Supply:
         The padded number of records of an agent.
     slot
         The participant whose draws these are, or a range of them; None for those of all.
+
+    Raises
+    ------
+    PrivacyError
+        If the stream has served another run.
     """
 
     def __init__(
         self, program: Program, stream: Stream, rows: int, *, slot: int | range | None = None
     ) -> None:
-        self._program, self._stream = program, stream
+        stream.claim()
+        self._program, self._stream, self._undrawn = program, stream, 0
         turns = jax.jit(agent_turns)(program)
         if slot is not None:
             slots = range(slot, slot + 1) if isinstance(slot, int) else slot
@@ -64,7 +72,7 @@ class Supply:
     def length(self) -> int:
         """Return how many rounds a block has; it divides their number if a similar one does."""
         rounds, local, slots = self._turns.question.shape
-        numbers = math.prod(self._shape) + sum(self._words)
+        numbers = math.prod(self._shape) + sum(self._words) + 1  # and the scale
         most = max(1, min(rounds, _BLOCK // (8 * numbers * local * slots)))
         fits = [n for n in range(most, most // 2, -1) if rounds % n == 0]
         return fits[0] if fits else most
@@ -75,10 +83,22 @@ class Supply:
         front = (rounds, slots, local)
         shaped: Any = jax.ShapeDtypeStruct
         words = tuple(shaped((*front, words), np.uint64) for words in self._words)
-        return Raw(shaped((*front, *self._shape), np.int64), words)
+        return Raw(shaped((*front, *self._shape), np.int64), words, shaped(front, np.float64))
 
     def block(self, first: int, last: int) -> Any:
-        """Return the draws of the rounds from `first` to `last`, the latter not included."""
+        """Return the draws of the rounds from `first` to `last`, the latter not included.
+
+        Raises
+        ------
+        PrivacyError
+            If one of them was drawn before: two answers would share their noise.
+        """
+        if first < self._undrawn:
+            raise PrivacyError(
+                f"the noise of round {first} was drawn before, and two answers with the same noise "
+                "tell the difference between them exactly; draw rounds in their order, each once"
+            )
+        self._undrawn = last
         raw = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), self.shapes(last - first))
         tasks = self._tasks(raw, first, last)
         if len(tasks) == 1:  # as for a hop of a relay: threads would cost more than the numbers
@@ -119,6 +139,7 @@ class Supply:
         if not isinstance(mechanism, NoNoise):
             drawn = mechanism.integers(self._stream, labels, count, scale)
             raw.steps[tuple(places.T)] = drawn.reshape(len(labels), *self._shape)
+            raw.scale[tuple(places.T)] = scale
         kinds = self._turns.question[first + places[:, 0], places[:, 2], places[:, 1]]
         for number, (words, size) in enumerate(zip(raw.words, self._words, strict=True)):
             mine = np.flatnonzero(kinds == number)

@@ -368,10 +368,8 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         intercepts, ranges = intercepts + targets.offset, encoding.ranges
         facts = self._facts(ranges, targets)
         weighted = () if self._class_weight(targets) is None else (WEIGHTS_ARE_PUBLIC,)
-        certificate = dataclasses.replace(
-            finished.certificate,
-            conditions=(
-                *finished.certificate.conditions,
+        certificate = finished.certificate.under(
+            (
                 *(fact_condition(*fact, self.rows_per_person) for fact in facts),
                 *weighted,
                 *feature_conditions(self.features),

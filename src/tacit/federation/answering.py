@@ -18,6 +18,7 @@ from tacit.errors import PrivacyError
 from tacit.federation.codec import Layout
 from tacit.noise import Stream
 from tacit.privacy import Ledger
+from tacit.privacy.drawn import LEAST, Drawn, drawn_noise, noise_test
 from tacit.typing import Array, HostArray, PyTree
 
 # numbers that are drawn at once, at most: more rounds than that are drawn later
@@ -51,7 +52,9 @@ class Answering:
     **Guarantee.** An answer is that of `Live` to the algorithm's own question, under the scale of
     the plan; its record is compared with the plan before anything is returned. Without a seed noise
     and batches come from a fresh key of the operating system, which is written nowhere: a new
-    object draws independently of every earlier one.
+    object draws independently of every earlier one. Every round is answered once. The noise is
+    tested (`tacit.privacy.drawn`) whenever twice as much of it was drawn as at the last look, and
+    in the last round, before its message is returned; after a restart, from there on.
 
     Parameters
     ----------
@@ -77,6 +80,9 @@ class Answering:
             rows = private.shard.mask.shape[-1]
             self._supply = Supply(program, Stream.fresh(), rows, slot=slot)
         self._planned = _planned(self._turns, plan.ledger, agent)
+        certificate = plan.certificate
+        self._test = noise_test(plan.ledger, epsilon=certificate.epsilon, delta=certificate.delta)
+        self._drawn, self._looked, self._next = Drawn(), 0, 0
         self.layouts = layouts_of(program)
 
     @property
@@ -102,18 +108,39 @@ class Answering:
         Raises
         ------
         PrivacyError
-            If the door's record is not what the plan says, or the agent is not asked then.
+            If the door's record is not what the plan says, the noise does not pass its test, or the
+            agent is not asked then, or was before.
         """
         if self._holder[turn] != self.agent:
             raise PrivacyError(f"agent {self.agent} is not asked in round {turn} of the plan")
+        if turn < self._next:
+            raise PrivacyError(f"round {turn} was answered before; every round is answered once")
+        self._next = turn + 1
         network = self.plan.program.network
         new, message, records = _step(
             self.plan.program.executed, self._door, state, inbox, self._turns, turn,
             self._private, self.drawn(turn),
         )  # fmt: skip
         new, message = network.if_taking_part(turn, (new, message), (state, inbox))
-        entries = self._entries(turn, jax.device_get(records._replace(answer=None)))
+        records = jax.device_get(records._replace(answer=None))
+        entries = self._entries(turn, records)
+        self._look(turn, np.asarray(records.drawn))
         return Answered(new, message, entries)
+
+    def _look(self, turn: int, sizes: HostArray) -> None:
+        """Add the noise of a round to what was drawn, and test it where that is due."""
+        if self._test is None:
+            return
+        ledger, now = self.plan.ledger, (slice(self.agent, self.agent + 1), slice(turn, turn + 1))
+        column = Ledger(
+            ledger.kind[now], ledger.sensitivity[now], ledger.scale[now], ledger.mechanism,
+            inside=ledger.inside, values=ledger.values,
+        )  # fmt: skip
+        self._drawn += drawn_noise(column, sizes[None, None])
+        last, new = turn == self.turns[-1], self._drawn.count - self._looked
+        if new and (last or self._drawn.count >= max(LEAST, 2 * self._looked)):
+            self._looked = self._drawn.count
+            self._test.check(self._drawn, new=new)
 
     def drawn(self, turn: int) -> Any:
         """Return the random numbers of a round, from a block that is drawn ahead."""

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from tacit.algorithms import METHODS, Method
 from tacit.budget import Charge
 from tacit.engine import Plan, charge_of
-from tacit.engine.credit import alone_among
+from tacit.engine.credit import alone_among, with_claims
 from tacit.engine.running import check_bounds, check_certificate, check_machine
 from tacit.errors import InputError
 from tacit.evaluation import larger_of
@@ -225,10 +225,9 @@ def certificate_for(proposal: Proposal, plan: Plan, last: LastQuestion | None) -
     trust = plan.certificate.trust
     if plan.program.summed and isinstance(plan.terms.observer, Sum):
         trust = masked_trust(plan.program.agents, plan.terms.observer.colluders)
-    training = dataclasses.replace(
-        plan.certificate,
-        trust=trust,
-        conditions=(
+        trust = with_claims(trust, plan.program.oracles)
+    training = dataclasses.replace(plan.certificate, trust=trust).under(
+        (
             *table_conditions(proposal.data.table.bounds, persons=persons),
             *_persons_conditions(proposal.budget),
             *graph_conditions(proposal.structure),

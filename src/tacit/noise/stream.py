@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import itertools
 import secrets
+import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 from jaxtyping import UInt64
 
-from tacit.errors import InputError
+from tacit.errors import InputError, PrivacyError
 from tacit.typing import HostArray
 
 _WORD = 8  # bytes
@@ -38,7 +39,7 @@ class Label(NamedTuple):
     local: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Stream:
     """The random words of a run: for every answer and use a ChaCha20 stream of its own.
 
@@ -47,7 +48,9 @@ class Stream:
     each, and the cipher raises an error beyond them. Whoever does not know the key cannot tell the
     words from independent uniform ones, under the usual assumption on the cipher; every statement
     about noise drawn from them is computational in this sense. The key comes from the operating
-    system (`Stream.fresh`), is shown by no `repr` and written to no file.
+    system (`Stream.fresh`), is shown by no `repr` and written to no file. A stream serves one run
+    (`claim`), and is neither copied nor pickled: a second run with its words would repeat the noise
+    of the first.
 
     Attributes
     ----------
@@ -56,10 +59,31 @@ class Stream:
     """
 
     key: bytes = field(repr=False)
+    _free: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
 
     def __post_init__(self) -> None:
         if len(self.key) != _KEY:
             raise InputError(f"the key has {len(self.key)} bytes; it must have {_KEY}")
+
+    def claim(self) -> None:
+        """Take the stream for one run.
+
+        Raises
+        ------
+        PrivacyError
+            If it was taken before.
+        """
+        if not self._free.acquire(blocking=False):
+            raise PrivacyError(
+                "this stream has served a run, and a second one would have the same noise, which "
+                "their difference tells; give every run a stream of its own (Stream.fresh())"
+            )
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise PrivacyError(
+            "a stream is neither pickled nor copied: whoever has its key can subtract the noise, "
+            "and a copy would draw it again; give every run a stream of its own (Stream.fresh())"
+        )
 
     @classmethod
     def fresh(cls) -> Stream:

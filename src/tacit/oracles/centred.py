@@ -72,6 +72,11 @@ class RowMean(Oracle):
     def noise(self) -> AddedNoise:
         return AddedNoise(self.relative_multiplier)
 
+    @property
+    @override
+    def exact_on_machine(self) -> bool:
+        return True
+
     @override
     def exact(self, shard: Shard, count: Float[Array, ""], query: object) -> Float[Array, "D *K"]:
         del query
@@ -154,6 +159,11 @@ class CentredGradient(Oracle):
     @override
     def assumptions(self) -> Assumptions:
         return Assumptions(self.loss, record_norm=self.record_norm)
+
+    @property
+    @override
+    def exact_on_machine(self) -> bool:
+        return True
 
     @override
     def exact(self, shard: Shard, count: Float[Array, ""], query: Around) -> Float[Array, "D *K"]:

@@ -62,6 +62,11 @@ class ClippedErrors(Oracle):
         """Return the number of powers, whatever the model."""
         return (len(self.powers),)
 
+    @property
+    @override
+    def exact_on_machine(self) -> bool:
+        return True
+
     @override
     def exact(self, shard: Shard, count: Float[Array, ""], query: Point) -> Float[Array, "S"]:
         scores = jnp.clip(margins(shard, query.x), -1, 1)

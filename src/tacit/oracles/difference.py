@@ -134,6 +134,11 @@ class MinibatchDifference(Oracle):
     def assumptions(self) -> Assumptions:
         return self._full.assumptions
 
+    @property
+    @override
+    def exact_on_machine(self) -> bool:
+        return True
+
     @override
     def exact(self, shard: Shard, count: Float[Array, ""], query: Pair) -> Float[Array, "..."]:
         total: Array = over_rows(shard, self._summed, *query, outputs=1)

@@ -9,6 +9,7 @@ import equinox as eqx
 from jaxtyping import Float
 from typing_extensions import override
 
+from tacit.oracles.claims import coefficients
 from tacit.oracles.oracle import Assumptions, Oracle
 from tacit.oracles.queries import Point
 from tacit.oracles.sampling import Sampling, batches
@@ -30,7 +31,8 @@ class Gradient(Oracle):
     no per-record gradient is ever formed; the cost is two matrix products.
 
     **Guarantee.** |x_j| <= R is enforced when shards are packed, and |c_j| <= min(lipschitz, clip)
-    is enforced here, whatever the targets: the Lipschitz constant is a bound too, not a belief.
+    is enforced here, whatever the targets: the Lipschitz constant is a bound too, not a belief. A
+    coefficient is a function of its record alone, whatever the loss (`coefficients`).
     Hence one record's term has norm at most c_1 / m_i with c_1 = R min(lipschitz, clip), whatever
     the query. `mean_gradient_bound` derives the sensitivity from that for every relation and unit.
     Sums are exact (`tacit.oracles.sums`), so what is computed moves by no more than that; the one
@@ -45,6 +47,7 @@ class Gradient(Oracle):
     """
 
     reads_over_rows: ClassVar[bool] = True
+    holds_for_any_loss: ClassVar[bool] = True
 
     loss: Loss
     clip: float = eqx.field(static=True)
@@ -59,12 +62,17 @@ class Gradient(Oracle):
     def assumptions(self) -> Assumptions:
         return Assumptions(self.loss, self.coefficient_bound)
 
+    @property
+    @override
+    def exact_on_machine(self) -> bool:
+        return True
+
     @override
     def exact(self, shard: Shard, count: Float[Array, ""], query: Point) -> Float[Array, "..."]:
         bound = self.coefficient_bound
 
         def summed(rows: Shard, x: Array) -> Float[Array, "..."]:
-            coefficient = self.loss.coefficient(margins(rows, x), rows.targets)
+            coefficient = coefficients(self.loss, margins(rows, x), rows.targets)
             return record_sum(rows, clip_coefficient(coefficient, bound), bound)
 
         total: Array = over_rows(shard, summed, query.x, outputs=self.loss.outputs or 1)
@@ -145,6 +153,11 @@ class MinibatchGradient(Oracle):
     @override
     def assumptions(self) -> Assumptions:
         return self._full.assumptions
+
+    @property
+    @override
+    def exact_on_machine(self) -> bool:
+        return True
 
     @override
     def exact(self, shard: Shard, count: Float[Array, ""], query: Point) -> Float[Array, "..."]:

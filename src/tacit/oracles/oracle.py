@@ -7,21 +7,28 @@ post-processing, so these three decide the privacy of a method.
 
 from __future__ import annotations
 
+import dataclasses
 from abc import abstractmethod
 from typing import Any, ClassVar, NamedTuple, final
 
 import equinox as eqx
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
 from tacit.errors import InputError
+from tacit.oracles.claims import from_library, name_of_class, own_parts
 from tacit.oracles.draws import Drawn
 from tacit.oracles.placement import PLACEMENTS, AddedNoise, NoisePlacement, OnLattice
 from tacit.oracles.sampling import LAWS, AllRecords, PoissonBatches, Sampling
-from tacit.privacy import Adjacency, Norm, ReplaceOne, SensitivityBound, ZeroOut
+from tacit.privacy import Adjacency, Norm, ReplaceOne, SensitivityBound, TargetChange, ZeroOut
 from tacit.problems import Loss, Shard
 from tacit.spec import Spec
 from tacit.typing import Array
+
+# the methods that compute an answer, and those that no question may define
+_ANSWERS = ("exact", "private_part", "public_part")
+_FINAL = ("answer", "unnoised", "check", "claims", "holds_on_machine", "takes_narrow_rows")
 
 
 class Assumptions(NamedTuple):
@@ -50,8 +57,9 @@ class Assumptions(NamedTuple):
 class Oracle(eqx.Module):
     """A question to one agent's records.
 
-    A new question defines `exact` and `bound`. By default it is asked of all records, its answer
-    has the model's shape, and noise is added to the answer.
+    A new question defines `exact`, `bound` and `exact_on_machine`. By default it is asked of all
+    records, its answer has the model's shape, and noise is added to the answer. The bound of a
+    question that is not the library's is its author's claim (`claims`): certificates name it.
 
     Attributes
     ----------
@@ -62,10 +70,14 @@ class Oracle(eqx.Module):
         Whether the methods that this class defines read rows through `over_rows` or in gathered
         batches alone: rows may then be kept in single precision, where that holds all digits. It
         is not inherited by a class that defines one of them anew.
+    holds_for_any_loss
+        Whether `bound` rests on no property of the loss, because the question enforces what it
+        needs of it.
     """
 
     sums_records: ClassVar[bool] = True
     reads_over_rows: ClassVar[bool] = False
+    holds_for_any_loss: ClassVar[bool] = False
 
     @abstractmethod
     def exact(self, shard: Shard, count: Float[Array, ""], query: Any) -> Float[Array, "..."]:
@@ -103,12 +115,38 @@ class Oracle(eqx.Module):
         return Assumptions()
 
     @property
+    @abstractmethod
     def exact_on_machine(self) -> bool:
-        """Whether `bound` holds for the answers that are computed, rounding included; here it does.
+        """Whether `bound` holds for the answers that are computed, rounding included.
 
-        Where it does not, a run needs a seed and is a reproduction.
+        Every question states it. Where it does not hold, a run needs a seed and is a reproduction.
         """
-        return True
+
+    @final
+    def holds_on_machine(self) -> bool:
+        """Return `exact_on_machine`, if it was stated of the answer as it is computed.
+
+        **Guarantee.** What a class of the library states does not hold for a subclass of somebody
+        else's that computes the answer anew and states nothing.
+        """
+        kinds = type(self).__mro__
+        stated, *defined = (
+            next(place for place, kind in enumerate(kinds) if name in vars(kind))
+            for name in ("exact_on_machine", *_ANSWERS)
+        )
+        return self.exact_on_machine and (from_library(kinds[0]) or stated <= min(defined))
+
+    @final
+    def claims(self) -> tuple[str, ...]:
+        """Return the names, `module:Class`, of classes on whose authors' word the bound rests.
+
+        **Guarantee.** Every class, of the question and of all that it holds, that is not the
+        library's, but for a loss whose question enforces all that the bound needs of it.
+        """
+        own = own_parts(self)
+        if self.holds_for_any_loss and from_library(type(self)):
+            own = tuple(kind for kind in own if not issubclass(kind, Loss))
+        return tuple(map(name_of_class, own))
 
     @final
     def takes_narrow_rows(self) -> bool:
@@ -127,7 +165,7 @@ class Oracle(eqx.Module):
         loss = self.assumptions.loss
         if loss is None or loss.outputs is not None:
             return False
-        return all(says_so(method) for method in ("exact", "private_part", "public_part"))
+        return all(map(says_so, _ANSWERS))
 
     @property
     def sampling(self) -> Sampling:
@@ -161,7 +199,9 @@ class Oracle(eqx.Module):
             return self.sampling.answer(self.private_part, shard, drawn, count, query)
 
         noised = self.noise.answer(private, shard, count, query, noise)
-        known = self.public_part(shard, query)
+        # what is protected there are the targets
+        public = dataclasses.replace(shard, targets=jnp.zeros_like(shard.targets))
+        known = self.public_part(public, query)
         return noised if known is None else noised + known
 
     def private_part(
@@ -174,7 +214,8 @@ class Oracle(eqx.Module):
         """Return the rest of the answer, which no record that is protected has a part in.
 
         It is added after the noise, so that a query cannot drown the noise in it. None, as here,
-        for nothing.
+        for nothing. Only where features are public is there such a part: a plan refuses it under
+        any relation but `TargetChange`, and it is computed on records without their targets.
         """
         del shard, query
         return None
@@ -202,7 +243,8 @@ class Oracle(eqx.Module):
         ------
         InputError
             If loss or rho is another one than the question's, or the public facts are not those it
-            assumes; if its batches are drawn otherwise than by a law of `tacit.oracles.sampling`,
+            assumes; if something is added after the noise and the relation is not `TargetChange`;
+            if its batches are drawn otherwise than by a law of `tacit.oracles.sampling`,
             no accountant is known for them under these terms, or a replaced record is bounded by
             less than twice a zeroed one on Poisson batches.
 
@@ -223,6 +265,7 @@ class Oracle(eqx.Module):
         """
         _check_assumptions(self, spec, loss, rho)
         _check_law(self)
+        _check_public_part(self, adjacency)
         self.sampling.check(spec, adjacency)
         poisson = isinstance(self.sampling, PoissonBatches) and self.sampling.rate < 1
         if poisson and isinstance(adjacency.relation, ReplaceOne):
@@ -238,13 +281,29 @@ def _check_law(oracle: Oracle) -> None:
             f"{kind.__name__} places its noise otherwise than it is accounted for; its noise must "
             f"stand where one of {names} puts it"
         )
-    same = kind.unnoised is Oracle.unnoised and kind.answer is Oracle.answer
-    if type(oracle.sampling) not in LAWS or not same:
+    changed = [name for name in _FINAL if getattr(kind, name) is not getattr(Oracle, name)]
+    if changed:
+        raise InputError(
+            f"{kind.__name__} defines {', '.join(changed)} anew, which decide how an answer is "
+            "noised and checked; leave them as Oracle has them"
+        )
+    if type(oracle.sampling) not in LAWS:
         names = ", ".join(law.__name__ for law in LAWS)
         raise InputError(
             f"{kind.__name__} draws its batches otherwise than they are accounted for; its "
-            f"sampling must be one of {names}, and unnoised and answer those of Oracle"
+            f"sampling must be one of {names}"
         )
+
+
+def _check_public_part(oracle: Oracle, adjacency: Adjacency) -> None:
+    kind = type(oracle)
+    if kind.public_part is Oracle.public_part or isinstance(adjacency.relation, TargetChange):
+        return
+    raise InputError(
+        f"{kind.__name__} adds its public_part after the noise, and under "
+        f"{adjacency.relation.name} records are what is protected, features included, so that no "
+        "part of an answer is public; return all of it from exact, or use the relation TargetChange"
+    )
 
 
 def _check_terms_of_sum(oracle: Oracle, spec: Spec, norm: Norm) -> None:

@@ -44,8 +44,19 @@ class OnLattice(NamedTuple):
 
         **Guarantee.** Where two answers differ by t, their roundings differ by at most t + 2 h per
         entry, however the answers were divided: see `tacit.privacy.lattice`. Beyond 2^51 steps an
-        answer stays at the last of them.
+        answer stays at the last of them. Every entry has noise of its own.
+
+        Raises
+        ------
+        InputError
+            If answer and noise differ in shape: one number of noise on two entries tells the
+            difference between them exactly.
         """
+        if jnp.shape(exact) != self.values.shape:
+            raise InputError(
+                f"an answer has shape {jnp.shape(exact)} and its noise {self.values.shape}, so "
+                "that entries would share their noise; let answer_shape return the shape of exact"
+            )
         if self.step is None:
             return exact + self.values
         steps = jnp.rint(jnp.asarray(exact, jnp.float64) / self.step)

@@ -103,7 +103,7 @@ class Recentred(Oracle):
     @property
     @override
     def exact_on_machine(self) -> bool:
-        return self.inner.exact_on_machine
+        return self.inner.holds_on_machine()
 
     @property
     @override

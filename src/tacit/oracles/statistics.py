@@ -71,6 +71,11 @@ class Statistics(Oracle):
     def assumptions(self) -> Assumptions:
         return Assumptions(Squared())
 
+    @property
+    @override
+    def exact_on_machine(self) -> bool:
+        return True
+
     @override
     def exact(self, shard: Shard, count: Float[Array, ""], query: object) -> Float[Array, "S"]:
         x = shard.features

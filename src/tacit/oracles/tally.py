@@ -88,6 +88,11 @@ class Tally(Oracle):
         """Return the number of cells, whatever the model."""
         return (math.prod(self.shape),)
 
+    @property
+    @override
+    def exact_on_machine(self) -> bool:
+        return True
+
     @override
     def exact(self, shard: Shard, count: Float[Array, ""], query: Point) -> Float[Array, "S"]:
         cells = self.cells(margins(shard, query.x), shard.targets)

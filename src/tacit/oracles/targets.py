@@ -49,6 +49,11 @@ class TargetQuestion(Oracle):
 
     sums_records: ClassVar[bool] = False
 
+    @property
+    @override
+    def exact_on_machine(self) -> bool:
+        return True
+
     @override
     def exact(self, shard: Shard, count: Float[Array, ""], query: Any) -> Float[Array, "..."]:
         private, public = self.private_part(shard, count, query), self.public_part(shard, query)

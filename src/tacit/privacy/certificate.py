@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -16,7 +16,7 @@ from tacit.errors import InputError
 from tacit.privacy import gaussian
 from tacit.privacy.accounting import account
 from tacit.privacy.events import Event
-from tacit.privacy.lattice import Law, lattice_epsilon, lattice_rate
+from tacit.privacy.lattice import SHARE, Law, lattice_epsilon, lattice_rate
 from tacit.privacy.ledger import Ledger
 from tacit.privacy.mechanisms import Laplace, NoNoise
 from tacit.privacy.terms import (
@@ -38,7 +38,7 @@ DEALT = (
 # relations under which a record is a row of somebody
 _OF_ROWS = (ReplaceOne.name, ZeroOut.name)
 _REPRODUCTION = "reproduction, not private: the noise can be regenerated from the seed"
-_CONDITIONAL = "Conditional on what was read off the records (see the conditions): "
+_CONDITIONAL = "Conditional (see the conditions): "
 REAL_NUMBERS = "holds for real numbers; what rounding adds to it is not known"
 _POST_PROCESSING = "; certified at the messages value, which holds for every sum by post-processing"
 
@@ -64,7 +64,8 @@ class Certificate:
     attacker_tpr
         An upper bound on an attacker's true-positive rate at 1 % false positives.
     conditional
-        Whether one of the conditions is about facts that were read off the records themselves.
+        Whether one of the conditions is about facts that were read off the records themselves, or
+        about the bound of a question that is not the library's.
     arithmetic
         Which numbers it holds for: those that are computed, or real numbers only.
     rows_per_person, agents_per_person
@@ -94,6 +95,13 @@ class Certificate:
     arithmetic: str = ""
     rows_per_person: int | None = None
     agents_per_person: int | None = None
+
+    def under(self, conditions: Iterable[str], *, conditional: bool) -> Certificate:
+        """Return the certificate under further conditions; it stays conditional if it was."""
+        stated = dict.fromkeys((*conditions, *self.conditions))
+        return dataclasses.replace(
+            self, conditions=tuple(stated), conditional=conditional or self.conditional
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as JSON-safe values; infinite numbers become the text "infinity".
@@ -327,7 +335,9 @@ def _attacker_tpr(
         if not ledger.on_lattice:
             return rate_of(FALSE_POSITIVE_RATE)
         values, scale = agents * ledger.most_values(), ledger.finest()
-        return lattice_rate(rate_of, FALSE_POSITIVE_RATE, values=values, scale=scale)
+        return lattice_rate(
+            rate_of, FALSE_POSITIVE_RATE, values=values, scale=scale, refused=SHARE * delta
+        )
     missed = math.exp(-epsilon) * (1 - delta - FALSE_POSITIVE_RATE)
     # the two lines cross below rate 1; past exponent 5 the first is above 1 already
     caught = math.exp(min(epsilon, 5.0)) * FALSE_POSITIVE_RATE + delta

@@ -69,6 +69,8 @@ from tacit.errors import InputError
 from tacit.privacy.bounds import Norm
 from tacit.typing import HostArray
 
+# of delta: what the test of the noise costs at most (`tacit.privacy.drawn`)
+SHARE = 1e-10
 # beyond epsilon: e^(epsilon - tau) = e^-100
 _TAIL = 100.0
 # the correction is refused beyond this, where it would be no correction
@@ -105,8 +107,9 @@ def lattice_share(multiplier: float, width: float, *, poisson: bool) -> float:
 def budget_left(epsilon: float, delta: float, *, values: int, law: Law) -> tuple[float, float]:
     """Return the epsilon and delta that are left for the curve of rounded noise.
 
-    What is calibrated to them is within (epsilon, delta) by `lattice_epsilon`, on any lattice that
-    `step_exponents` gives.
+    Both pay for the lattice, and delta for the test of the noise, too (`SHARE`). What is calibrated
+    to them is within (epsilon, delta) by `lattice_epsilon`, on any lattice that `step_exponents`
+    gives.
 
     Raises
     ------
@@ -115,7 +118,7 @@ def budget_left(epsilon: float, delta: float, *, values: int, law: Law) -> tuple
     """
     once = _once(values, LEAST_SCALE, law)
     left = epsilon - (once + _again(values, LEAST_SCALE, law, epsilon))
-    remaining = delta * math.exp(-min(once, _MOST)) * (1 - 1e-15) - math.exp(_MOST - _TAIL)
+    remaining = _remaining(delta, once)
     if left <= 0 or once > _MOST or remaining <= 0:
         raise InputError(
             f"{values} numbers on a lattice cannot be answered within epsilon {epsilon:g} at delta "
@@ -125,9 +128,16 @@ def budget_left(epsilon: float, delta: float, *, values: int, law: Law) -> tuple
 
 
 def lattice_rate(
-    rate_of: Callable[[float], float], false_positives: float, *, values: int, scale: float
+    rate_of: Callable[[float], float],
+    false_positives: float,
+    *,
+    values: int,
+    scale: float,
+    refused: float = 0.0,
 ) -> float:
     """Return an attacker's true-positive rate under discrete Gaussian noise, at most.
+
+    `refused` is the probability that the noise is refused by its test (`tacit.privacy.drawn`).
 
     1 where the lattice is too coarse for the correction to be below 1. With `rate_of` that of
     rounded noise: an event of probability a under D' has at most
@@ -137,8 +147,8 @@ def lattice_rate(
     once, again = _once(values, scale, "gaussian"), _again(values, scale, "gaussian", 0.0)
     if scale < 1 or max(once, again) > _MOST:
         return 1.0
-    allowed = math.exp(again) * false_positives + math.exp(-_TAIL)
-    return min(1.0, math.exp(once) * rate_of(allowed)) if allowed < 1 else 1.0
+    allowed = math.exp(again) * (false_positives + refused) + math.exp(-_TAIL)
+    return min(1.0, math.exp(once) * rate_of(allowed) + refused) if allowed < 1 else 1.0
 
 
 Law: TypeAlias = Literal["gaussian", "laplace"]
@@ -172,7 +182,8 @@ def lattice_epsilon(
 
     Notes
     -----
-    **Guarantee.** The inequalities of this module: for the Gaussian law at tau = 100 + epsilon'
+    **Guarantee.** The inequalities of this module, with delta less `SHARE` of it, which the test of
+    the noise costs at most (`tacit.privacy.drawn`): for the Gaussian law at tau = 100 + epsilon'
     with epsilon' = `epsilon_of(d)`, d = delta e^-eta1 - e^(eta1 + eta2 - 100); for the Laplace law
     with the least k for which (e n u / k)^k <= e^-100, and d = (delta - e^-100) e^-eta1.
 
@@ -187,13 +198,19 @@ def lattice_epsilon(
     if values == 0:
         return epsilon_of(delta)
     once = _once(values, scale, law)
-    remaining = delta * math.exp(-min(once, _MOST)) * (1 - 1e-15) - math.exp(_MOST - _TAIL)
+    remaining = _remaining(delta, once)
     if scale < 1 or once > _MOST or remaining <= 0:
         return epsilon_of(delta) + math.inf
     epsilon = epsilon_of(remaining)
     finite = np.asarray(epsilon)[np.isfinite(epsilon)]
     both = once + _again(values, scale, law, float(np.max(finite, initial=0.0)))
     return epsilon + (both if both <= _MOST else math.inf)
+
+
+def _remaining(delta: float, once: float) -> float:
+    """Return the delta that is left for rounded noise, after the test and the lattice are paid."""
+    tested = delta * (1 - SHARE)
+    return tested * math.exp(-min(once, _MOST)) * (1 - 1e-15) - math.exp(_MOST - _TAIL)
 
 
 def _once(values: int, scale: float, law: Law) -> float:

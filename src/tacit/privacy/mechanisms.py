@@ -53,6 +53,10 @@ class Mechanism(eqx.Module):
         )
 
     @abc.abstractmethod
+    def size(self, noise: Answer) -> Float[Array, ""]:
+        """Return what the test of the noise adds up: squares, or absolute values; nothing is 0."""
+
+    @abc.abstractmethod
     def log_ratio(self, residual: Answer, rival: Answer, scale: Scalar) -> Float[Array, ""]:
         """Return log density of `residual` minus log density of `rival`, in nats.
 
@@ -89,6 +93,11 @@ class Gaussian(Mechanism):
         """Return normal noise with the shape and dtype of `like`."""
         return jax.random.normal(key, like.shape, like.dtype) * jnp.asarray(scale, like.dtype)
 
+    @override
+    def size(self, noise: Answer) -> Float[Array, ""]:
+        """Return |noise|_2^2."""
+        return jnp.sum(jnp.square(noise.astype(jnp.float64)))
+
     def log_ratio(self, residual: Answer, rival: Answer, scale: Scalar) -> Float[Array, ""]:
         """Return (|rival|_2^2 - |residual|_2^2) / (2 scale^2)."""
         # a difference of squares as a product: no cancellation when the two are close
@@ -123,6 +132,11 @@ class Laplace(Mechanism):
         """Return Laplace noise with the shape and dtype of `like`."""
         return jax.random.laplace(key, like.shape, like.dtype) * jnp.asarray(scale, like.dtype)
 
+    @override
+    def size(self, noise: Answer) -> Float[Array, ""]:
+        """Return |noise|_1."""
+        return jnp.sum(jnp.abs(noise.astype(jnp.float64)))
+
     def log_ratio(self, residual: Answer, rival: Answer, scale: Scalar) -> Float[Array, ""]:
         """Return (|rival|_1 - |residual|_1) / scale."""
         return jnp.sum(jnp.abs(rival) - jnp.abs(residual)) / jnp.asarray(scale, residual.dtype)
@@ -148,6 +162,11 @@ class NoNoise(Mechanism):
     def sample(self, key: Key, like: Answer, scale: Scalar) -> Answer:
         """Return zeros with the shape and dtype of `like`."""
         return jnp.zeros_like(like)
+
+    @override
+    def size(self, noise: Answer) -> Float[Array, ""]:
+        """Return 0."""
+        return jnp.zeros((), jnp.float64)
 
     @override
     def log_ratio(self, residual: Answer, rival: Answer, scale: Scalar) -> Float[Array, ""]:

@@ -203,10 +203,8 @@ def train(  # noqa: PLR0913 - what is run, and who is told what
         shards = data.shards(proposal.precision)
     metrics, shown = measure(problem, data, shards, finished.model), _is_first(devices)
     curves = curves_on_test(problem, data, np.asarray(finished.trace.models)) if shown else {}
-    certificate = dataclasses.replace(
-        finished.certificate,
-        conditions=(
-            *finished.certificate.conditions,
+    certificate = finished.certificate.under(
+        (
             *data.dataset.conditions,
             *graph_conditions(proposal.structure),
             *weight_conditions(proposal.class_weights),

@@ -69,6 +69,7 @@ def choose(costs: Sequence[Sequence[Fraction]], rate: float, stream: Stream) -> 
     **Guarantee.** A record is in the errors of one agent. What that agent says is private by
     `tacit.privacy.mu_of_choice`, whoever reads it; the others' picks do not depend on the record.
     """
+    stream.claim()
     agents = len(costs[0])
     return tuple(
         exponential_choice(stream, Label(0, agent, 0), [of[agent] for of in costs], rate)

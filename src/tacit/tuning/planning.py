@@ -19,6 +19,7 @@ from tacit.privacy import (
     mu_of_choice,
     rate_of_choice,
 )
+from tacit.privacy.drawn import pays_for_tests
 from tacit.tuning.proposal import Candidate, TuneProposal
 
 
@@ -99,6 +100,11 @@ def plan_choice(proposal: TuneProposal) -> TunePlan:
         raise PrivacyError(
             f"the trainings would spend epsilon {together.epsilon:g}; the budget is "
             f"{terms.epsilon:g}"
+        )
+    if not pays_for_tests(ledger, epsilon=together.epsilon, delta=together.delta):
+        raise InputError(
+            f"epsilon {together.epsilon:g} is too large for the noise of all trainings to be "
+            "tested within their delta; ask for an epsilon below 20"
         )
     assert together.per_agent_mu is not None
     least = min(together.per_agent_mu)

@@ -1,0 +1,258 @@
+"""Of a question that is not the library's, a certificate says whose claim the bound is."""
+
+import dataclasses
+import math
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from conftest import make_shards, make_terms
+from tacit.algorithms import NoisyGradient
+from tacit.budget import AccountTerms, Guarantee, open_account
+from tacit.engine import run
+from tacit.engine.planning import plan
+from tacit.errors import InputError, PrivacyError
+from tacit.oracles import Gradient, MinibatchGradient, Oracle, ProximalStep, TargetGradient
+from tacit.privacy import Gaussian, Laplace, SensitivityBound, TargetChange
+from tacit.problems import (
+    L2,
+    ClassWeighted,
+    Logistic,
+    NoRegulariser,
+    Problem,
+    Squared,
+    WholeSpace,
+    public_facts,
+)
+from tacit.problems.losses import RegressionLoss
+
+PROBLEM = Problem(Squared(), NoRegulariser(), WholeSpace())
+NAME = f"{__name__}:"
+
+
+class Mean(Oracle):
+    """The mean target; its author says how far it moves."""
+
+    says: float = eqx.field(static=True, default=1e-3)
+
+    @property
+    def exact_on_machine(self):
+        return True
+
+    def exact(self, shard, count, query):
+        return jnp.full(3, jnp.sum(shard.targets * shard.mask) / count)
+
+    def bound(self, spec, adjacency, *, norm):
+        return SensitivityBound(np.full((spec.agents, 1, 1), self.says), norm, adjacency, "said")
+
+
+class Beside(Mean):
+    """Planted fault: the mean is added after the noise, and the noise stands on nothing."""
+
+    @property
+    def exact_on_machine(self):
+        return True
+
+    def private_part(self, shard, count, query):
+        return jnp.zeros(3)
+
+    def public_part(self, shard, query):
+        return jnp.full(3, jnp.sum(shard.targets * shard.mask))
+
+
+class Shared(Mean):
+    """Planted fault: three numbers, of which it says that they are one, under one noise."""
+
+    def answer_shape(self, model_shape):
+        return (1,)
+
+
+class Mine(Gradient):
+    """A subclass that changes nothing."""
+
+
+class Anew(Gradient):
+    """A subclass that computes the answer anew, and says nothing of rounding."""
+
+    def exact(self, shard, count, query):
+        return super().exact(shard, count, query)
+
+
+class Unchecked(Gradient):
+    """Planted fault: passes every check."""
+
+    def check(self, *given, **options):
+        return None
+
+
+class OwnLoss(RegressionLoss):
+    """Half the square, but for a planted fault: records see each other."""
+
+    together: bool = eqx.field(static=True, default=False)
+
+    @property
+    def lipschitz(self):
+        return math.inf
+
+    @property
+    def smoothness(self):
+        return 1.0
+
+    def value(self, margins, targets):
+        return 0.5 * (margins - targets) ** 2
+
+    def coefficient(self, margins, targets):
+        return margins - (jnp.sum(targets) if self.together else targets)
+
+
+class OwnNoise(Laplace):
+    """Noise of one's own."""
+
+
+def planned(oracle, *, terms=None, problem=PROBLEM, **how):
+    return plan(
+        public_facts(problem, make_shards(), clip=1.0),
+        NoisyGradient(problem),
+        (oracle,),
+        terms or make_terms(),
+        rounds=3,
+        precision="float64",
+        **how,
+    )
+
+
+def test_a_part_that_is_added_after_the_noise_is_refused_but_for_targets():
+    with pytest.raises(InputError, match="after the noise"):
+        planned(Beside())
+    assert planned(Beside(), terms=make_terms(relation=TargetChange(1.0))).certificate.conditional
+
+
+def test_what_is_added_after_the_noise_sees_no_target():
+    """Without that, the targets themselves would be released under a certificate."""
+    made = planned(Beside(), terms=make_terms(relation=TargetChange(1.0)))
+    shards = make_shards()
+    answers = run(made, shards, runtime="simulate", keep=frozenset({"answers"})).trace.records
+    exact = np.sum(np.asarray(shards.stacked.targets), axis=1)
+    assert np.max(np.abs(exact)) >= 2
+    assert np.max(np.abs(answers.answer)) < 0.5  # noise alone, of scale 0.007
+
+
+def test_three_numbers_under_one_noise_are_refused():
+    with pytest.raises(InputError, match="share their noise"):
+        run(planned(Shared()), make_shards(), runtime="simulate")
+
+
+def test_a_question_that_overrides_its_own_checks_is_refused():
+    with pytest.raises(InputError, match="check anew"):
+        planned(Unchecked(PROBLEM.loss, 1.0))
+
+
+def test_noise_of_ones_own_is_refused():
+    with pytest.raises(InputError, match="no accountant"):
+        planned(Gradient(PROBLEM.loss, 1.0), mechanism=OwnNoise())
+
+
+@pytest.mark.parametrize("epsilon", [50.5, 1e3])
+def test_poisson_batches_beyond_epsilon_50_are_refused(epsilon):
+    with pytest.raises(InputError, match="up to epsilon 50"):
+        planned(MinibatchGradient(PROBLEM.loss, 1.0, 0.5), terms=make_terms(epsilon))
+    assert planned(MinibatchGradient(PROBLEM.loss, 1.0, 0.5), terms=make_terms(math.inf))
+
+
+LIBRARY = [
+    Gradient(Squared(), 1.0),
+    MinibatchGradient(Squared(), 1.0, 0.5),
+    ProximalStep(Problem(Logistic(), L2(0.1), WholeSpace()), 1.0, 0.5, 1.0),
+    TargetGradient(),
+    Gradient(ClassWeighted(Logistic(), (1.0, 0.5)), 1.0),
+]
+CLAIMED = [
+    (Mean(), "Mean"),
+    (Mine(Squared(), 1.0), "Mine"),
+    (Anew(Squared(), 1.0), "Anew"),
+    (MinibatchGradient(OwnLoss(), 1.0, 0.5), "OwnLoss"),
+    (ProximalStep(Problem(OwnLoss(), L2(0.1), WholeSpace()), 1.0, 0.5, 1.0), "OwnLoss"),
+]
+
+
+@pytest.mark.parametrize("oracle", LIBRARY, ids=lambda oracle: type(oracle).__name__)
+def test_questions_of_the_library_rest_on_nobodys_word(oracle):
+    assert oracle.claims() == ()
+
+
+@pytest.mark.parametrize(("oracle", "name"), CLAIMED, ids=lambda value: str(value)[:9])
+def test_a_question_or_part_that_is_not_the_librarys_is_named(oracle, name):
+    assert oracle.claims() == (NAME + name,)
+
+
+def test_a_certificate_on_its_authors_word_is_conditional_and_names_it():
+    """Before: a bound a thousand times too small, epsilon 1.0000, taken on trust: none."""
+    made = planned(Mean())
+    certificate = run(made, make_shards(), runtime="simulate").certificate
+    assert certificate.conditional
+    text = "\n".join(certificate.lines())
+    assert certificate.lines()[0].startswith("Conditional")
+    assert f"{NAME}Mean: a claim of its author" in text
+    assert f"the author of {NAME}Mean" in certificate.trust
+
+
+def test_a_plan_whose_certificate_hides_the_claim_is_refused():
+    made = planned(Mean())
+    for hidden in ({"conditions": ()}, {"conditional": False}, {"trust": "none"}):
+        certificate = dataclasses.replace(made.certificate, **hidden)
+        with pytest.raises(PrivacyError, match="ledger amounts to"):
+            run(dataclasses.replace(made, certificate=certificate), make_shards(),
+                runtime="simulate")  # fmt: skip
+
+
+def test_no_account_is_charged_on_an_authors_word(tmp_path):
+    account = open_account("one", Guarantee(3.0, 1e-4), AccountTerms(), folder=tmp_path)
+    with pytest.raises(InputError, match="author"):
+        run(planned(Mean()), make_shards(), runtime="simulate", account=account)
+    assert account.state().charged == ()
+
+
+def test_an_oracle_states_whether_it_is_exact_on_the_machine():
+    class Silent(Mean):
+        exact_on_machine = Oracle.exact_on_machine
+
+    with pytest.raises(TypeError, match="exact_on_machine"):
+        Silent()
+
+
+def test_what_the_library_states_does_not_hold_for_an_answer_that_is_computed_anew():
+    assert Mine(Squared(), 1.0).holds_on_machine()
+    assert not Anew(Squared(), 1.0).holds_on_machine()
+    made = planned(Anew(Squared(), 1.0))
+    with pytest.raises(PrivacyError, match="rounding"):
+        run(made, make_shards(), runtime="simulate")
+    assert run(made, make_shards(), runtime="simulate", seed=0).certificate.reproduction
+
+
+def test_the_gradient_of_a_loss_of_ones_own_needs_no_word_because_records_are_mapped_one_by_one():
+    """A loss that sees all records at once would move every coefficient with one target."""
+    honest, faulty = (Gradient(OwnLoss(together), 1.0) for together in (False, True))
+    assert honest.claims() == faulty.claims() == ()
+    shards = make_shards()
+    runs = [
+        run(
+            planned(oracle, problem=Problem(oracle.loss, NoRegulariser(), WholeSpace())),
+            shards, runtime="simulate", seed=0,
+        ).model
+        for oracle in (honest, faulty)
+    ]  # fmt: skip
+    np.testing.assert_array_equal(*runs)
+
+
+def test_the_own_loss_that_sees_all_records_is_told_apart_where_it_is_called_at_once():
+    margins, targets = jnp.zeros(4), jnp.asarray([1.0, -1.0, 1.0, 1.0])
+    seen = [OwnLoss(together).coefficient(margins, targets) for together in (False, True)]
+    assert np.max(np.abs(seen[0] - seen[1])) > 1
+
+
+def test_a_gaussian_that_is_the_librarys_is_accepted():
+    assert planned(Gradient(PROBLEM.loss, 1.0), mechanism=Gaussian()).certificate.trust == (
+        "none: every link may be read"
+    )
