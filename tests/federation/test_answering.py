@@ -71,7 +71,7 @@ def test_half_of_the_noise_is_noticed_and_so_is_the_same_noise_twice(long):
 def answered(study, rounds, agent=0):
     """A site that has answered so many rounds."""
     local = local_of(study, agent, None)
-    site = local.answering(local.records())
+    site = local.answering(local.records(Draw.secret()))
     state, inbox = site.first_state(), site.first_inbox()
     for turn in range(rounds):
         site.answer(turn, state, inbox)
