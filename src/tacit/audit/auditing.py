@@ -17,6 +17,7 @@ from tacit import checks
 from tacit.algorithms import Value
 from tacit.audit.faults import BothAnswers, Fault, Subject, plant
 from tacit.audit.likelihood import LowerBound, log_likelihood_ratio, lower_bound
+from tacit.audit.pairs import DataPair
 from tacit.audit.randomness import LONG, WIDE, RandomnessReport, randomness_report
 from tacit.audit.recorded import ReplayReport, ResidualReport, replay, residual_report
 from tacit.audit.subject import (
@@ -25,6 +26,7 @@ from tacit.audit.subject import (
     Maker,
     Setup,
     canary,
+    canary_of,
     composition_of,
     method_of,
     name_of,
@@ -126,6 +128,7 @@ def audit(  # noqa: PLR0913 - who is attacked, by whom, with what
     rows_per_person: int | None = None,
     agents_per_person: int = 1,
     centre: bool = False,
+    pair: DataPair | None = None,
 ) -> AuditReport:
     """Attack `algorithm`, planned to be mu-GDP, on a problem that saturates its bound.
 
@@ -158,6 +161,10 @@ def audit(  # noqa: PLR0913 - who is attacked, by whom, with what
         Attack a person with so many rows, at so many of the agents, and not a record.
     centre
         Whether a named method asks about rows around a private centre.
+    pair
+        Two packed data sets, of record norm 1 and in double precision, that differ in one record:
+        those which your question moves furthest between. None for a pair that saturates a
+        question of the library.
 
     Notes
     -----
@@ -178,19 +185,30 @@ def audit(  # noqa: PLR0913 - who is attacked, by whom, with what
         centre=centre,
     )
     setup = _of_persons(setup, rows_per_person, agents_per_person)
+    if pair is not None:
+        if rows_per_person is not None:
+            raise InputError("a pair of data sets differs in one record; leave the persons out")
+        data = pair[0]
+        setup = dataclasses.replace(
+            setup,
+            pair=pair,
+            agents=data.agents,
+            records=data.counts[0],
+            features=data.dimension,
+        )
     refuse_without_mu(algorithm)
-    pair, plan = prepared(algorithm, setup, seed)
+    attacked, plan = prepared(algorithm, setup, seed)
     if fault in ("reused-noise", "repeated-noise") and plan.rounds == 1:
         raise InputError(
             f"{algorithm} draws noise once, so none can be reused; choose another fault"
         )
     keys = jax.random.split(jax.random.key(seed), 3)
-    record = recorded(plan, pair, keys[0], fault)
+    record = recorded(plan, attacked, keys[0], fault)
     return AuditReport(
         algorithm=name_of(algorithm),
         fault=fault,
         claimed_mu=_claim(plan),
-        likelihood=_attack(plan, pair, keys[1:], runs, fault),
+        likelihood=_attack(plan, attacked, keys[1:], runs, fault),
         replay=record[0],
         residuals=record[1],
         drawn=_drawn(algorithm, setup, plan.rounds > 1, seed, fault),
@@ -224,8 +242,9 @@ def _drawn(
     """Return the tests of what a run without a seed draws, on wide data and many rounds."""
     rounds = LONG if repeats and setup.network is None else None
     long = dataclasses.replace(setup, rounds=rounds)
+    wide = long if setup.pair is not None else dataclasses.replace(long, features=WIDE)
     try:
-        pair, plan = prepared(subject, dataclasses.replace(long, features=WIDE), seed)
+        pair, plan = prepared(subject, wide, seed)
     except InputError:  # a method of the user's may be made for as many features as the pair has
         pair, plan = prepared(subject, long, seed)
     return randomness_report(plan, pair, level=LEVEL, fault=fault)
@@ -234,6 +253,8 @@ def _drawn(
 def prepared(subject: str | Maker, setup: Setup, seed: int) -> tuple[Canary, Plan]:
     """Return the pair that saturates the subject's question, and the plan that is attacked."""
     oracles = composition_of(subject, centre=setup.centre).oracles
+    if setup.pair is not None:
+        return canary_of(setup.pair, oracles[0]), planned(subject, setup)
     return saturating(oracles, seed, setup), planned(subject, setup)
 
 

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tacit.audit.pairs import DataPair, changed_places
 from tacit.errors import InputError
 from tacit.oracles import Oracle, Point
 from tacit.privacy import Adjacency, BoundedChange, Norm, Relation, TargetChange, Unit, ZeroOut
@@ -50,11 +51,23 @@ class Search:
         def one(key: Key, length: Array, changed: Array) -> Array:
             return _change(oracle, relation, asks, length, changed, key)
 
+        def of_two(key: Key, first: Shard, second: Shard, count: Array) -> Array:
+            return _between(oracle, asks, first, second, count, key)
+
         self._oracle, self._relation = oracle, relation
         self._changes = jax.jit(jax.vmap(one, in_axes=(0, None, None)))
+        self._between = jax.jit(jax.vmap(of_two, in_axes=(0, None, None, None)))
 
-    def bound(self, unit: Unit, *, norm: Norm = "l2", record_norm: float = 1.0) -> float:
-        """Return the bound of one answer about `RECORDS` records; infinity if none in the 1-norm.
+    def bound(
+        self,
+        unit: Unit,
+        *,
+        norm: Norm = "l2",
+        record_norm: float = 1.0,
+        records: int = RECORDS,
+        features: int = FEATURES,
+    ) -> float:
+        """Return the bound of one answer about so many records; infinity if none in the 1-norm.
 
         Raises
         ------
@@ -63,7 +76,7 @@ class Search:
         """
         loss, clip = getattr(self._oracle, "loss", Squared()), getattr(self._oracle, "clip", np.inf)
         problem = Problem(loss, NoRegulariser(), WholeSpace())
-        spec = facts_from(problem, [RECORDS], features=FEATURES, record_norm=record_norm, clip=clip)
+        spec = facts_from(problem, [records], features=features, record_norm=record_norm, clip=clip)
         rows = CHANGED[unit] if unit == "person" else None
         adjacency = Adjacency(self._relation, unit, rows)
         try:
@@ -87,6 +100,34 @@ class Search:
         bounds = np.array([self.bound(unit, norm=norm) for norm in NORMS])
         return float(np.max(moved / bounds))
 
+    def largest_between(self, pair: DataPair, unit: Unit, *, trials: int, seed: int) -> float:
+        """Return the same for two data sets of one agent, over questions alone.
+
+        Returns
+        -------
+        float
+            0 where the two are no neighbours for the relation and the unit.
+
+        Raises
+        ------
+        InputError
+            If the two are no data sets of one agent that can be compared (`changed_places`).
+        """
+        first, second = (jax.tree.map(lambda leaf: leaf[0], one.stacked) for one in pair)
+        if len(pair[0].counts) != 1:
+            raise InputError("the two data sets of a question are those of one agent; give such")
+        places = changed_places(pair, self._relation)
+        (count,), most = pair[0].counts, {"record": 1, "person": CHANGED["person"]}
+        if places is None or places > most.get(unit, places):
+            return 0.0
+        keys = jax.random.split(jax.random.key(seed), trials)
+        moved = np.asarray(self._between(keys, first, second, jnp.asarray(float(count))))
+        shape: dict[str, Any] = {"records": count, "features": pair[0].dimension}
+        bounds = [
+            self.bound(unit, norm=norm, record_norm=pair[0].record_norm, **shape) for norm in NORMS
+        ]
+        return float(np.max(moved / np.array(bounds)))
+
 
 def _change(
     oracle: Oracle,
@@ -97,16 +138,28 @@ def _change(
     key: Key,
 ) -> Array:
     """Return how far one answer moves between one random pair of neighbours, in each norm."""
-    parts = jax.random.split(key, 8)
+    parts = jax.random.split(key, 6)
     rows = _unit(jax.random.normal(parts[0], (RECORDS, FEATURES)))
     size = 10 ** jax.random.uniform(parts[1], minval=_SMALLEST, maxval=_LARGEST)
     targets = jnp.sign(jax.random.normal(parts[2], (RECORDS,))) * size
     rows = jnp.where(changed[:, None], length * rows, rows)
     first = Shard(rows, targets, jnp.ones(RECORDS))
     second = _neighbour(relation, first, changed, length, parts[3:5])
-    scale = 10 ** jax.random.uniform(parts[6], minval=_SMALLEST, maxval=_LARGEST)
-    question = asks(scale * _unit(jax.random.normal(parts[7], (FEATURES,))))
-    count = jnp.asarray(float(RECORDS))
+    return _between(oracle, asks, first, second, jnp.asarray(float(RECORDS)), parts[5])
+
+
+def _between(
+    oracle: Oracle,
+    asks: Callable[[Array], Any],
+    first: Shard,
+    second: Shard,
+    count: Array,
+    key: Key,
+) -> Array:
+    """Return how far one answer moves between two data sets at a random question, in each norm."""
+    size, direction = jax.random.split(key)
+    scale = 10 ** jax.random.uniform(size, minval=_SMALLEST, maxval=_LARGEST)
+    question = asks(scale * _unit(jax.random.normal(direction, first.features.shape[-1:])))
     answers = [oracle.exact(shard, count, question) for shard in (first, second)]
     moved = jnp.abs(answers[0] - answers[1]).ravel()
     sizes = jnp.stack([jnp.linalg.norm(moved), jnp.sum(moved)])

@@ -17,6 +17,7 @@ from tacit.algorithms import (
     Value,
     method_named,
 )
+from tacit.audit.pairs import DataPair, changed_places
 from tacit.engine import Plan, plan
 from tacit.errors import InputError
 from tacit.network import Network, metropolis, path, ring, uniform_walk
@@ -72,6 +73,8 @@ class Setup:
         Where a person is attacked and not a record; an agent then has two persons.
     centre
         Whether the first round of a named method learns a private centre of the rows.
+    pair
+        Two data sets that are attacked; None for those that saturate a question.
     """
 
     epsilon: float
@@ -88,6 +91,7 @@ class Setup:
     rows_per_person: int | None = None
     agents_per_person: int = 1
     centre: bool = False
+    pair: DataPair | None = None
 
     @property
     def adjacency(self) -> Adjacency:
@@ -277,6 +281,29 @@ def canary(
     return Canary(problem, oracle, public_facts(problem, first, clip=1.0), first, second)
 
 
+def canary_of(pair: DataPair, oracle: Oracle) -> Canary:
+    """Return two data sets of a question's author, checked.
+
+    Raises
+    ------
+    InputError
+        Unless they differ in one record of one agent, which is replaced; all agents have as many
+        records, of norm at most 1, in double precision.
+    """
+    first, second = pair
+    if changed_places(pair, ReplaceOne()) != 1:
+        raise InputError(
+            "an audit attacks one record that is replaced; let the two data sets differ in that"
+        )
+    double = first.stacked.features.dtype == np.float64
+    if len(set(first.counts)) != 1 or first.record_norm != 1 or not double:
+        raise InputError(
+            "the data sets of an audit have as many records at every agent, of record norm 1, in "
+            'double precision; pack them so (record_norm=1.0, precision="float64")'
+        )
+    return Canary(PROBLEM, oracle, public_facts(PROBLEM, first, clip=1.0), first, second)
+
+
 def _saturating(oracle: Oracle, features: int) -> tuple[HostArray, HostArray]:
     """Return the two rows, of norm 1, between which the answer moves by the whole bound."""
     one, two = np.eye(features)[:2]
@@ -288,5 +315,6 @@ def _saturating(oracle: Oracle, features: int) -> tuple[HostArray, HostArray]:
         return one, one
     raise InputError(
         f"no pair is known that saturates {oracle}; audit the gradient of the squared loss clipped "
-        "at 1 or statistics of targets clipped at 1, or search its sensitivity with check_oracle"
+        "at 1 or statistics of targets clipped at 1, give a pair of data sets of your own (pair=), "
+        "or search its sensitivity with check_oracle"
     )
