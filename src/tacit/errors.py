@@ -52,6 +52,19 @@ class SolverError(TacitError):
     """A numerical method did not reach the accuracy that it promises; no result is given."""
 
 
+def reason(error: BaseException) -> str:
+    """Return what may be said of an error: the text of one of this library, else its kind alone.
+
+    Messages of other libraries quote cells.
+
+    Examples
+    --------
+    >>> reason(InputError("give a number")), reason(ValueError("'secret' is no number"))
+    ('give a number', 'ValueError')
+    """
+    return str(error) if isinstance(error, TacitError) else type(error).__name__
+
+
 def no_bounds(table: str, target: str) -> str:
     """Return what is told where nobody says which ranges of a table are public."""
     return (

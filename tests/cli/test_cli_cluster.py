@@ -348,7 +348,7 @@ def test_an_interrupt_of_the_process_that_watches_alone_ends_all(table, account)
     assert time.monotonic() - began < 20
     assert (parent.returncode, said) == (
         130,
-        "tacit: interrupted; a report is there whole or not at all\n",
+        "tacit: interrupted; every file of a report is there whole or not at all\n",
     )
     assert len(account.state().charged) == 1
     for worker in workers.values():

@@ -156,7 +156,7 @@ def test_an_interrupt_while_the_first_process_writes_takes_no_result_away(table,
     assert {file.name for file in (table / "out").iterdir()} >= FILES
     assert [run.status for run in account.state().charged] == ["released"]
     assert parent.returncode == 130
-    assert said == "tacit: interrupted; a report is there whole or not at all\n"
+    assert said == "tacit: interrupted; every file of a report is there whole or not at all\n"
 
 
 @pytest.mark.parametrize("process", [0, 1])

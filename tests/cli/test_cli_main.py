@@ -298,7 +298,7 @@ def test_an_interrupt_leaves_no_partial_report(tacit_, tmp_path, monkeypatch):
     # what is to be expected of the run was said before it began
     warned, last = done.err.splitlines()
     assert "the model 0" in warned
-    assert last == "tacit: interrupted; a report is there whole or not at all"
+    assert last == "tacit: interrupted; every file of a report is there whole or not at all"
     assert list(tmp_path.iterdir()) == []
 
 
@@ -326,7 +326,7 @@ def test_a_signal_ends_a_computation_that_does_not_listen(tmp_path):
         finally:
             process.kill()
     assert process.returncode == 130
-    assert err == b"tacit: interrupted; a report is there whole or not at all\n"
+    assert err == b"tacit: interrupted; every file of a report is there whole or not at all\n"
     assert time.monotonic() - began < 10
     assert list(tmp_path.iterdir()) == []
 

@@ -62,7 +62,7 @@ def test_a_person_is_protected_and_neither_named_nor_counted(table, call):
     results = json.loads((out / "results.json").read_text())
     assert (results["persons"], results["rows_per_person"], results["unit"]) == (40, 3, "person")
     assert "records" not in results
-    written = said + err + "".join(p.read_text() for p in out.iterdir() if p.is_file())
+    written = said + err + "".join(p.read_text("latin-1") for p in out.iterdir() if p.is_file())
     assert "zq" not in written
     assert "100 records" not in written  # how many rows there are
     code, said, _ = call("show", out / "model.json")

@@ -19,6 +19,7 @@ from tacit.oracles import Gradient, MinibatchGradient
 from tacit.problems import (
     L1,
     ComposedL1,
+    HuberHinge,
     Identity,
     Logistic,
     MultinomialLogistic,
@@ -212,6 +213,19 @@ def test_the_certified_gap_holds_against_a_conic_solver_and_is_small(name):
     assert found.gap_bound <= 1e-7 * found.value
     assert found.value - conic(problem) <= found.gap_bound + 1e-10
     assert found.value - conic(problem) >= -1e-10
+
+
+@pytest.mark.parametrize("width", [0.5, 0.05])
+@pytest.mark.parametrize("ridge", [0.0, 0.01])
+def test_the_optimum_of_a_loss_with_straight_pieces_is_certified(width, ridge):
+    # at the start no record has curvature
+    for problem in (
+        lasso(HuberHinge(width), D, weight=WEIGHT, ridge=ridge),
+        fused_lasso(HuberHinge(width), EDGES, D, weight=WEIGHT, ridge=ridge),
+    ):
+        found = minimise(problem.composed, SHARDS, tol=1e-7)
+        assert found.gap_bound <= 1e-7 * found.value
+        assert found.value < float(problem.composed.objective(jnp.zeros(D), SHARDS))
 
 
 @pytest.mark.slow

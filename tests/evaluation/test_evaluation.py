@@ -14,7 +14,7 @@ from tacit.budget import AccountTerms, Guarantee, open_account
 from tacit.cli.main import main
 from tacit.datasets import Dataset
 from tacit.engine.running import check_certificate
-from tacit.errors import InputError, PrivacyError
+from tacit.errors import InputError, PrivacyError, UtilityWarning
 from tacit.estimators import PrivateLinearRegression
 from tacit.evaluation import check_covered, evaluation_plan, of_disjoint_parts
 from tacit.oracles import ClippedErrors, Point, Tally
@@ -252,6 +252,23 @@ def test_an_estimator_holds_rows_out_and_has_a_private_score():
         PrivateLinearRegression(
             epsilon=5, delta=1e-5, bounds=(0, 1), target_bounds=(0, 10), evaluate=0.7
         ).fit(x, y)
+
+
+@pytest.mark.parametrize("step", ["ask_held_out", "score_of_totals"])
+def test_a_fit_stands_where_its_evaluation_fails(step, monkeypatch):
+    def fails(*_, **__):
+        raise KeyError("cell 'smoker' of row 7")
+
+    monkeypatch.setattr(f"tacit.estimators.evaluated.{step}", fails)
+    x = np.random.default_rng(0).uniform(0, 1, (2000, 1))
+    model = PrivateLinearRegression(
+        epsilon=5, delta=1e-5, bounds=(0, 1), target_bounds=(0, 10), rounds=3, evaluate=0.2
+    )
+    with pytest.warns(UtilityWarning, match=r"the evaluation failed: KeyError\. The fitted"):
+        model.fit(x, 10 * x[:, 0])
+    assert model.private_score_ is None
+    assert np.isfinite(model.predict(x)).all()
+    assert "held out" in " ".join(model.certificate_.conditions)  # it may have answered
 
 
 RUN = ("train", "breast_cancer", "--epsilon", "1", "--delta", "1e-4", "--rounds", "2")

@@ -303,7 +303,7 @@ def test_a_failed_write_leaves_what_was_there_before(
     out = tmp_path / "r"
     if earlier:
         save(training, out, force=False)
-    before = {p.name: p.read_text() for p in out.iterdir()} if earlier else None
+    before = {p.name: p.read_bytes() for p in out.iterdir()} if earlier else None
     original = Path.write_text
 
     def full(path, *args, **kwargs):
@@ -316,7 +316,7 @@ def test_a_failed_write_leaves_what_was_there_before(
         save(dataclasses.replace(training, seconds=9.0), out, force=True)
     assert [p.name for p in tmp_path.iterdir()] == (["r"] if earlier else [])
     if earlier:
-        assert {p.name: p.read_text() for p in out.iterdir()} == before
+        assert {p.name: p.read_bytes() for p in out.iterdir()} == before
 
 
 def test_an_interrupt_before_renaming_leaves_the_earlier_report(training, tmp_path, monkeypatch):

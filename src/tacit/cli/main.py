@@ -137,7 +137,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         code = INTERRUPTED
     if code == INTERRUPTED:
-        error_line("interrupted; a report is there whole or not at all", kind="")
+        error_line("interrupted; every file of a report is there whole or not at all", kind="")
         leave_if_busy(INTERRUPTED)
     return int(code or 0)
 

@@ -1,18 +1,27 @@
-"""What `tacit train` prints and writes in the end."""
+"""What `tacit train` writes as soon as a run has ended, and prints and writes in the end."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import typer
 
 from tacit.cli.console import emit, error_line, printable
-from tacit.report import ORACLE, charged_line, error_name, numbered, results, save
+from tacit.report import (
+    ORACLE,
+    charged_line,
+    error_name,
+    numbered,
+    results,
+    save,
+    save_released,
+)
 from tacit.tables import Report
-from tacit.training import Metrics, Training
+from tacit.training import Attempts, Metrics, Training
 
 
 @dataclass(frozen=True)
@@ -27,50 +36,92 @@ class Output:
     reading: Report | None = None
 
 
+@dataclass
+class Keeper:
+    """Writes what a run released before anything else is computed; `certificate` is its file."""
+
+    output: Output
+    certificate: Path | None = None
+
+    def keep(self, training: Training) -> None:
+        """Write model, trace and certificate, if a report is asked for."""
+        if self.output.out is not None:
+            self.certificate = save_released(training, self.output.out, force=self.output.force)
+
+
+def warned(text: str) -> None:
+    """Print a warning in one line."""
+    error_line(text, kind="warning: ")
+
+
 def deliver(
     training: Training,
     output: Output,
     *,
+    kept: Path | None = None,
     further: Mapping[str, Any] | None = None,
     head: Sequence[str] = (),
 ) -> None:
     """Write the report, if one is asked for, and print what came out.
 
+    A part of it that fails has one line on standard error; model, trace and certificate stay.
+
     Parameters
     ----------
+    kept
+        The file of the certificate, where what was released is written already (`Keeper`).
     further
         Values that stand beside the results, and in them.
     head
         Lines before all others.
     """
     out, oracle = output.out, output.oracle_metrics
-    certificate = None
+    attempts = Attempts(warned)
+    certificate = kept
     if out is not None:
-        certificate = save(training, out, force=output.force, oracle=oracle, further=further)
+        write = partial(save, training, out, oracle=oracle, further=further, warn=warned)
+        if kept is None:
+            certificate = write(force=output.force)
+        else:
+            attempts.attempt(
+                "writing the report", lambda: write(force=True, certificate=kept), None
+            )
+    complete = not attempts.failures
     if oracle:
-        error_line(
-            f"{ORACLE} is computed from private records; do not publish it", kind="warning: "
-        )
+        warned(f"{ORACLE} is computed from private records; do not publish it")
     if output.json:
-        for warning in training.assessment.warnings if training.assessment else ():
-            error_line(warning, kind="warning: ")
-        emit({**results(training, out), **(further or {})})
+        attempts.attempt("printing the results", lambda: _print_json(training, out, further), None)
     else:
-        typer.echo("\n".join([*map(printable, head), _sentences(training, certificate)]))
+        typer.echo("\n".join([*map(printable, head), "", "Certificate", *_promised(training)]))
+        attempts.attempt("printing the figures", lambda: _print_figures(training), None)
+        typer.echo("\n".join([f"Took {training.seconds:.1f} s", *_where(certificate)]))
+    if not complete:
+        raise typer.Exit(2)
 
 
-def _sentences(training: Training, certificate: Path | None) -> str:
-    where = ["No report was written; --out DIR writes one"]
-    if certificate is not None:
-        out = certificate.parent
-        where = [f"Report: {out / 'report.html'}", f"Model: {out / 'model.json'}"]
-        where += _kept(certificate)
-    promised = (f"  {line}" for line in training.certificate.lines())
-    took = f"Took {training.seconds:.1f} s"
+def _print_json(training: Training, out: Path | None, further: Mapping[str, Any] | None) -> None:
+    for warning in training.assessment.warnings if training.assessment else ():
+        warned(warning)
+    emit({**results(training, out), **(further or {})})
+
+
+def _promised(training: Training) -> list[str]:
+    return [f"  {line}" for line in training.certificate.lines()]
+
+
+def _print_figures(training: Training) -> None:
     score, account = training.private_score, charged_line(training.charged)
     private = [] if score is None else [*map(printable, score.lines()), ""]
-    measured = [account, *private, *_measured(training)]
-    return "\n".join(["", "Certificate", *promised, "", *measured, took, *where])
+    typer.echo("\n".join(["", account, *private, *_measured(training)]))
+
+
+def _where(certificate: Path | None) -> list[str]:
+    if certificate is None:
+        return ["No report was written; --out DIR writes one"]
+    out = certificate.parent
+    page = out / "report.html"
+    found = [f"Report: {page}"] if page.exists() else []
+    return [*found, f"Model: {out / 'model.json'}", *_kept(certificate)]
 
 
 def _kept(certificate: Path) -> list[str]:
@@ -86,6 +137,8 @@ def _kept(certificate: Path) -> list[str]:
 def _measured(training: Training) -> list[str]:
     """Return the test error, that of the baseline, and what follows."""
     assessment = training.assessment
+    if assessment is None and training.failures:
+        return []
     if assessment is None:
         return ["Test error not shown: the records are private; --test FILE names public ones"]
     error = f"Test {error_name(training)} {_error(training, training.metrics)}"

@@ -17,10 +17,10 @@ from tacit.cli.accounts import OPTIONS as ACCOUNT_OPTIONS
 from tacit.cli.accounts import account_given, charged_records
 from tacit.cli.cluster import OPTIONS as CLUSTER_OPTIONS
 from tacit.cli.cluster import among_processes, cluster_options
-from tacit.cli.console import bar, error_line, interruptible, path, read_text, reading_bar
+from tacit.cli.console import bar, interruptible, path, read_text, reading_bar
 from tacit.cli.declaring import form_options, takes
 from tacit.cli.options import RunOptions, all_options, methods_with, rounds_help, run_options
-from tacit.cli.outcome import Output, deliver
+from tacit.cli.outcome import Keeper, Output, deliver, warned
 from tacit.cli.records import check_output, is_table, loaded, source_of
 from tacit.cli.worker import check_among
 from tacit.datasets import FACTS
@@ -153,13 +153,14 @@ def train(  # noqa: PLR0913 - one parameter per option
         try:
             if not json:
                 typer.echo(_heading(prepared))
-            trained = _trained(prepared, output, seed=seed, shown=shown, masks=masks)
+            keeper = Keeper(output)
+            trained = _trained(prepared, keeper, seed=seed, shown=shown, masks=masks)
         finally:
             if isinstance(prepared.account, Reservation):  # nothing, where the run has closed it
                 prepared.account.close(released=False)
     # by now the others are not needed any more: the loss of one takes no result away
     if processes is None or processes.first:
-        deliver(trained, output)
+        deliver(trained, output, kept=keeper.certificate)
 
 
 def _named(data: str) -> str | Path:
@@ -338,9 +339,9 @@ def _proposal_ahead(files: Files, options: RunOptions, features: str | None) -> 
 
 
 def _trained(
-    prepared: Prepared, output: Output, *, seed: int | None, shown: bool, masks: bool
+    prepared: Prepared, keeper: Keeper, *, seed: int | None, shown: bool, masks: bool
 ) -> Training:
-    dataset = prepared.records.dataset
+    dataset, output = prepared.records.dataset, keeper.output
     cells = dataset.train_rows * len(prepared.records.names)
     alone = prepared.records.local is None
     reference = output.reference or (alone and dataset.public and cells <= _REFERENCE_CELLS)
@@ -351,12 +352,14 @@ def _trained(
                 prepared.records,
                 prepared.proposal,
                 reference=reference,
+                oracle=output.oracle_metrics,
                 seed=seed,
                 report=report,
                 methods=prepared.methods,
-                warn=lambda text: error_line(text, kind="warning: "),
+                warn=warned,
                 account=prepared.account,
                 masks=masks,
+                release=keeper.keep,
             )
         )
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,15 +19,15 @@ from tacit.cli.candidates import candidates_in, name_of
 from tacit.cli.console import bar, emit, interruptible, path, printable
 from tacit.cli.declaring import form_options, takes
 from tacit.cli.options import RunOptions, all_options, rounds_help, run_options
-from tacit.cli.outcome import Output, deliver
+from tacit.cli.outcome import Keeper, Output, deliver, warned
 from tacit.cli.records import check_output, is_table, loaded, source_of
 from tacit.datasets import FACTS, Dataset
 from tacit.engine import check_chargeable
 from tacit.errors import InputError
 from tacit.proposal import DataFacts, Proposal, Request, check_seed, propose
-from tacit.report import check_out
+from tacit.report import check_out, save_released
 from tacit.tables import Files, Table, read_files, table_of
-from tacit.training import counts_ahead, data_facts, divide
+from tacit.training import Training, counts_ahead, data_facts, divide
 from tacit.tuning import Price, Tuned, TuneProposal, plan_choice, price_of, propose_choice
 from tacit.tuning import tune as tuned
 
@@ -110,9 +111,17 @@ def tune(  # noqa: PLR0913 - one parameter per option
         typer.echo("\n".join(map(printable, prepared.price.lines(prepared.names))))
     if plan:
         return
-    found = _run(prepared, seed=seed, shown=shown)
+    found = _run(prepared, output, seed=seed, shown=shown)
+    for line in found.training.failures:
+        warned(line)
+    keeper = Keeper(replace(output, force=True))  # the candidates are in the folder
+    keeper.keep(found.training)
     deliver(
-        found.training, output, further={"choice": found.to_dict()}, head=_lines(found, prepared)
+        found.training,
+        keeper.output,
+        kept=keeper.certificate,
+        further={"choice": found.to_dict()},
+        head=_lines(found, prepared),
     )
 
 
@@ -210,7 +219,7 @@ def _alone(
         return None
 
 
-def _run(prepared: Prepared, *, seed: int | None, shown: bool) -> Tuned:
+def _run(prepared: Prepared, output: Output, *, seed: int | None, shown: bool) -> Tuned:
     payer: Account | Reservation | None = prepared.account
     proposal, files = prepared.proposal, prepared.files
     if files is not None and prepared.account is not None:
@@ -231,11 +240,19 @@ def _run(prepared: Prepared, *, seed: int | None, shown: bool) -> Tuned:
                     account=payer,
                     price=prepared.price,
                     report=report,
+                    release=partial(_keep_candidate, output),
                 )
             )
     finally:
         if isinstance(payer, Reservation):  # nothing, where the choice has closed it
             payer.close(released=False)
+
+
+def _keep_candidate(output: Output, number: int, training: Training) -> None:
+    """Write what a candidate released, before the next one is trained."""
+    if output.out is not None:
+        folder = output.out / "candidates" / str(number + 1)
+        save_released(training, folder, force=output.force)
 
 
 def _lines(found: Tuned, prepared: Prepared) -> list[str]:

@@ -10,9 +10,6 @@ import dataclasses
 import functools
 import hashlib
 import json
-import math
-import operator
-from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,18 +19,17 @@ import numpy as np
 
 from tacit import checks
 from tacit.algorithms import Algorithm, Noise
+from tacit.engine.calibration import first_multiplier, within_budget
 from tacit.engine.credit import certificate_of, credits_summation
 from tacit.engine.program import Design, Draft, Program, check_noise, connect, drafted, scales_for
-from tacit.errors import InputError, PrivacyError
+from tacit.errors import InputError
 from tacit.network import Network
 from tacit.oracles import Oracle, TargetQuestion
 from tacit.privacy import (
     Adjacency,
     Certificate,
-    Event,
     Gaussian,
     Inside,
-    Laplace,
     Ledger,
     Mechanism,
     Messages,
@@ -42,11 +38,8 @@ from tacit.privacy import (
     SensitivityBound,
     Sum,
     Terms,
-    gaussian_multiplier,
-    multiplier_for_all,
 )
 from tacit.privacy.folding import folded
-from tacit.privacy.lattice import Law, budget_left, lattice_share, lattice_width
 from tacit.spec import Spec
 from tacit.typing import HostArray, Precision
 
@@ -130,8 +123,9 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
         `tacit.network.Mixing` for gossip, a `tacit.network.Walk` for a relay, on which a round is
         one hop.
     multiplier
-        That of an earlier plan with the same questions and terms; the certificate does not rest on
-        it. None: computed here, which may take seconds where batches are sampled.
+        That of an earlier plan with the same questions and terms, which spares the search; the
+        certificate does not rest on it. None: computed here, which may take seconds where batches
+        are sampled.
 
     Raises
     ------
@@ -142,15 +136,17 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
         the oracles differ in the shape of their answers or in where the noise stands, or the
         network does not suit (`tacit.engine.program.connect`).
     PrivacyError
-        If the predicted ledger would cost more than the budget.
+        If the predicted ledger would cost more than the budget, which only a multiplier that was
+        given can bring about.
 
     Notes
     -----
-    **Guarantee.** With multiplier z = scale / sensitivity equal for all questions of an agent, n
-    questions of Gaussian noise compose to mu = sqrt(n) / z exactly; z is chosen so that the
-    (epsilon, delta) curve of that mu passes through the budget, with n that of the agent that
-    answers most (on a relay: the privacy leakage frequency; the others spend less). The certificate
-    is computed again from the finished ledger, not from z, for every agent.
+    **Guarantee.** The certificate was computed from the finished ledger, not from z, for every
+    agent, and is at most the budget (`tacit.engine.calibration.within_budget`).
+    With multiplier z = scale / sensitivity equal for all questions of an agent, n questions of
+    Gaussian noise compose to mu = sqrt(n) / z exactly; z is chosen so that the (epsilon, delta)
+    curve of that mu passes through the budget, with n that of the agent that answers most (on a
+    relay: the privacy leakage frequency; the others spend less).
     Answers and noise stand on a lattice, and the noise is discrete: both make z larger by less than
     a millionth in most plans, and are in the ledger (`tacit.privacy.lattice`).
     A question whose noise has the `relative_multiplier` r has multiplier r z instead, in scales,
@@ -184,43 +180,46 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
     design = Design(spec, algorithm, oracles, bounds, law, inside, connected)
     preview = bounds[0].value[:, 0, 0] * oracles[0].noise.relative_multiplier
 
-    def build(observer: Observer) -> tuple[float, Draft]:
-        calibrated = multiplier
-        if calibrated is None:
-            calibrated = _multiplier_on_lattice(design, questions, terms, observer)
-        calibrated = checks.not_negative("multiplier", calibrated)
-        scales = scales_for(preview, calibrated, observer)
-        noise = Noise(calibrated, scales, oracles[0].sampling.rate)
-        return calibrated, drafted(design, questions, noise, observer, precision)
+    def draft(z: float, observer: Observer) -> Draft:
+        noise = Noise(z, scales_for(preview, z, observer), oracles[0].sampling.rate)
+        return drafted(design, questions, noise, observer, precision)
 
-    observer, (calibrated, draft) = terms.observer, build(terms.observer)
-    law_adds = isinstance(law, Gaussian | NoNoise)  # the sum of such noises is accounted for
-    if isinstance(observer, Sum) and not (law_adds and credits_summation(draft.program)):
+    @functools.cache  # where a person is at one agent, it is the same for every observer
+    def start(spread: float) -> float:
+        if multiplier is not None:
+            return checks.not_negative("multiplier", multiplier)
+        return first_multiplier(design, questions, terms, spread)
+
+    def first(observer: Observer) -> float:
+        return start(terms.adjacency.spread(spec.agents, observer))
+
+    observer = terms.observer
+    adds = isinstance(law, Gaussian | NoNoise)  # the sum of such noises is accounted for
+    if isinstance(observer, Sum) and not (
+        adds and credits_summation(draft(first(observer), observer).program)
+    ):
         observer = Messages()
-        if terms.adjacency.agents_per_person == 1:  # it is the same for both observers
-            multiplier = calibrated
-        calibrated, draft = build(observer)
-    program = draft.program
-    if isinstance(observer, Sum) and isinstance(law, Gaussian):
-        program = dataclasses.replace(program, summed=True)
-    certificate = certificate_of(
-        draft.ledger, oracles, terms, observer, connected, dealt=spec.dealt
+    settled = within_budget(
+        lambda z: draft(z, observer),
+        lambda ledger: certificate_of(
+            ledger, oracles, terms, observer, connected, dealt=spec.dealt
+        ),
+        first(observer),
+        terms.epsilon,
+        given=multiplier is not None,
     )
-    if not certificate.epsilon <= terms.epsilon * (1 + 1e-9):
-        raise PrivacyError(
-            f"the plan would spend epsilon {certificate.epsilon:g}; the budget is {terms.epsilon:g}"
-        )
+    summed = isinstance(observer, Sum) and isinstance(law, Gaussian)
     return Plan(
         spec=spec,
         terms=terms,
         rounds=rounds,
         precision=precision,
-        multiplier=calibrated,
-        schedules=draft.schedules,
+        multiplier=settled.multiplier,
+        schedules=settled.draft.schedules,
         bounds=bounds,
-        ledger=draft.ledger,
-        certificate=certificate,
-        program=program,
+        ledger=settled.draft.ledger,
+        certificate=settled.certificate,
+        program=dataclasses.replace(settled.draft.program, summed=summed),
         network=network,
     )
 
@@ -303,64 +302,6 @@ def _bounds(
             "or ask for epsilon infinity"
         )
     return bounds
-
-
-def _multiplier_on_lattice(
-    design: Design, questions: HostArray, terms: Terms, observer: Observer
-) -> float:
-    """Return the multiplier with which the budget holds for answers and noise on their lattice."""
-    agents, adjacency = design.spec.agents, terms.adjacency
-    spread = adjacency.spread(agents, observer)
-    mechanism = design.mechanism
-    asked = design.network.asked(questions) >= 0
-    if isinstance(mechanism, NoNoise) or design.inside is not None or not np.any(asked):
-        return spread * _multiplier(design, questions, terms)
-    values = math.prod(design.oracles[0].answer_shape(design.spec.shape))
-    answers = int(np.max(np.sum(asked, axis=(1, 2)))) * min(adjacency.agents_per_person, agents)
-    law: Law = "laplace" if isinstance(mechanism, Laplace) else "gaussian"
-    epsilon, delta = budget_left(terms.epsilon, terms.delta, values=values * answers, law=law)
-    left = dataclasses.replace(terms, epsilon=epsilon, delta=delta)
-    real = spread * _multiplier(design, questions, left)
-    width = lattice_width(values, mechanism.norm)
-    shares = [
-        lattice_share(
-            1.01 * real * oracle.noise.relative_multiplier,
-            width,
-            poisson=oracle.sampling.rate < 1 and not oracle.sampling.size,
-        )
-        for oracle in design.oracles
-    ]
-    return real * (1 + max(shares)) * (1 + 1e-12)
-
-
-def _multiplier(design: Design, questions: HostArray, terms: Terms) -> float:
-    """Return the multiplier at which all questions fit the budget, each with its relative one."""
-    mechanism, inside = design.mechanism, design.inside
-    asked = design.network.asked(questions)
-    if asked.strides[0] == 0:  # all agents are asked the same
-        asked = asked[:1]
-    per_agent = [Counter(row[row >= 0].tolist()) for row in asked]
-    most = functools.reduce(operator.or_, per_agent)  # the most answers of an agent, by question
-    if isinstance(mechanism, NoNoise) or not most:
-        return 0.0
-    counts = [(design.oracles[number], count) for number, count in most.items()]
-    plain = all(o.sampling.rate == 1 and o.noise.relative_multiplier == 1 for o, _ in counts)
-    if isinstance(mechanism, Gaussian) and inside is None and plain:
-        answers = max(counter.total() for counter in per_agent)
-        return gaussian_multiplier(terms.epsilon, terms.delta, answers)
-
-    def event(multiplier: float) -> Event:
-        return mechanism.event(multiplier) if inside is None else inside.worst(multiplier)
-
-    def events(multiplier: float) -> list[tuple[Event, int]]:
-        return [
-            (oracle.sampling.charged(event(multiplier * oracle.noise.relative_multiplier)), count)
-            for oracle, count in counts
-        ]
-
-    return multiplier_for_all(
-        events, epsilon=terms.epsilon, delta=terms.delta, relation=terms.adjacency.relation
-    )
 
 
 MOST_WRITTEN = 10_000

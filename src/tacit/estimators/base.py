@@ -28,7 +28,7 @@ from tacit.estimators.conditions import (
     owners_condition,
 )
 from tacit.estimators.encoding import Coefficients, Encoding, feature_map_for
-from tacit.estimators.evaluated import scored
+from tacit.estimators.evaluated import last_question, scored
 from tacit.estimators.options import options_of
 from tacit.estimators.ranges import BoundsLike, Ranges, missing_in, ranges_for, ranges_seen
 from tacit.estimators.records import Targets, persons_of
@@ -236,11 +236,10 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
             If bounds, labels or the range of the target are read off the records.
         PrivacyWarning
             If delta is above 1 / (10 N), or a column has mean 0 and variance 1 to nine digits, as a
-            `StandardScaler` leaves it. The latter is computed from the records, without noise, for
-            whoever holds them: it is shown and never stored.
+            `StandardScaler` leaves it: shown, without noise, to whoever holds the records alone.
         UtilityWarning
-            If the excess risk to expect is above the risk of the model 0, see `tacit plan`. That is
-            computed from public facts alone.
+            If the evaluation fails, whose `private_score_` is then None; or if the excess risk to
+            expect, from public facts alone, is above the risk of the model 0, see `tacit plan`.
         """
         if self.epsilon is None or self.delta is None:
             raise InputError(
@@ -265,12 +264,13 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
             encoding = Encoding(ranges, self._feature_map(ranges))
             shards, proposal, held = proposed(self, rows, encoding, targets, agents, people)
             plan = proposal.plan()
+            last = last_question(proposal, plan)
             # targets are encoded in [-1, 1], whichever range they have
             for text in risk_warning(proposal, known_forecast(proposal, plan), scaled=True):
                 warnings.warn(text, UtilityWarning, stacklevel=2)
             finished = run(plan, shards, runtime="simulate", seed=seed, account=paid)
         plan = self._keep(finished, encoding, targets)
-        score = scored(proposal, plan, finished, held, targets, seed)
+        score = scored(proposal, plan, last, finished, held, targets, seed)
         self.private_score_, self.certificate_ = score
         return self
 

@@ -2,7 +2,7 @@
 
 from tacit.evaluation.asking import (
     Evaluated,
-    evaluate,
+    ask_held_out,
     evaluation_plan,
     evaluation_seed,
     scale_of,
@@ -25,8 +25,8 @@ __all__ = [
     "PrivateScore",
     "Scale",
     "Width",
+    "ask_held_out",
     "check_covered",
-    "evaluate",
     "evaluation_plan",
     "evaluation_seed",
     "expected_width",

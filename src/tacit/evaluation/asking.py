@@ -40,16 +40,19 @@ class Evaluated:
     Attributes
     ----------
     score
-        The figures.
+        The figures; None where they could not be computed of the answers.
     plan
         Of the evaluation alone; its ledger has one answer for each agent.
     certificate
         Of training and evaluation together.
+    totals
+        The sum of all agents' noised answers.
     """
 
-    score: PrivateScore
+    score: PrivateScore | None
     plan: Plan
     certificate: Certificate
+    totals: Float[HostArray, "S"]
 
 
 def evaluation_plan(
@@ -128,18 +131,17 @@ def noise_variance(planned: Plan) -> float:
     return float(np.sum(planned.ledger.scale[:, 0, 0] ** 2))
 
 
-def evaluate(  # noqa: PLR0913 - a model, what it came from, and where
+def ask_held_out(  # noqa: PLR0913 - a model, what it came from, and whom to ask
     proposal: Proposal,
     training: Plan,
     weights: Float[HostArray, "..."],
     shards: Shards,
-    scale: Scale,
     *,
     trained_on: Origin | None,
     seed: int | None,
     devices: Devices | None = None,
 ) -> Evaluated:
-    """Return the private score of a released model on the records that were held out of its run.
+    """Return the answers of the records that were held out of a model's run, without a score.
 
     Parameters
     ----------
@@ -177,9 +179,8 @@ def evaluate(  # noqa: PLR0913 - a model, what it came from, and where
     planned = evaluation_plan(proposal, training, weights, record_norm=shards.record_norm)
     finished = run(planned, shards, runtime="simulate", seed=evaluation_seed(seed), devices=devices)
     totals = np.asarray(finished.model, np.float64) * len(shards.counts)
-    score = score_of_totals(proposal, planned, totals, scale)
     both = with_evaluation(proposal, training.certificate, finished.certificate)
-    return Evaluated(score, planned, both)
+    return Evaluated(None, planned, both, totals)
 
 
 def score_of_totals(

@@ -215,6 +215,8 @@ def generalised_lasso(
 
 _INNER = 2_000
 _HALVINGS = 30
+# a step this much shortened asks for more curvature in the model
+_SHORT, _LEAST_SHARE, _SHARE_GROWTH = 0.25, 1e-3, 10.0
 
 
 class Split(NamedTuple):
@@ -233,14 +235,22 @@ def proximal_newton(
     Each step minimises the quadratic model of the data part plus the structure by 2,000 steps of
     ADMM with a fixed inverse, then halves the step until the objective falls. Ends at a gap of
     `tol` relative to the objective, or when the objective no longer falls, five times over.
+
+    The curvature of a record is its own, but at least a share of the largest that the loss has
+    anywhere. The share grows where steps have to be shortened: a loss with straight pieces has no
+    curvature on them, at the start often none of any record. At share 1 the model is nowhere below
+    the objective, so its minimiser lowers that.
     """
     rows = structure.forward.rows
     matrix = jnp.asarray(structure.forward.sparse().toarray())
     start = jnp.zeros(structure.forward.columns)
     at = Split(start, matrix @ start - structure.target, jnp.zeros(rows))
-    gap, stalled = np.inf, 0
+    gap, stalled, share = np.inf, 0, 0.0
     for count in range(1, most + 1):
-        hessian, slope = _model(problem, structure, flat, at.x)
+        hessian, slope = _model(problem, structure, flat, at.x, share)
+        if not float(jnp.trace(hessian)) > 0:
+            share = 1.0
+            hessian, slope = _model(problem, structure, flat, at.x, share)
         size = matrix.T @ matrix
         rho = float(jnp.trace(hessian) / jnp.trace(size))
         floor = 1e-12 * float(jnp.trace(hessian)) * np.eye(len(start))
@@ -249,7 +259,8 @@ def proximal_newton(
         candidate = _quadratic(
             structure, matrix, jnp.asarray(inverse), linear, jnp.asarray(rho), at
         )
-        at, falls = _shortened(problem, flat, at, candidate)
+        at, taken, falls = _shortened(problem, flat, at, candidate)
+        share = _next_share(share, taken)
         gap = float(duality_gap(problem, structure, flat, at.x, at.u))
         stalled = 0 if falls else stalled + 1
         if stalled == 5 or gap <= tol * float(_objective(problem, flat, at.x)):
@@ -299,14 +310,17 @@ def _objective(problem: Problem, flat: Flat, x: Array) -> Array:
 
 
 @jax.jit
-def _model(problem: Problem, structure: ComposedL1, flat: Flat, x: Array) -> tuple[Array, Array]:
-    """Return Hessian and gradient of f + (ridge/2)|x|^2."""
+def _model(
+    problem: Problem, structure: ComposedL1, flat: Flat, x: Array, share: Scalar | float
+) -> tuple[Array, Array]:
+    """Return Hessian, each record with at least a share of the largest curvature, and gradient."""
     margins = flat.features @ x
 
     def coefficient(z: Array) -> Array:
         return problem.loss.coefficient(z, flat.targets)
 
     _, curvature = jax.jvp(coefficient, (margins,), (jnp.ones_like(margins),))
+    curvature = jnp.maximum(curvature, share * problem.loss.smoothness)
     hessian = (flat.features.T * (flat.weights * curvature)) @ flat.features
     slope = data_gradient(problem, flat, x) + structure.ridge * x
     return hessian + structure.ridge * jnp.eye(len(x)), slope
@@ -329,13 +343,25 @@ def _quadratic(
     return last._replace(u=last.u * rho)
 
 
-def _shortened(problem: Problem, flat: Flat, at: Split, candidate: Split) -> tuple[Split, bool]:
-    """Return the first halving of the step to `candidate` that lowers F, and whether one does."""
+def _next_share(share: float, taken: float) -> float:
+    """Return the least share of the largest curvature for the next model, after a step."""
+    if taken < _SHORT:
+        return min(1.0, max(_SHARE_GROWTH * share, _LEAST_SHARE))
+    return share / _SHARE_GROWTH if share > _LEAST_SHARE else 0.0
+
+
+def _shortened(
+    problem: Problem, flat: Flat, at: Split, candidate: Split
+) -> tuple[Split, float, bool]:
+    """Return the first halving of the step to `candidate` that lowers F, and what is left of it.
+
+    The last is whether F is lower than before; of the step, 0 is left if no halving will do.
+    """
     value, share = float(_objective(problem, flat, at.x)), 1.0
     for _ in range(_HALVINGS):
         x = at.x + share * (candidate.x - at.x)
         reached = float(_objective(problem, flat, x))
         if reached <= value + 1e-14 * abs(value):  # at the optimum rounding decides
-            return candidate._replace(x=x), reached < value
+            return candidate._replace(x=x), share, reached < value
         share /= 2
-    return candidate._replace(x=at.x), False
+    return candidate._replace(x=at.x), 0.0, False

@@ -15,7 +15,7 @@ from tacit.report.results import (
     results,
     strict,
 )
-from tacit.report.save import ORACLE, check_out, save, write_folder
+from tacit.report.save import ORACLE, check_out, save, save_released, write_folder
 
 __all__ = [
     "CERTIFIED",
@@ -38,6 +38,7 @@ __all__ = [
     "private_section",
     "results",
     "save",
+    "save_released",
     "section",
     "settings_section",
     "spread",

@@ -42,7 +42,7 @@ def page(training: Training) -> str:
     sections = [
         f"<h1>{escape(title)}</h1>",
         f'<p class="lead">{escape(_story(training))}</p>',
-        stamps(training.certificate, training.all_warnings),
+        stamps(training.certificate, (*training.all_warnings, *training.failures)),
         certificate_box(training.certificate),
         charged_section(training.charged),
         _between(training),
@@ -117,8 +117,9 @@ def _metrics(training: Training) -> str:
         + "</tr>"
         for name, baseline, values in rows
     )
+    drawing = curves_svg(training) if training.curves else ""
     table = f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
-    return section("How well it does", table + _note(training, assessment) + curves_svg(training))
+    return section("How well it does", table + _note(training, assessment) + drawing)
 
 
 def _beside(

@@ -78,10 +78,12 @@ def results(training: Training, out: Path | None) -> dict[str, Any]:
             "error": error_name(training),
             **_metrics(training),
             "private_score": None if score is None else score.to_dict(),
+            **_answered(training),
             "seconds": training.seconds,
             "out": None if out is None else str(out),
             "split_seed": training.proposal.split_seed,
             "warnings": training.all_warnings,
+            "failures": training.failures,
             "proposal": training.proposal.digest,
             "plan": training.plan.digest,
             "version": tacit.__version__,
@@ -136,14 +138,25 @@ def _metrics(training: Training) -> dict[str, Any]:
     shown = ("test_error", "test_loss") if training.shows_test else ()
     public, assessment = training.dataset.public, training.assessment
     measures: dict[str, Any] = {
-        name: value if public or name in shown else None for name, value in values.items()
+        name: value if value is not None and not math.isnan(value) else None
+        for name, value in values.items()
+        if public or name in shown
     }
+    measures = dict.fromkeys(values) | measures
     beside = best.assessment if best is not None and public and training.shows_test else None
     return {
         **measures,
         "assessment": None if assessment is None else assessment.to_dict(),
         "nonprivate_assessment": None if beside is None else beside.to_dict(),
     }
+
+
+def _answered(training: Training) -> dict[str, Any]:
+    """Return the noised answers of an evaluation whose figures could not be computed of them."""
+    evaluation = training.evaluation
+    if evaluation is None or evaluation.score is not None:
+        return {}
+    return {"private_totals": evaluation.totals}
 
 
 def between_agents(training: Training) -> dict[str, Any] | None:
@@ -179,6 +192,7 @@ def oracle_metrics(training: Training) -> dict[str, Any]:
     values: dict[str, Any] = strict(
         {
             "warning": ORACLE_WARNING,
+            "failures": training.private_failures,
             "train_error": training.metrics.train_error,
             "train_loss": training.metrics.train_loss,
             "cells_outside_bounds": dataset.clipped if isinstance(dataset, Table) else None,

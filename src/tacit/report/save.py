@@ -1,14 +1,21 @@
-"""The report of a training as a folder of files, which is written whole or not at all."""
+"""The report of a training as a folder of files.
+
+What a run released is written first, whole or not at all, and everything else beside it later.
+"""
 
 from __future__ import annotations
 
+import dataclasses
+import io
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from tacit.errors import InputError
 from tacit.models import model_text
@@ -23,25 +30,47 @@ from tacit.report.results import (
     results,
     strict,
 )
-from tacit.training import Training, released
+from tacit.training import Attempts, Training, released
 
-FILES = ("results.json", "proposal.json", "plan.json", "model.json", "report.html")
+FILES = ("results.json", "proposal.json", "plan.json", "model.json", "trace.npz", "report.html")
 ORACLE, CURVES = "oracle_metrics.json", "curves.csv"
+_ALL = (*FILES, ORACLE, CURVES)
 
 
-def save(
+def save_released(training: Training, out: Path, *, force: bool) -> Path:
+    """Write what a run released: model.json, trace.npz and the certificate.
+
+    With `force`, the other files of an earlier report are deleted, certificates excepted: they are
+    about another run.
+
+    Returns
+    -------
+    Path
+        The file of the certificate, for `save`.
+    """
+    added = write_folder(
+        _released(training), out, force=force, obsolete=_ALL, certificate=_certificate(training)
+    )
+    assert added is not None
+    return added
+
+
+def save(  # noqa: PLR0913 - what is written, where, and beside what
     training: Training,
     out: Path,
     *,
     force: bool,
     oracle: bool = False,
     further: Mapping[str, Any] | None = None,
+    certificate: Path | None = None,
+    warn: Callable[[str], None] | None = None,
 ) -> Path:
     """Write `FILES` into the folder `out`, and `CURVES` where test metrics may be shown.
 
     They are written whole or not at all, see `write_folder`. With `force` only these files are
     replaced, and the further files of an earlier report are deleted, but for certificates: that of
-    every run stays, in a file with a number of its own.
+    every run stays, in a file with a number of its own. A file that cannot be computed, other than
+    those of `save_released`, is left out, and the results say so.
 
     Parameters
     ----------
@@ -49,53 +78,89 @@ def save(
         Whether to write oracle_metrics.json too: metrics on private records, not for publication.
     further
         Values that are added to the results.
+    certificate
+        What `save_released` returned for this run; the rest is then written beside it.
+    warn
+        Called with a line for each file that is left out.
 
     Returns
     -------
     Path
         The file of the certificate.
     """
-    shown = curves(training)
+    attempts = Attempts(warn)
+    texts: dict[str, str | bytes] = {}
+    # the model once more: its evaluation was not known when it was written first
+    steps: list[tuple[str, Callable[[], str | bytes | None], bool]] = [
+        ("proposal.json", lambda: training.proposal.to_json() + "\n", False),
+        ("plan.json", lambda: json_text(strict(_plan(training))), False),
+        (CURVES, lambda: curves_text(curves(training)) if curves(training) else None, False),
+        ("report.html", lambda: page(training), False),
+    ]
+    if certificate is None:
+        texts |= _released(training)
+    else:
+        steps.append(("model.json", lambda: model_text(released(training)), False))
+    if oracle:
+        steps.append((ORACLE, lambda: json_text(oracle_metrics(training)), True))
+    for name, step, private in steps:
+        text = attempts.attempt(f"computing {name}", step, None, private=private)
+        if text is not None:
+            texts[name] = text
+    failures = (*training.failures, *attempts.failures)
+    final = dataclasses.replace(training, failures=failures)
+
+    def values() -> str:
+        return json_text({**results(final, out), **(further or {}), "curves": curves(training)})
+
+    text = attempts.attempt("computing results.json", values, None)
+    if text is not None:
+        texts["results.json"] = text
+    added = write_folder(
+        texts,
+        out,
+        force=force or certificate is not None,
+        obsolete=(ORACLE, CURVES),
+        certificate=_certificate(training) if certificate is None else None,
+    )
+    return certificate or added or out
+
+
+def _released(training: Training) -> dict[str, str | bytes]:
+    trace = io.BytesIO()
+    np.savez_compressed(trace, models=training.models)
+    return {"model.json": model_text(released(training)), "trace.npz": trace.getvalue()}
+
+
+def _plan(training: Training) -> dict[str, Any]:
     plan = {**training.plan.to_dict(), "digest": training.plan.digest}
     if training.evaluation is not None:
         last = training.evaluation.plan
         plan["evaluation"] = {**last.to_dict(), "digest": last.digest}
     if training.choice is not None:
         plan["choice"] = {"certificate": training.choice.to_dict()}
-    texts = {
-        "results.json": json_text({**results(training, out), **(further or {}), "curves": shown}),
-        "proposal.json": training.proposal.to_json() + "\n",
-        "plan.json": json_text(strict(plan)),
-        "model.json": model_text(released(training)),
-        "report.html": page(training),
-    }
-    if shown:
-        texts[CURVES] = curves_text(shown)
-    if oracle:
-        texts[ORACLE] = json_text(oracle_metrics(training))
-    certificate = certificate_text(
+    return plan
+
+
+def _certificate(training: Training) -> str:
+    return certificate_text(
         training.plan,
         training.certificate,
         data=training.dataset.name,
         proposal=training.proposal.digest,
         algorithm=training.proposal.method.name,
     )
-    added = write_folder(
-        texts, out, force=force, obsolete=(ORACLE, CURVES), certificate=certificate
-    )
-    assert added is not None
-    return added
 
 
 def write_folder(
-    texts: Mapping[str, str],
+    texts: Mapping[str, str | bytes],
     out: Path,
     *,
     force: bool,
     obsolete: tuple[str, ...] = (),
     certificate: str | None = None,
 ) -> Path | None:
-    """Write files, given as name and text, into the folder `out`.
+    """Write files, given as name and text (or bytes), into the folder `out`.
 
     The files are written to a temporary folder first (next to `out`, or inside it if it exists, for
     it may be a mount point) and then renamed, so an interrupted or failed call changes nothing, or
@@ -127,7 +192,10 @@ def write_folder(
         try:
             part.mkdir()
             for name, text in texts.items():
-                (part / name).write_text(text, encoding="utf-8")
+                if isinstance(text, bytes):
+                    (part / name).write_bytes(text)
+                else:
+                    (part / name).write_text(text, encoding="utf-8")
             added = None
             if certificate is not None:
                 # before anything is replaced, and in a new folder together with the rest

@@ -3,6 +3,7 @@
 from tacit.training.agreement import check_data, check_known
 from tacit.training.ahead import counts_ahead, kept_precision, proposal_ahead
 from tacit.training.assessment import Assessment, WeightedError
+from tacit.training.attempts import Attempts
 from tacit.training.data import (
     DEFAULT_AGENTS,
     DividedData,
@@ -24,6 +25,7 @@ from tacit.training.training import (
 __all__ = [
     "DEFAULT_AGENTS",
     "Assessment",
+    "Attempts",
     "DividedData",
     "Metrics",
     "Training",

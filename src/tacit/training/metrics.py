@@ -29,6 +29,7 @@ class Metrics:
     Attributes
     ----------
     test_error, train_error
+        NaN where it was not measured: of private training records, unless somebody asked for it.
         The fraction of wrong labels; for numbers the root of the mean squared error, in the units
         of a table's target. The mean over the training records, whoever owns them.
     test_loss, train_loss
@@ -49,19 +50,36 @@ class Metrics:
     assessment: Assessment | None = None
 
 
-def measure(problem: Problem, data: DividedData, shards: Shards, model: HostArray) -> Metrics:
-    """Return the metrics of one model; test rows are clipped like training rows."""
+UNMEASURED = Metrics(math.nan, math.nan, math.nan, math.nan)
+
+
+def measure(
+    problem: Problem, data: DividedData, shards: Shards | None, model: HostArray
+) -> Metrics:
+    """Return the metrics of one model; test rows are clipped like training rows.
+
+    Without shards, those on training records are NaN.
+    """
     curves = curves_on_test(problem, data, model[None])
     error, loss = (float(v[0]) for v in curves.values()) if curves else (math.nan, math.nan)
-    weights = own_array(model, shards.stacked.features.dtype)
-    objective, wrong = _on_shards(problem, shards, weights, bounded=_is_bounded(data))
-    train_error = float(_in_units(data, np.float64(wrong)))
+    train_error, objective = math.nan, math.nan
+    if shards is not None:
+        train_error, objective = on_training(problem, data, shards, model)
     assessment = None
     if curves:
         features = np.asarray(data.test.shard(0).features)
         margins = _answered(data, features @ np.asarray(model, np.float64))
         assessment = assess(data, problem.loss, margins, error)
-    return Metrics(error, loss, float(objective), train_error, assessment)
+    return Metrics(error, loss, objective, train_error, assessment)
+
+
+def on_training(
+    problem: Problem, data: DividedData, shards: Shards, model: HostArray
+) -> tuple[float, float]:
+    """Return error and objective on the training records: functions of them without noise."""
+    weights = own_array(model, shards.stacked.features.dtype)
+    objective, wrong = _on_shards(problem, shards, weights, bounded=_is_bounded(data))
+    return float(_in_units(data, np.float64(wrong))), float(objective)
 
 
 def curves_on_test(problem: Problem, data: DividedData, models: HostArray) -> dict[str, HostArray]:

@@ -1,4 +1,8 @@
-"""One private training run: its plan, its model, its certificate and its metrics."""
+"""One private training run: its plan, its model and certificate, and what is measured of them.
+
+What the answers amount to, model, certificate and trace, is handed over before anything else is
+computed. All that follows may fail, and takes nothing of it away.
+"""
 
 from __future__ import annotations
 
@@ -7,19 +11,18 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import jax
-import numpy as np
 
-from tacit.algorithms import METHODS, Centred, Method
+from tacit.algorithms import METHODS, Method
 from tacit.budget import Account, Reservation
 from tacit.datasets import Dataset
 from tacit.engine import (
     Charged,
     ChargedTo,
     Plan,
-    Run,
     check_masks,
     reserve,
     returned_on_error,
@@ -27,7 +30,13 @@ from tacit.engine import (
 )
 from tacit.engine.mesh import check_devices
 from tacit.errors import InputError
-from tacit.evaluation import Evaluated, PrivateScore, check_covered, evaluate, scale_of
+from tacit.evaluation import (
+    Evaluated,
+    PrivateScore,
+    check_covered,
+    evaluation_plan,
+    with_evaluation,
+)
 from tacit.features import FeatureMap
 from tacit.privacy import Certificate, delta_warning
 from tacit.problems import Devices, Draw
@@ -37,32 +46,34 @@ from tacit.proposal import (
     Request,
     StructureRequest,
     centre_warning,
-    feature_conditions,
-    graph_conditions,
     graph_warning,
-    labels_of,
-    weight_conditions,
 )
 from tacit.proposal.forecast import known_forecast, risk_warning
 from tacit.tables import Table
 from tacit.training.agreement import check_data
 from tacit.training.assessment import Assessment
+from tacit.training.attempts import Attempts
 from tacit.training.data import (
     DividedData,
     divide,
     proposal_for,
-    target_scale,
 )
-from tacit.training.metrics import Metrics, curves_on_test, measure, optimum
+from tacit.training.measuring import Wanted, measured
+from tacit.training.metrics import UNMEASURED, Metrics
+from tacit.training.outputs import outputs_of
 from tacit.typing import HostArray
 
 
 @dataclass(frozen=True)
 class Training:
-    """A finished training run.
+    """A finished training run, or what it has released so far.
 
     Attributes
     ----------
+    models
+        The trace: the released model after every round, `(T, ...)`.
+    metrics
+        Those on training records are computed for published data sets, and on request.
     curves
         `test_error` and `test_loss` of the released model after every round, `(T,)` each; empty
         where there are no test records.
@@ -76,10 +87,16 @@ class Training:
         Wall time of planning, running and measuring; the non-private optimum is not counted.
     warnings
         What was said before a record was read.
+    failures
+        A line for each later step that failed; what it would have given is missing.
+    private_failures
+        Such lines of steps that read private records without noise: not for publication.
     charged
         Where the run was charged; None if nowhere.
+    covering
+        The certificate of training and evaluation together, known before either; None without one.
     evaluation
-        What held-out records were asked; None if nothing was held out.
+        What held-out records were asked; None if nothing was, or it failed.
     choice
         The certificate of all trainings that this one was picked from, and of the choice; None if
         it was the only one.
@@ -90,21 +107,24 @@ class Training:
     features: FeatureMap | None
     plan: Plan
     model: HostArray
+    models: HostArray
     metrics: Metrics
     curves: dict[str, HostArray]
     nonprivate: Metrics | None
     seconds: float
     warnings: tuple[str, ...]
     charged: Charged | None = None
+    failures: tuple[str, ...] = ()
+    private_failures: tuple[str, ...] = ()
+    covering: Certificate | None = None
     evaluation: Evaluated | None = None
     choice: Certificate | None = None
 
     @property
     def certificate(self) -> Certificate:
         """The certificate of everything: conditions, evaluation or choice, the stamp of a seed."""
-        if self.choice is not None:
-            return self.choice
-        return self.plan.certificate if self.evaluation is None else self.evaluation.certificate
+        # whether the evaluation ended or failed: it may have answered
+        return self.choice or self.covering or self.plan.certificate
 
     @property
     def private_score(self) -> PrivateScore | None:
@@ -133,19 +153,25 @@ def train(  # noqa: PLR0913 - what is run, and who is told what
     proposal: Proposal,
     *,
     reference: bool,
+    oracle: bool = False,
     seed: int | None = None,
     report: Callable[[Any], None] | None = None,
     methods: Mapping[str, Method] = METHODS,
     warn: Callable[[str], None] | None = None,
     account: ChargedTo | None = None,
     masks: bool = False,
+    release: Callable[[Training], None] | None = None,
 ) -> Training:
     """Return the training that a proposal describes, on the records it was written for.
 
     Parameters
     ----------
     reference
-        Whether to compute the non-private optimum of the same records too.
+        Whether to compute the non-private optimum of the same records too, where the data set is
+        published or oracle metrics are asked for.
+    oracle
+        Whether to compute metrics on private records: un-noised functions of them, outside the
+        certificate. Those on published data sets are always computed.
     seed
         Of the noise; None for the operating system's entropy. With a seed the certificate says
         "reproduction, not private".
@@ -154,17 +180,26 @@ def train(  # noqa: PLR0913 - what is run, and who is told what
     methods
         The table that the method's name is looked up in.
     warn
-        Called with each warning before a record is read.
+        Called with each warning before a record is read, and with a line for each later step that
+        failed.
     account
         What the run is charged to before its door opens, or a reservation for this plan; None
         charges it nowhere.
     masks
         Whether the agents' words travel under masks in this process, too (`tacit.engine.run`).
+    release
+        Called with what the run has released, once its account is closed and before anything else
+        is computed: with neither metrics nor evaluation. In the first process alone.
 
     Notes
     -----
     Where the records are those of this process's agents (`divide_local`), all processes call this
     together, the first one alone with an account; the curves are computed there.
+
+    **Guarantee.** After the run, a private table's records are read by its evaluation, through the
+    door, and by nothing else unless `oracle`. Once the run has ended, no error of a later step is
+    raised: `failures` has its line. The certificate covers an evaluation that is asked for from
+    the start, so also one that answered and then failed.
 
     Raises
     ------
@@ -172,8 +207,14 @@ def train(  # noqa: PLR0913 - what is run, and who is told what
         If the proposal is for other records, no such plan exists, or the account cannot hold it.
     """
     check_data(data, proposal)
+    if reference and not (oracle or data.dataset.public):
+        raise InputError(
+            "the optimum without privacy is a function of private records; ask for oracle metrics "
+            "too, or leave the reference out"
+        )
     began = time.perf_counter()
     plan = proposal.plan(methods)
+    last = evaluation_plan(proposal, plan) if proposal.asks else None
     told = _told(proposal, plan, methods, warn)
     if masks:
         check_masks(plan)
@@ -195,41 +236,43 @@ def train(  # noqa: PLR0913 - what is run, and who is told what
         masks=masks,
         devices=devices,
     )
-    give_back()
-    problem = proposal.problem
-    if proposal.centre:
-        del shards  # before others take their place
-        data = data.around(_centre_of(finished))
-        shards = data.shards(proposal.precision)
-    metrics, shown = measure(problem, data, shards, finished.model), _is_first(devices)
-    curves = curves_on_test(problem, data, np.asarray(finished.trace.models)) if shown else {}
-    certificate = finished.certificate.under(
-        (
-            *data.dataset.conditions,
-            *graph_conditions(proposal.structure),
-            *weight_conditions(proposal.class_weights),
-            *feature_conditions(proposal.data.features),
-        ),
-        conditional=proposal.conditional,
-    )
-    plan = dataclasses.replace(plan, certificate=certificate)
-    evaluation = _evaluated(proposal, plan, data, finished, seed)
-    seconds = time.perf_counter() - began
-    nonprivate = optimum(problem, data) if reference else None
-    return Training(
+    released, shown = outputs_of(finished, proposal, data), _is_first(devices)
+    training = Training(
         proposal=proposal,
         dataset=data.dataset,
-        features=data.features,
-        plan=plan,
-        model=finished.model,
-        metrics=metrics,
-        curves=curves,
-        nonprivate=nonprivate,
-        seconds=seconds,
+        features=released.features,
+        plan=released.plan,
+        model=released.model,
+        models=released.models,
+        metrics=UNMEASURED,
+        curves={},
+        nonprivate=None,
+        seconds=time.perf_counter() - began,
         warnings=told,
-        evaluation=evaluation,
         charged=finished.charged,
+        covering=_covering(proposal, released.plan, last),
     )
+    attempts = Attempts(warn)
+    if release is not None and shown:
+        attempts.attempt("writing what was released", partial(release, training), None)
+    attempts.attempt("returning memory", give_back, None)
+    rows = None if proposal.centre else shards
+    del shards  # around a centre, before others take their place
+    wanted = Wanted(reference=reference, oracle=oracle, curves=shown, seed=seed)
+    found = measured(released, proposal, data, rows, attempts, wanted)
+    return dataclasses.replace(
+        training,
+        **found._asdict() | {"seconds": training.seconds + found.seconds},
+        failures=tuple(attempts.failures),
+        private_failures=tuple(attempts.private),
+    )
+
+
+def _covering(proposal: Proposal, plan: Plan, last: Plan | None) -> Certificate | None:
+    """Return the certificate of a run together with its evaluation; None without one."""
+    if last is None:
+        return None
+    return with_evaluation(proposal, plan.certificate, last.certificate)
 
 
 def _is_first(devices: Devices | None) -> bool:
@@ -280,38 +323,6 @@ def reserved(
         proposal=proposal.digest,
         conditional=proposal.conditional,
     )
-
-
-def _evaluated(
-    proposal: Proposal,
-    plan: Plan,
-    data: DividedData,
-    finished: Run,
-    seed: int | None,
-) -> Evaluated | None:
-    """Return what held-out records say of a model that was released; None without any."""
-    if not proposal.asks:
-        return None
-    scale = scale_of(proposal, labels_of(proposal.data), target_scale(data.dataset)[0])
-    devices = None if data.local is None else data.local.devices
-    return evaluate(
-        proposal,
-        plan,
-        finished.model,
-        data.evaluated(),
-        scale,
-        trained_on=finished.origin,
-        seed=seed,
-        devices=devices,
-    )
-
-
-def _centre_of(finished: Run) -> HostArray:
-    """Return the centre that a run released, without the place of the constant."""
-    algorithm, publics = finished.plan.program.algorithm, finished.trace.publics
-    assert isinstance(algorithm, Centred)
-    last = jax.tree.map(lambda leaf: np.asarray(leaf)[-1], publics)
-    return np.asarray(jax.jit(Centred.centre)(algorithm, last), np.float64)[:-1]
 
 
 def train_on(

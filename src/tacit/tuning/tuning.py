@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import numpy as np
 from tacit.budget import Account, Reservation
 from tacit.datasets import Dataset
 from tacit.engine import Charged, check_chargeable, returned_on_error
-from tacit.errors import InputError
+from tacit.errors import InputError, TacitError, reason, told_anew
 from tacit.features import AroundCentre
 from tacit.privacy import Certificate
 from tacit.problems import Draw, Shards
@@ -22,7 +23,7 @@ from tacit.training import DividedData, Training, divide, train
 from tacit.tuning.choosing import choose, errors_of, picked, stream_of
 from tacit.tuning.planning import TunePlan, plan_choice
 from tacit.tuning.price import Price
-from tacit.tuning.proposal import Candidate, TuneProposal
+from tacit.tuning.proposal import TuneProposal
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,6 +85,7 @@ def tune(  # noqa: PLR0913 - what is chosen from, on what, and who pays
     account: Account | Reservation | None = None,
     price: Price | None = None,
     report: Callable[[int], None] | None = None,
+    release: Callable[[int, Training], None] | None = None,
 ) -> Tuned:
     """Return the training of the candidate that held-out records pick, and what all of it cost.
 
@@ -99,11 +101,16 @@ def tune(  # noqa: PLR0913 - what is chosen from, on what, and who pays
         Kept with the result.
     report
         Called with the number of trainings that are finished.
+    release
+        Called with the number of each candidate, from 0, and its training as soon as its run has
+        ended, under the certificate of everything.
 
     Raises
     ------
     InputError
         If the proposal is for other records, no such plan exists, or the account cannot hold it.
+    TacitError
+        If no candidate can be picked, although all are trained, charged and released.
 
     Notes
     -----
@@ -115,22 +122,26 @@ def tune(  # noqa: PLR0913 - what is chosen from, on what, and who pays
     reservation = reserved_for(account, plan, seed)
     try:
         data = divided(dataset, proposal, agents, _draw(seed, proposal))
-        trainings = []
+        trainings: list[Training] = []
         for number, candidate in enumerate(proposal.candidates):
-            trainings.append(_trained(candidate, data, _seed(seed, number)))
+            records = data[candidate.proposal.data.features]
+            kept = None
+            if release is not None:
+                kept = partial(_released, release, number, tuple(trainings), plan)
+            trainings.append(
+                train(
+                    records,
+                    candidate.proposal,
+                    reference=False,
+                    seed=_seed(seed, number),
+                    release=kept,
+                )
+            )
             if report is not None:
                 report(number + 1)
-        costs = [
-            errors_of(
-                evaluation_question(candidate.proposal.data, proposal.budget.rows_per_person),
-                training.model,
-                _asked(training, data[candidate.proposal.data.features]),
-            )
-            for candidate, training in zip(proposal.candidates, trainings, strict=True)
-        ]
-        picks = choose(costs, plan.rate, stream_of(seed))
-        units = [count for count in proposal.units_held_out if count]
-        best = picked(picks, units, len(trainings))
+        picks, best = told_anew(
+            lambda: _picked(proposal, trainings, data, plan.rate, seed), Exception, _not_picked
+        )
         charged = _closed(reservation)
     finally:
         if reservation is not None:  # nothing, where it is closed
@@ -191,11 +202,44 @@ def divided(
     return data
 
 
-def _trained(
-    candidate: Candidate, data: Mapping[str | None, DividedData], seed: int | None
-) -> Training:
-    records = data[candidate.proposal.data.features]
-    return train(records, candidate.proposal, reference=False, seed=seed)
+def _released(
+    release: Callable[[int, Training], None],
+    number: int,
+    earlier: tuple[Training, ...],
+    plan: TunePlan,
+    training: Training,
+) -> None:
+    """Hand over a candidate that was trained after others."""
+    release(number, _certified((*earlier, training), len(earlier), plan, None))
+
+
+def _picked(
+    proposal: TuneProposal,
+    trainings: Sequence[Training],
+    data: Mapping[str | None, DividedData],
+    rate: float,
+    seed: int | None,
+) -> tuple[tuple[int, ...], int]:
+    """Return what each agent with held-out records picks, and what all of them pick."""
+    rows = proposal.budget.rows_per_person
+    costs = [
+        errors_of(
+            evaluation_question(candidate.proposal.data, rows),
+            training.model,
+            _asked(training, data[candidate.proposal.data.features]),
+        )
+        for candidate, training in zip(proposal.candidates, trainings, strict=True)
+    ]
+    picks = choose(costs, rate, stream_of(seed))
+    units = [count for count in proposal.units_held_out if count]
+    return picks, picked(picks, units, len(trainings))
+
+
+def _not_picked(error: Exception) -> TacitError:
+    return TacitError(
+        f"no candidate was picked: {reason(error)}. All of them are trained and charged, and what "
+        "each released stands"
+    )
 
 
 def _draw(seed: int | None, proposal: TuneProposal) -> Draw:

@@ -1,0 +1,244 @@
+"""Nothing after the answers loses them: each later step of a command is made to fail."""
+
+import importlib
+import json
+import sys
+
+import jax
+import numpy as np
+import pytest
+
+from conftest import bounds_of_ill
+from tacit.budget import AccountTerms, Guarantee, open_account
+from tacit.cli.main import main
+from tacit.models import load_model
+from tacit.training import DividedData
+
+SECRET = "cell 'smoker' of row 7"  # what the message of another library may quote
+
+
+def rows(seed, count):
+    draw = np.random.default_rng(seed)
+    for k in range(count):
+        yield f"{draw.uniform(20, 70):.1f},{'ab'[k % 2]},{('no', 'yes')[k // 2 % 2]}"
+
+
+@pytest.fixture
+def table(tmp_path, monkeypatch):
+    monkeypatch.setenv("TACIT_STATE_DIR", str(tmp_path / "state"))
+    for name, seed, count in (("t.csv", 1, 160), ("u.csv", 2, 40)):
+        (tmp_path / name).write_text("\n".join(["age,town,ill", *rows(seed, count)]))
+    (tmp_path / "b.toml").write_text(
+        bounds_of_ill(age="min = 20\nmax = 70", town='values = ["a", "b"]')
+    )
+    (tmp_path / "c.toml").write_text("rounds = [2, 3]\n")
+    return tmp_path
+
+
+def command(folder, name, *more):
+    return [
+        *(name, str(folder / "t.csv"), "--target", "ill", "--bounds", str(folder / "b.toml")),
+        *("--epsilon", "3", "--delta", "1e-4", "--agents", "2", "--test", str(folder / "u.csv")),
+        *("--account", "books", "--accounts", str(folder), "--out", str(folder / "out")),
+        *("--quiet", *more),
+    ]
+
+
+def fails(*_, **__):
+    raise KeyError(SECRET)
+
+
+def broken(monkeypatch, step):
+    module, _, name = step.rpartition(".")
+    importlib.import_module(module)
+    monkeypatch.setattr(sys.modules[module], name, fails)
+
+
+def account_of(folder):
+    return open_account("books", Guarantee(9.0, 1e-3), AccountTerms(), folder=folder)
+
+
+def assert_released(folder, out):
+    """Model, trace and certificate are there, of one run."""
+    model = load_model(out / "model.json")
+    with np.load(out / "trace.npz") as trace:
+        last = trace["models"][-1]
+    assert np.isfinite(last).all()
+    assert len(model.terms) >= len(last) - 1
+    stated = json.loads((out / "certificate-1.json").read_text())["certificate"]
+    assert stated["epsilon"] <= 3.0
+    assert model.certificate["epsilon"] == stated["epsilon"]
+    assert not list(folder.glob("*.part"))
+
+
+# what is computed or written once a run has ended, in the order in which it comes
+LATER = (
+    "tacit.training.training.give_back",
+    "tacit.training.measuring.ask_held_out",
+    "tacit.training.measuring.score_of_totals",
+    "tacit.training.measuring.measure",
+    "tacit.training.measuring.curves_on_test",
+    "tacit.training.measuring.on_training",
+    "tacit.training.measuring.optimum",
+    "tacit.report.save.curves_text",
+    "tacit.report.save._plan",
+    "tacit.report.save.page",
+    "tacit.report.save.oracle_metrics",
+    "tacit.report.save.results",
+    "tacit.cli.outcome.save",
+    "tacit.cli.outcome.charged_line",
+    "tacit.cli.outcome._measured",
+)
+CALCULATED = frozenset(LATER[1:10])
+
+
+@pytest.mark.parametrize("step", LATER)
+def test_a_step_after_the_run_that_fails_loses_no_model_trace_certificate_or_charge(
+    step, table, monkeypatch, capsys
+):
+    account = account_of(table)
+    broken(monkeypatch, step)
+    evaluated = ["--evaluate", "0.2", "--oracle-metrics", "--reference", "--no-centre"]
+    code = main(command(table, "train", "--rounds", "30", *evaluated))
+    said = capsys.readouterr()
+    assert code == (2 if step.endswith("outcome.save") else 0)
+    assert_released(table, table / "out")
+    (run,) = account.state().charged
+    assert run.status == "released"
+    # in one line, with the kind of the error and nothing that it quotes
+    (line,) = [line for line in said.err.splitlines() if "failed: KeyError" in line]
+    assert "The model and its certificate stand" in line
+    for text in (said.out, said.err, *(p.read_text("latin-1") for p in (table / "out").iterdir())):
+        assert SECRET not in text
+    if step in CALCULATED - {
+        "tacit.training.measuring.on_training",
+        "tacit.training.measuring.optimum",
+    }:
+        results = json.loads((table / "out" / "results.json").read_text())
+        assert any("failed: KeyError" in line for line in results["failures"])
+    assert "epsilon = " in said.out
+
+
+@pytest.mark.parametrize("step", ["on_training", "optimum"])
+def test_that_a_step_on_private_records_failed_is_told_to_their_holder_alone(
+    step, table, monkeypatch, capsys
+):
+    broken(monkeypatch, f"tacit.training.measuring.{step}")
+    account_of(table)
+    assert main(command(table, "train", "--oracle-metrics", "--reference", "--no-centre")) == 0
+    assert "failed: KeyError" in capsys.readouterr().err
+    results = json.loads((table / "out" / "results.json").read_text())
+    assert results["failures"] == []
+    assert "failed" not in (table / "out" / "report.html").read_text()
+    oracle = json.loads((table / "out" / "oracle_metrics.json").read_text())
+    assert "failed: KeyError" in oracle["failures"][0]
+
+
+def test_answers_of_an_evaluation_stay_where_their_figures_fail(table, monkeypatch, capsys):
+    broken(monkeypatch, "tacit.training.measuring.score_of_totals")
+    account_of(table)
+    assert main(command(table, "train", "--evaluate", "0.2", "--no-centre")) == 0
+    results = json.loads((table / "out" / "results.json").read_text())
+    assert results["private_score"] is None
+    assert len(results["private_totals"]) > 1
+    assert any("held out" in text for text in results["conditions"])
+    capsys.readouterr()
+
+
+def test_rows_around_a_centre_that_cannot_be_placed_lose_nothing(table, monkeypatch, capsys):
+    monkeypatch.setattr(DividedData, "around", fails)
+    account = account_of(table)
+    assert main(command(table, "train", "--evaluate", "0.2", "--centre")) == 0
+    assert_released(table, table / "out")
+    assert account.state().charged[0].status == "released"
+    assert "failed: KeyError" in capsys.readouterr().err
+
+
+def test_a_model_that_could_not_be_written_at_first_is_written_with_the_rest(
+    table, monkeypatch, capsys
+):
+    saving = sys.modules["tacit.report.save"]
+    original, calls = saving.write_folder, []
+
+    def full_once(*given, **named):
+        calls.append(given)
+        if len(calls) == 1:
+            raise OSError(28, "No space left on device")
+        return original(*given, **named)
+
+    monkeypatch.setattr(saving, "write_folder", full_once)
+    account_of(table)
+    assert main(command(table, "train", "--no-centre")) == 0
+    assert "writing what was released failed" in capsys.readouterr().err
+    assert_released(table, table / "out")
+
+
+@pytest.mark.parametrize("step", ["errors_of", "choose", "picked"])
+def test_a_choice_that_fails_leaves_the_models_of_all_candidates(step, table, monkeypatch, capsys):
+    broken(monkeypatch, f"tacit.tuning.tuning.{step}")
+    account = account_of(table)
+    given = command(table, "tune", "--candidates", str(table / "c.toml"), "--no-centre")
+    assert main(given) == 2
+    said = capsys.readouterr().err
+    assert "no candidate was picked: KeyError" in said
+    assert SECRET not in said
+    for number in (1, 2):
+        assert_released(table, table / "out" / "candidates" / str(number))
+    (run,) = account.state().charged
+    assert run.status == "failed"
+
+
+@pytest.mark.parametrize("step", ["page", "results", "_plan"])
+def test_a_report_of_a_choice_that_fails_leaves_what_was_released(step, table, monkeypatch, capsys):
+    broken(monkeypatch, f"tacit.report.save.{step}")
+    account = account_of(table)
+    given = command(table, "tune", "--candidates", str(table / "c.toml"), "--no-centre")
+    assert main(given) == 0
+    assert_released(table, table / "out")
+    assert account.state().charged[0].status == "released"
+    assert "failed: KeyError" in capsys.readouterr().err
+
+
+@pytest.fixture
+def sealed(monkeypatch):
+    """Once the run has ended, its shards can be read by nobody, and no others are packed."""
+    module = sys.modules["tacit.training.training"]
+    original, ended = module.run, []
+
+    def run_and_seal(plan, shards, **how):
+        finished = original(plan, shards, **how)
+        for leaf in jax.tree.leaves(shards.stacked):
+            leaf.delete()
+        ended.append(True)
+        return finished
+
+    def packed(data, *given, **how):
+        if ended:
+            raise AssertionError("training rows are packed after the run")
+        return pack(data, *given, **how)
+
+    pack = DividedData.shards
+    monkeypatch.setattr(module, "run", run_and_seal)
+    monkeypatch.setattr(DividedData, "shards", packed)
+    return ended
+
+
+@pytest.mark.parametrize("centre", ["--centre", "--no-centre"])
+@pytest.mark.parametrize("more", [(), ("--evaluate", "0.2")])
+def test_after_a_private_run_no_function_of_the_training_rows_is_computed(
+    centre, more, table, sealed, capsys
+):
+    account_of(table)
+    assert main(command(table, "train", centre, *more)) == 0
+    assert sealed
+    assert "failed" not in capsys.readouterr().err
+    results = json.loads((table / "out" / "results.json").read_text())
+    assert results["failures"] == []
+    assert results["test_error"] is not None
+
+
+def test_the_seal_on_training_rows_sees_oracle_metrics(table, sealed, capsys):
+    account_of(table)
+    assert main(command(table, "train", "--no-centre", "--oracle-metrics")) == 0
+    assert sealed
+    assert "measuring on the training records failed" in capsys.readouterr().err
