@@ -9,7 +9,6 @@ from tacit.privacy import delta_warning
 from tacit.problems import Persons
 
 _OF_RECORDS = "the number of records of each agent, and who owns which, is public"
-_OF_DEALT = "the number of records, or persons, of each agent is public"
 _OF_PERSONS = (
     "the number of persons of each agent is public, and so is which agents have rows of a person; "
     "how many rows one has is not"
@@ -24,7 +23,8 @@ AS_THEY_ARE = (
 def owners_condition(rows_per_person: int | None, *, dealt: bool) -> str:
     """Return what is public of who owns which row, which is secret where rows are dealt out."""
     if dealt:
-        return _OF_DEALT
+        units = "records" if rows_per_person is None else "persons"
+        return f"the number of {units} of each agent is public"
     return _OF_RECORDS if rows_per_person is None else _OF_PERSONS
 
 
