@@ -207,5 +207,5 @@ def _hint(known: Mapping[str, Command], name: str) -> str:
         new = RENAMED[name]
         return f"; it is called tacit {new} now, and tacit budget keeps accounts of what is spent"
     if name in ELSEWHERE and name not in known:
-        return f"; it comes with {ELSEWHERE[name]}: pip install {ELSEWHERE[name]}"
+        return f"; it comes with {ELSEWHERE[name]}: in a clone, pip install -e papers"
     return f"; see tacit {name} --help" if name in known else "; see tacit --help"
