@@ -74,6 +74,19 @@ def no_bounds(table: str, target: str) -> str:
     )
 
 
+def install_with(extra: str) -> str:
+    """Return the command that installs this package with an extra.
+
+    It names the clone and no package index: there `tacit` is the name of somebody else's package.
+
+    Examples
+    --------
+    >>> install_with("power")
+    "in a clone of this repository: pip install -e '.[power]'"
+    """
+    return f"in a clone of this repository: pip install -e '.[{extra}]'"
+
+
 def told_anew(
     work: Callable[[], T],
     kinds: type[Exception] | tuple[type[Exception], ...],

@@ -184,4 +184,4 @@ def test_without_the_solver_one_line_names_the_extra_that_brings_it(capsys, monk
     monkeypatch.setattr(conic_solver, "clarabel", None)
     code, out, err = called(capsys, "case14", *BALANCE, "--rounds", "2")
     assert (code, out, err.count("\n")) == (2, "", 1)
-    assert 'pip install "tacit[power]"' in err
+    assert "pip install -e '.[power]'" in err

@@ -128,13 +128,19 @@ def test_columns_are_kept_and_others_passed_over_when_asked(trained, tacit_, ref
     code, out, _ = tacit_("predict", model, table, "--keep", "ward", "--keep", "number")
     assert code == 0
     lines = out.splitlines()
-    assert lines[0] == "ward,number,prediction,probability of no,probability of Yes"
+    assert lines[0] == "ward,number,prediction"
     assert lines[3].startswith("W2,A2,")
     assert "no column 'clinic' to keep" in refused("predict", model, table, "--keep", "clinic")
 
 
 def test_probabilities_are_asked_for_or_left_out(trained, tacit_, refused):
     model, table = trained / "ill" / "model.json", trained / "ill.csv"
+    said = refused("predict", model, table, "--proba")
+    assert "robust logistic, clip 0.5" in said
+    assert "train with --clip 1," in said
+    values = json.loads(model.read_text())
+    model = trained / "whole.json"
+    model.write_text(json.dumps({**values, "clip": 1}))
     assert "probability of no" in tacit_("predict", model, table, "--proba")[1]
     assert tacit_("predict", model, table, "--no-proba")[1].startswith("prediction\n")
     regression, other = trained / "cost" / "model.json", trained / "cost.csv"

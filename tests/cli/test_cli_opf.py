@@ -161,7 +161,7 @@ def test_a_solver_that_is_missing_is_told_before_anything_is_asked(capsys, monke
     monkeypatch.setattr(opf_room, "run", _never)
     code, out, err = called(capsys, "case14", *BUDGET)
     assert (code, out, err.count("\n")) == (2, "", 1)
-    assert 'pip install "tacit[power]"' in err
+    assert "pip install -e '.[power]'" in err
 
 
 def test_a_network_that_serves_nobody_is_refused_before_anything_is_asked(

@@ -469,7 +469,7 @@ def test_predictions_do_not_replace_a_file_unless_forced(tacit_, refused, model,
     table, out = tmp_path / "t.csv", tmp_path / "p.csv"
     write(table, ["age", "town"], [["30", "a"], ["99", "b"]])
     printed = tacit_("predict", model, table)
-    assert printed.out.startswith("prediction,probability of no,probability of yes\n")
+    assert printed.out.startswith("prediction\n")
     assert printed.out.count("\n") == 3
     out.write_text("mine")
     assert "--force" in refused("predict", model, table, "--out", out)

@@ -11,11 +11,10 @@ from pathlib import Path
 import pytest
 from typer.main import get_command
 
-import tacit
 from tacit.cli.site import site
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "operate.md"
-INSTRUCTIONS = {"FROM", "RUN", "USER", "ENV", "VOLUME", "ENTRYPOINT"}
+INSTRUCTIONS = {"FROM", "COPY", "RUN", "USER", "ENV", "VOLUME", "ENTRYPOINT"}
 
 
 def shown(title):
@@ -61,12 +60,14 @@ def test_the_commands_of_unit_and_container_have_options_that_there_are():
     assert not options(["--nothing-of-the-kind"]) <= known
 
 
-def test_the_container_file_installs_this_version_and_runs_as_a_user():
+def test_the_container_file_installs_the_clone_and_runs_as_a_user():
     lines = shown("Containerfile").replace("\\\n", " ").splitlines()
     parsed = [line.split(maxsplit=1) for line in lines if line and not line.startswith("#")]
     assert {instruction for instruction, _ in parsed} == INSTRUCTIONS
     file = dict(parsed)
-    assert f'"tacit[federation]=={tacit.__version__}"' in file["RUN"]
+    source, clone = file["COPY"].split()
+    assert source == "."
+    assert f'"{clone}[federation]"' in file["RUN"]
     assert json.loads(file["ENTRYPOINT"]) == ["tacit"]
     folders = dict(word.split("=") for word in file["ENV"].split())
     volumes = set(json.loads(file["VOLUME"]))

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from scipy.optimize import minimize
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
@@ -95,6 +96,28 @@ def test_without_noise_the_support_vector_classifier_minimises_the_smoothed_hing
     w = minimize(objective, np.zeros(3), tol=1e-12).x
     np.testing.assert_allclose(ours.decision_function(x), rows @ w, atol=1e-4)
     assert not hasattr(ours, "predict_proba")
+
+
+@pytest.mark.parametrize(
+    ("made", "whole", "name"),
+    [
+        (two_labels, 1.0, "robust logistic, clip 0.5"),
+        (three_labels, 1.42, "robust multinomial, clip 0.816497"),
+    ],
+)
+def test_a_clipped_fit_has_no_probabilities_and_says_what_gives_some(made, whole, name):
+    x, y = made()
+    given = {**EXACT, "epsilon": 5.0, "rounds": 2, "random_state": 0, "classes": sorted(set(y))}
+    clipped = PrivateLogisticRegression(**given).fit(x, y)
+    assert str(clipped.loss_) == name
+    assert not hasattr(clipped, "predict_proba")
+    with pytest.raises(AttributeError, match=rf"no probabilities.*clip={whole:g}"):
+        clipped.predict_proba(x)
+    full = PrivateLogisticRegression(**given, clip=whole).fit(x, y)
+    np.testing.assert_allclose(full.predict_proba(x).sum(axis=1), 1)
+    assert "robust" not in str(full.loss_)
+    with pytest.raises(NotFittedError):
+        PrivateLogisticRegression(**given).predict_proba(x)
 
 
 def test_agents_count_alike_whatever_their_number_of_records():

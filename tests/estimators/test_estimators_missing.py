@@ -33,7 +33,7 @@ from tacit.estimators.ranges import Ranges
 
 LOW, HIGH = np.array([20.0, -1.0, 0.0]), np.array([80.0, 3.0, 1.0])
 PUBLIC = {"delta": 1e-6, "bounds": (LOW, HIGH)}
-NOISY = {**PUBLIC, "epsilon": 1.0, "rounds": 3, "random_state": 0, "classes": [0, 1]}
+NOISY = {**PUBLIC, "epsilon": 1.0, "rounds": 3, "random_state": 0, "classes": [0, 1], "clip": 1.0}
 
 
 def records(rows=300):

@@ -23,6 +23,7 @@ from tacit.privacy import Adjacency, ReplaceOne, Sum, ZeroOut
 from tacit.problems import check_held_out, hold_out
 from tacit.proposal import NetworkRequest, Proposal, Request, StructureRequest
 from tacit.report import results
+from tacit.report.html import page
 from tacit.training import divide, proposal_for, released, train
 
 
@@ -151,6 +152,21 @@ def test_the_score_is_in_results_model_and_certificate_and_costs_the_larger_budg
     assert json.loads(json.dumps(results(training, None)))["private_score"]["records"] == 50
     assert released(training).private_score["error"]["low"] <= score.error.estimate
     assert training.evaluation.plan.ledger.kind.shape == (2, 1, 1)
+
+
+def test_only_scores_that_are_log_odds_are_calibrated(plain):
+    clipped, whole = plain[1], trained(made(), clip=1.0)[1]
+    assert clipped.private_score.calibration is None
+    assert len(whole.private_score.calibration) > 1
+    assert results(clipped, None)["loss"] == "robust logistic, clip 0.5"
+    assert results(clipped, None)["clip"] == 0.5
+    assert results(whole, None)["loss"] == "logistic"
+    model = released(clipped)
+    assert (model.clip, str(model.clipped_loss)) == (0.5, "robust logistic, clip 0.5")
+    for one, shown in ((clipped, False), (whole, True)):
+        html = page(one)
+        assert ("predicted probability" in html) == shown
+        assert ("robust logistic, clip 0.5" in html) != shown
 
 
 def test_rows_that_were_trained_on_are_not_evaluated(plain):

@@ -1,6 +1,7 @@
 """Models: coefficients in the user's units, files that come back equal, refusals."""
 
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -52,6 +53,7 @@ def model_for(task, **changes):
         "data": "t.csv",
         "task": task,
         "loss": loss,
+        "clip": math.inf,
         "target": "goal",
         "labels": target.values if isinstance(target, Categories) else None,
         "bounds": bounds,
@@ -124,7 +126,11 @@ def test_a_model_file_of_the_time_of_0_to_1_predicts_as_it_did_then():
     table = predict(model, pd.read_csv(OLD / "rows.csv", dtype=object))
     expected = pd.read_csv(OLD / "predictions.csv")
     assert table["prediction"].tolist() == expected["prediction"].tolist()
-    np.testing.assert_allclose(table.iloc[:, 1:], expected.iloc[:, 1:], rtol=1e-12)
+    # files of that time state no clip, and so whether scores are log-odds is not known
+    assert model.clip is None
+    assert list(table) == ["prediction"]
+    known = predict(replace(model, clip=1.0), pd.read_csv(OLD / "rows.csv", dtype=object))
+    np.testing.assert_allclose(known.iloc[:, 1:], expected.iloc[:, 1:], rtol=1e-12)
 
 
 @pytest.mark.parametrize("interval", ["symmetric", "unit"])
@@ -210,9 +216,42 @@ def test_columns_are_kept_or_passed_over_only_when_asked():
 def test_probabilities_are_left_out_or_insisted_on():
     assert list(predict(model_for("binary"), rows(), probabilities=False)) == ["prediction"]
     assert len(predict(model_for("multiclass"), rows(), probabilities=True).columns) == 4
-    for model in (model_for("regression"), model_for("binary", loss="hinge")):
+    for model in (model_for("regression"), model_for("binary", loss="hinge:0.5")):
         with pytest.raises(InputError, match="has no probabilities"):
             predict(model, rows(), probabilities=True)
+
+
+@pytest.mark.parametrize(
+    ("task", "clip", "name", "needed"),
+    [
+        ("binary", 0.5, "robust logistic, clip 0.5", "--clip 1,"),
+        ("binary", 0.999, "robust logistic, clip 0.999", "--clip 1,"),
+        ("binary", None, "logistic, clip unknown", "--clip 1,"),
+        ("multiclass", 1.0, "robust multinomial, clip 1", "--clip 1.42,"),
+    ],
+)
+def test_a_clipped_logistic_loss_is_named_robust_and_gives_no_probabilities(
+    task, clip, name, needed, tmp_path
+):
+    save_model(model_for(task, clip=clip), tmp_path / "m.json")
+    model = load_model(tmp_path / "m.json")
+    assert str(model.clipped_loss) == name
+    assert list(predict(model, rows())) == ["prediction"]
+    with pytest.raises(InputError, match=f"{name}.*no probabilities.*{needed}"):
+        predict(model, rows(), probabilities=True)
+
+
+@pytest.mark.parametrize(("task", "clip"), [("binary", 1.0), ("multiclass", 2**0.5)])
+def test_a_clip_that_no_coefficient_reaches_leaves_probabilities(task, clip):
+    model = model_for(task, clip=clip)
+    assert str(model.clipped_loss) == model.loss
+    assert predict(model, rows()).equals(predict(model_for(task), rows()))
+
+
+def test_a_model_of_weighted_classes_is_clipped_at_a_fraction_of_its_weights():
+    weighted = model_for("binary", class_weights=(0.1, 0.5), clip=0.5)
+    assert weighted.clipped_loss.log_odds
+    assert not replace(weighted, clip=0.4).clipped_loss.log_odds
 
 
 def test_a_model_reads_its_tables_in_the_form_that_its_file_states(tmp_path):

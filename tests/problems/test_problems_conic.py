@@ -393,6 +393,6 @@ def test_what_cannot_be_used_is_refused_by_name(build, words):
 def test_a_conic_set_without_clarabel_names_the_extra_to_install(monkeypatch):
     monkeypatch.setattr(conic_solver, "clarabel", None)
     with pytest.raises(
-        MissingPackageError, match=r'needs .* clarabel.*pip install "tacit\[power\]"'
+        MissingPackageError, match=r"needs .* clarabel.*pip install -e '\.\[power\]'"
     ):
         polyhedron(A=EYE, b=[1.0, 1.0])

@@ -9,6 +9,8 @@ import sklearn.metrics
 
 from tacit.errors import InputError
 from tacit.problems import (
+    ClassWeighted,
+    ClippedLoss,
     HuberHinge,
     Logistic,
     MultinomialLogistic,
@@ -206,3 +208,39 @@ def test_a_smoothing_that_is_not_positive_is_refused(smoothing):
 def test_one_class_is_refused():
     with pytest.raises(InputError, match="classes"):
         MultinomialLogistic(classes=1)
+
+
+@pytest.mark.parametrize(
+    ("loss", "reached"),
+    [
+        (Logistic(), 1.0),
+        (MultinomialLogistic(classes=3), math.sqrt(2)),
+        (ClassWeighted(Logistic(), (0.1, 0.5)), 0.5),
+    ],
+)
+def test_scores_are_log_odds_from_the_largest_coefficient_on_and_not_below(loss, reached):
+    targets = jnp.array([0, 1]) if loss.outputs else jnp.array([-1.0, 1.0])
+    margins = jnp.array([[-50.0, 50.0, 0.0], [50.0, -50.0, 0.0]]) if loss.outputs else -50 * targets
+    coefficients = np.asarray(loss.coefficient(margins, targets)).reshape(2, -1)
+    assert np.linalg.norm(coefficients, axis=1).max() == pytest.approx(reached)
+    assert ClippedLoss("name", loss, reached).log_odds
+    assert not ClippedLoss("name", loss, reached * (1 - 1e-9)).log_odds
+    assert not ClippedLoss("name", loss, None).log_odds
+
+
+def test_losses_that_nothing_bounds_are_not_called_robust():
+    assert str(ClippedLoss("squared", Squared(), 1.0)) == "squared"
+    assert str(ClippedLoss("hinge:0.5", HuberHinge(smoothing=0.5), 0.5)).startswith("robust hinge")
+    assert not ClippedLoss("squared", Squared(), math.inf).log_odds
+
+
+def test_the_clip_of_one_half_minimises_another_loss_than_the_logistic_one():
+    # of a population whose log-odds are 2: the mean of the clipped coefficient is 0 elsewhere
+    share = scipy.special.expit(2.0)
+    z, both = jnp.linspace(0, 6, 60_001), (-jnp.ones(1), jnp.ones(1))
+    roots = []
+    for clip in (0.5, 1.0):
+        pull = [clip_coefficient(Logistic().coefficient(z, y), clip) for y in both]
+        roots.append(float(z[jnp.argmin(jnp.abs((1 - share) * pull[0] + share * pull[1]))]))
+    assert roots[1] == pytest.approx(2.0, abs=1e-3)
+    assert roots[0] > 2.5

@@ -202,7 +202,7 @@ def test_no_cell_exceeds_its_share_at_any_scale(low, width, centre, bins, scale,
 def test_predictions_and_model_files_encode_as_training_does(bounds, tmp_path):
     weights = np.random.default_rng(0).standard_normal(len(encoded_names(bounds)))
     model = Model(
-        data="t", task="binary", loss="logistic", target="ill", labels=("no", "yes"),
+        data="t", task="binary", loss="logistic", clip=1.0, target="ill", labels=("no", "yes"),
         bounds=bounds, terms=table_terms(bounds, weights), certificate={}, statement=(),
         tacit_version="0",
     )  # fmt: skip

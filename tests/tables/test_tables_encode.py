@@ -184,7 +184,7 @@ def test_suffixes_count_in_any_case_of_their_letters(tmp_path, monkeypatch):
 
 def test_parquet_without_pyarrow_names_the_fix(tmp_path, monkeypatch):
     monkeypatch.setattr("tacit.tables.read.find_spec", lambda name: None)
-    with pytest.raises(InputError, match=r'pip install "tacit\[tables-parquet\]"'):
+    with pytest.raises(InputError, match=r"pip install -e '\.\[tables-parquet\]'"):
         read_table(tmp_path / "t.parquet")
 
 

@@ -262,6 +262,7 @@ def test_predictions_treat_missing_cells_as_training_does(bounds):
         certificate={},
         statement=(),
         tacit_version="0",
+        clip=1.0,
     )
     rows = [
         FULL,

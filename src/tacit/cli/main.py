@@ -79,8 +79,7 @@ _SUMMARIES = {
     "train": "Train on a data set or on a table of your own under a total privacy budget.",
     "tune": "Pick among candidates by records held out of all trainings, within one budget.",
     "bounds": "Print a bounds file filled in from a table: edit it, then pass it to tacit train.",
-    "predict": "Predict the target of every row, as CSV on standard output; logistic ones with "
-    "odds.",
+    "predict": "Predict the target of every row, as CSV on standard output.",
     "show": "Show what a model file says and what it guarantees.",
     "grid": "Agree on the state of a power network among zones that keep their demand private.",
     "study": "Coordinate a study among machines: invite, admit, propose, run.",
@@ -208,5 +207,5 @@ def _hint(known: Mapping[str, Command], name: str) -> str:
         new = RENAMED[name]
         return f"; it is called tacit {new} now, and tacit budget keeps accounts of what is spent"
     if name in ELSEWHERE and name not in known:
-        return f"; it comes with {ELSEWHERE[name]}: pip install {ELSEWHERE[name]}"
+        return f"; it comes with {ELSEWHERE[name]}: in a clone, pip install -e papers"
     return f"; see tacit {name} --help" if name in known else "; see tacit --help"

@@ -128,7 +128,8 @@ class _Answer:
             **counted(self.proposal),
             "agents": facts.agents,
             "coordinates": facts.dimension,
-            "loss": str(self.proposal.loss),
+            "loss": str(self.proposal.clipped_loss),
+            "clip": self.proposal.clip,
             "centre": self.centre,
             **network_values(self.proposal, self.planned),
             "class_weights": self.proposal.class_weights,
@@ -249,8 +250,8 @@ def _sentences(answer: _Answer, out: Path | None) -> str:
     total = "" if mu is None else f" (mu = {mu:.4f})"
     lines = [
         f"{answer.proposal.units_text} {at} {facts.agents} agents, {facts.dimension} coordinates, "
-        f"{answer.proposal.loss} loss, record norm {facts.record_norm:g}, record gradient at most "
-        f"{answer.gradient_bound:g}",
+        f"record norm {facts.record_norm:g}, record gradient at most {answer.gradient_bound:g}",
+        f"Loss: {answer.proposal.clipped_loss}",
         *([f"Class weights: {weights}"] if weights is not None else []),
         *([f"Rows: {answer.centre}"] if answer.centre is not None else []),
         *(f"{name.capitalize()}: {what}" for name, what in _network(answer)),

@@ -33,7 +33,8 @@ def predict(  # noqa: PLR0913 - one parameter per option
         bool | None,
         typer.Option(
             "--proba/--no-proba",
-            help="Probabilities of the classes, or none; where the model has them if not given.",
+            help="Probabilities of the classes, or none; if not given, where scores are log-odds: "
+            "trained with --clip 1 or more (1.42 for several classes).",
         ),
     ] = None,
     out: Annotated[Path | None, typer.Option(parser=path, help="A new CSV file.")] = None,
@@ -41,7 +42,7 @@ def predict(  # noqa: PLR0913 - one parameter per option
     json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
     **given: Any,
 ) -> None:
-    """Predict the target of every row, as CSV on standard output; logistic ones with odds."""
+    """Predict the target of every row, as CSV on standard output."""
     if out is not None and os.path.exists(out) and not (force and out.is_file()):
         raise InputError(f"{out} exists; name a new file, or pass --force to replace a file")
     loaded = models.load_model(model).written_as(given)

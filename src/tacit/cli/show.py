@@ -30,8 +30,9 @@ def show(
 
 def _lines(model: Model, largest: int) -> list[str]:
     return [
-        f"{model.task} model of {model.target!r}, {model.loss} loss, trained on {model.data} with "
-        f"tacit {model.tacit_version}",
+        f"{model.task} model of {model.target!r}, trained on {model.data} with tacit "
+        f"{model.tacit_version}",
+        f"Loss: {model.clipped_loss}",
         *_weights(model),
         "",
         "Certificate, as the file states it",

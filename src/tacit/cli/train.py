@@ -381,7 +381,8 @@ def _heading(prepared: Prepared) -> str:
     return (
         f"Training on {dataset.title}: {proposal.units_text}, {agents}{held}\n"
         f"{proposal.method.name}, {rounds}; observer {proposal.budget.observer}, relation "
-        f"{proposal.budget.relation}, split seed {proposal.split_seed}"
+        f"{proposal.budget.relation}, split seed {proposal.split_seed}\n"
+        f"Loss: {proposal.clipped_loss}"
     )
 
 

@@ -90,8 +90,7 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         A public feature map (`tacit.features`) by name, as after `tacit train --features`, such as
         "bins:10", for encoded rows; a condition of the certificate names it. None for no map.
     relation
-        The neighbouring relation: "replace_one" or "zero_out". At equal epsilon the default needs
-        more noise.
+        The neighbouring relation: "replace_one", or "zero_out", which needs less noise.
     observer
         What an attacker sees: "messages", every message of every agent, or "sum", only their sum,
         which trusts secure aggregation. A guarantee against the first holds against the second.
@@ -114,7 +113,8 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         Weight of the regulariser.
     clip
         Public bound on the norm of a record's coefficient dl/dz; None for its largest value at the
-        start, `tacit.problems.default_clip`, and for no bound where epsilon is infinite.
+        start (`default_clip`), and no bound where epsilon is infinite. Below `Loss.lipschitz` a
+        robust loss is minimised (`tacit.problems.ClippedLoss`).
     split_seed
         With `random_state`: the public seed by which rows are dealt to agents and held out. Without
         it a secret draw does both.
@@ -124,8 +124,7 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
     account
         The account that every fit is charged to: its name, or a `tacit.budget.Account`; None
         charges it nowhere. Bounds, and labels or the range of the target, must then be given, and
-        `random_state` may not. The charge is made before a cell is looked at and stays, whatever
-        the cells turn out to be.
+        `random_state` may not. The charge precedes the first look at a cell, and stays.
 
     Attributes
     ----------
@@ -141,17 +140,18 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
     feature_map_
         The map that `features` names; None without.
     bounds_
-        The pair (a, b) of arrays (k,) that features are clipped to, before predictions too. If
-        they were read off the records, they are a fact about the records that is not noised.
+        The pair (a, b) of arrays (k,) that features are clipped to, before predictions too; read
+        off the records, it is a fact about them without noise.
+    loss_
+        The `tacit.problems.ClippedLoss` that was minimised, as text "robust logistic, clip 0.5".
     certificate_
         The `tacit.privacy.Certificate` of this fit, with its conditions and `evaluate`.
     private_score_
         The `tacit.evaluation.PrivateScore` of the rows held out by `evaluate`; None without.
     plan_
-        The `tacit.engine.Plan` that was carried out, without `evaluate`; it holds public facts.
+        The `tacit.engine.Plan` that was carried out, without `evaluate`.
     charged_
-        The `tacit.engine.Charged` of this fit, with the account before and after; None if it was
-        charged nowhere.
+        The `tacit.engine.Charged` of this fit, with the account before and after; None without one.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
@@ -160,11 +160,10 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
     **Guarantee.** The fitted model is (epsilon, delta)-differentially private, as `certificate_`
     says: `Ranges.encoded` makes rows of norm at most sqrt(k + 1) out of one record each, `pack`
     enforces that norm, and the rest is `tacit.plan` and `tacit.run`. Coefficients are
-    post-processing of the released weights by bounds and labels, so this rests on bounds and
-    labels being public, on the counts of every agent, and on who owns which row; and on X and y
-    being as they were collected. A step before this one that computes something from the records,
-    such as `StandardScaler` or `BaggingClassifier`, is not seen here, and the certificate does not
-    cover it; see `check_pipeline`.
+    post-processing of the released weights by bounds and labels, so this rests on bounds, labels,
+    counts and owners of rows being public, and on X and y being as they were collected. The
+    certificate does not cover a step before this one that computes something from the records, such
+    as `StandardScaler` or `BaggingClassifier`; see `check_pipeline`.
 
     **Every fit spends its own budget.** Refitting, cross-validation and grid search on the same
     records compose: n fits of mu each cost sqrt(n) mu in all, and n fits of (epsilon, delta) at
@@ -270,6 +269,7 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
                 warnings.warn(text, UtilityWarning, stacklevel=2)
             finished = run(plan, shards, runtime="simulate", seed=seed, account=paid)
         plan = self._keep(finished, encoding, targets)
+        self.loss_ = proposal.clipped_loss
         score = scored(proposal, plan, last, finished, held, targets, seed)
         self.private_score_, self.certificate_ = score
         return self

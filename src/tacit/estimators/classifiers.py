@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -120,9 +120,13 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
 class PrivateLogisticRegression(PrivateClassifier):
     """Logistic regression under differential privacy; multinomial for more than two classes.
 
-    The loss of a record is log(1 + exp(-t z)), t = -1 or 1, or log sum_k exp(z_k) - z_t.
-    Parameters, attributes and the guarantee are those of `PrivateLinearModel` and
-    `PrivateClassifier`: above all `epsilon`, `delta`, `bounds` and `classes`.
+    The loss of a record is log(1 + exp(-t z)), t = -1 or 1, or log sum_k exp(z_k) - z_t, where
+    nothing is clipped: with `clip` at least 1 for two classes, 1.42 for more, or without privacy.
+    The default `clip` of 1/2 (sqrt((K - 1) / K) for K classes) takes less noise and minimises the
+    *robust* loss of `tacit.problems.ClippedLoss`, whose scores are no log-odds; the fitted model
+    then has no `predict_proba`, and `loss_` says "robust logistic, clip 0.5". Parameters,
+    attributes and the guarantee are those of `PrivateLinearModel` and `PrivateClassifier`: above
+    all `epsilon`, `delta`, `bounds` and `classes`.
 
     Every fit spends its own budget, so a grid search spends once per candidate and fold.
 
@@ -141,8 +145,22 @@ class PrivateLogisticRegression(PrivateClassifier):
     (True, True)
     """
 
-    def predict_proba(self, X: RowsLike) -> Float[HostArray, "N K"]:
-        """Return the probability of each class, in the order of `classes_`; rows sum to 1."""
+    @property
+    def predict_proba(self) -> Callable[[RowsLike], Float[HostArray, "N K"]]:
+        """From rows to the probability of each class, in the order of `classes_`; rows sum to 1.
+
+        Raises
+        ------
+        AttributeError
+            If the scores of the fitted model are no log-odds, as with the default `clip`:
+            scikit-learn then takes the estimator for one without probabilities.
+        """
+        loss = getattr(self, "loss_", None)
+        if loss is not None and not loss.log_odds:
+            raise AttributeError(loss.without_probabilities("clip="))
+        return self._probabilities
+
+    def _probabilities(self, X: RowsLike) -> Float[HostArray, "N K"]:
         scores = self.decision_function(X)
         if scores.ndim == 1:
             return np.stack([expit(-scores), expit(scores)], axis=1)

@@ -19,16 +19,7 @@ from tacit.evaluation.numbers import score_of_numbers
 from tacit.evaluation.score import PrivateScore, Scale
 from tacit.oracles import Tally
 from tacit.privacy import Certificate, Messages
-from tacit.problems import (
-    ClassWeighted,
-    Devices,
-    Logistic,
-    MultinomialLogistic,
-    Origin,
-    Shards,
-    check_origins,
-    facts_from,
-)
+from tacit.problems import Devices, Origin, Shards, check_origins, facts_from
 from tacit.proposal import Proposal, evaluation_question
 from tacit.typing import HostArray
 
@@ -242,6 +233,4 @@ def scale_of(proposal: Proposal, labels: tuple[str, ...] | None, unit: float) ->
     unit
         Of numbers: half the range of the target, in the user's units.
     """
-    loss = proposal.problem.loss
-    plain = loss.loss if isinstance(loss, ClassWeighted) else loss
-    return Scale(labels, isinstance(plain, Logistic | MultinomialLogistic), unit)
+    return Scale(labels, proposal.clipped_loss.log_odds, unit)

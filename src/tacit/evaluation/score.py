@@ -19,7 +19,7 @@ class Scale(NamedTuple):
     labels
         The labels in the order of the classes; None for numbers.
     probabilities
-        Whether the model's loss makes its scores log-odds.
+        Whether scores are log-odds (`tacit.problems.ClippedLoss.log_odds`).
     unit
         Of numbers: half the range of the target, in the user's units.
     """

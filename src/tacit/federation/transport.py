@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tacit.errors import InputError, MissingPackageError
+from tacit.errors import InputError, MissingPackageError, install_with
 from tacit.federation.party import Outcome, Packet, Party, Progress
 from tacit.federation.server import client_context
 
@@ -120,7 +120,7 @@ def serve(
     """
     if nats is None:
         raise MissingPackageError(
-            'the connection needs the package nats-py: pip install "tacit[federation]"'
+            f"the connection needs the package nats-py; {install_with('federation')}"
         )
     context = client_context(link.authority, link.certificate, link.key)
     return _Shell(party, link, watch, stop, context).run()

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn, get_args
 
 import numpy as np
 from jaxtyping import Float
 
+from tacit import checks
 from tacit.errors import InputError
 from tacit.features import AroundCentre, FeatureMap, feature_map_named
+from tacit.problems import ClippedLoss, loss_named
+from tacit.proposal import Named, weighted
 from tacit.tables import (
     INTERCEPT,
     Bounds,
@@ -67,6 +72,9 @@ class Model:
         Name of the data set, or of the table's file.
     labels
         The labels in the order of the scores; None for a regression.
+    loss, clip
+        The loss by name, and the bound on the coefficient of a record; None where that is not
+        known, as in files of earlier versions. `clipped_loss` says what follows.
     class_weights
         The public weight of each label in the loss; None for none. Probabilities are those of
         records that were weighted like this.
@@ -109,6 +117,7 @@ class Model:
     certificate: dict[str, Any]
     statement: tuple[str, ...]
     tacit_version: str
+    clip: float | None = None
     features: str | None = None
     centre: tuple[float, ...] | None = None
     class_weights: tuple[float, ...] | None = None
@@ -135,8 +144,19 @@ class Model:
             raise InputError("a coefficient is not finite; train again with fewer rounds")
         if self.class_weights is not None and len(self.class_weights) != len(self.labels or ()):
             raise InputError("the class weights are not one for each label; train again")
+        if self.clip is not None:
+            checks.positive("clip", self.clip, allow_infinity=True)
+        self.clipped_loss  # noqa: B018 - checked
         if self.bounds is not None:
             _check_fit(self)
+
+    @cached_property
+    def clipped_loss(self) -> ClippedLoss:
+        """The loss as it was minimised: its name, and whether scores are log-odds."""
+        named = Named.parse("loss", self.loss)
+        classes = None if self.labels is None else len(self.labels)
+        loss = loss_named(named.name, named.numbers, self.task, classes)
+        return ClippedLoss(self.loss, weighted(loss, self.class_weights), self.clip)
 
     @property
     def outputs(self) -> int:
@@ -278,6 +298,7 @@ def model_to_dict(model: Model) -> dict[str, Any]:
         "data": model.data,
         "task": model.task,
         "loss": model.loss,
+        "clip": "infinity" if model.clip == math.inf else model.clip,
         "class_weights": None if model.class_weights is None else list(model.class_weights),
         "target": model.target,
         "labels": None if model.labels is None else list(model.labels),
@@ -300,7 +321,7 @@ def _model(values: Any) -> Model:
     labels, bounds, certificate = values["labels"], values["preprocessing"], values["certificate"]
     # there were none of these before there were names for them
     weights, features = values.get("class_weights"), values.get("features")
-    centre = values.get("centre")
+    centre, clip = values.get("centre"), values.get("clip")
     if not isinstance(certificate, dict):
         raise InputError("its certificate is missing; train again")
     # earlier versions wrote none
@@ -313,6 +334,7 @@ def _model(values: Any) -> Model:
         data=str(values["data"]),
         task=values["task"],
         loss=str(values["loss"]),
+        clip=None if clip is None else float(clip),
         class_weights=None if weights is None else tuple(map(float, weights)),
         target=str(values["target"]),
         labels=None if labels is None else tuple(map(str, labels)),

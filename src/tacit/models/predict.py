@@ -29,7 +29,8 @@ def predict(
     The table needs the columns that the model was trained on; the target column and those
     that were ignored in training may be there and are not read. Numbers are clipped to the public
     ranges, as in training, and so is the prediction of a regression to the range of its target.
-    Logistic losses give a column `probability of LABEL` per label.
+    Where scores are log-odds (`tacit.problems.ClippedLoss.log_odds`) there is a column `probability
+    of LABEL` per label.
 
     Parameters
     ----------
@@ -64,10 +65,8 @@ def predict(
     if probabilities is not False:
         odds = _probabilities(model, scores)
         if probabilities and not odds:
-            raise InputError(
-                f"a model of the {model.loss} loss has no probabilities; leave --proba out, or "
-                "train a classifier with the logistic or multinomial loss"
-            )
+            why = model.clipped_loss.without_probabilities("--clip ")
+            raise InputError(f"{why}; or leave --proba out")
         for label, values in zip(model.labels or (), odds, strict=False):
             added[f"probability of {label}"] = values
     both = sorted(set(kept) & set(added))
@@ -140,8 +139,8 @@ def _in_units(rows: HostArray, bounds: Bounds) -> HostArray:
 
 
 def _probabilities(model: Model, scores: HostArray) -> list[HostArray]:
-    if model.loss == "logistic":
+    if not model.clipped_loss.log_odds:
+        return []
+    if model.outputs == 1:
         return [expit(-scores[:, 0]), expit(scores[:, 0])]
-    if model.loss == "multinomial":
-        return list(softmax(scores, axis=1).T)
-    return []
+    return list(softmax(scores, axis=1).T)

@@ -1,6 +1,7 @@
 """Problems: losses, regularisers, sets, private records and how they are shared among agents."""
 
 from tacit.problems.class_weights import ClassWeighted
+from tacit.problems.clipped_loss import ClippedLoss
 from tacit.problems.clipping import clip_coefficient, default_clip, row_norms, within_norm
 from tacit.problems.cones import Cone
 from tacit.problems.conic import AgentSets, ConicSet, polyhedron
@@ -89,6 +90,7 @@ __all__ = [
     "Ball",
     "Box",
     "ClassWeighted",
+    "ClippedLoss",
     "ComposedL1",
     "Cone",
     "ConicSet",

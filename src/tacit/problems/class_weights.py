@@ -84,6 +84,11 @@ class ClassWeighted(Loss):
         return self.loss.outputs
 
     @property
+    def log_odds(self) -> bool:
+        """Whether those of the loss are: they are the log-odds of records weighted like this."""
+        return self.loss.log_odds
+
+    @property
     def lipschitz(self) -> float:
         """V times that of the loss."""
         return max(self.weights) * self.loss.lipschitz

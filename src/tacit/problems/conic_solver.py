@@ -14,7 +14,7 @@ import scipy.sparse as sp
 import scipy.sparse.linalg as spl
 from jaxtyping import Bool, Float, Int
 
-from tacit.errors import InputError, MissingPackageError, SolverError
+from tacit.errors import InputError, MissingPackageError, SolverError, install_with
 from tacit.problems.cones import Cone, ProductCone, product_cone
 from tacit.typing import Array, HostArray
 
@@ -350,8 +350,8 @@ def _clarabel(
 ) -> Any:
     if clarabel is None:
         raise MissingPackageError(
-            "a conic set needs the package clarabel, which is not installed: "
-            'pip install "tacit[power]"'
+            "a conic set needs the package clarabel, which is not installed; "
+            + install_with("power")
         )
     kinds = {
         "zero": clarabel.ZeroConeT,

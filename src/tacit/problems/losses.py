@@ -54,6 +54,11 @@ class Loss(eqx.Module):
         return None
 
     @property
+    def log_odds(self) -> bool:
+        """Whether the margins that minimise its mean are log-odds of the classes; here False."""
+        return False
+
+    @property
     @abc.abstractmethod
     def lipschitz(self) -> float:
         """Supremum over margins and targets of |coefficient|_2."""
@@ -186,6 +191,11 @@ class Logistic(MarginLoss):
     """
 
     @property
+    def log_odds(self) -> bool:
+        """True: z is the log-odds of the class 1."""
+        return True
+
+    @property
     def smoothness(self) -> float:
         """1/4, attained at z = 0."""
         return 0.25
@@ -263,6 +273,11 @@ class MultinomialLogistic(Loss):
     def outputs(self) -> int:
         """K margins, one per class."""
         return self.classes
+
+    @property
+    def log_odds(self) -> bool:
+        """True: z_k - z_j are the log-odds of class k against class j."""
+        return True
 
     @property
     def lipschitz(self) -> float:

@@ -4,6 +4,7 @@ from tacit.proposal.class_weights import (
     WEIGHTS_ARE_PUBLIC,
     labels_of,
     weight_conditions,
+    weighted,
     weights_by_label,
     weights_text,
 )
@@ -67,6 +68,7 @@ __all__ = [
     "noise_of_centre",
     "propose",
     "weight_conditions",
+    "weighted",
     "weights_by_label",
     "weights_text",
 ]

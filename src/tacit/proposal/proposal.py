@@ -23,7 +23,7 @@ from tacit.engine.planning import Plan, check_size, plan
 from tacit.errors import InputError
 from tacit.features import CONSTANT
 from tacit.oracles import around
-from tacit.problems import Problem, check_at_one_agent, facts_from, held_out_counts
+from tacit.problems import ClippedLoss, Problem, check_at_one_agent, facts_from, held_out_counts
 from tacit.proposal.class_weights import labels_of, weighted, weights_text
 from tacit.proposal.data_facts import DataFacts
 from tacit.proposal.document import Document, Extended
@@ -201,6 +201,11 @@ class Proposal(Document):
         """The problem: loss, regulariser or structure, constraint."""
         loss = weighted(self.data.loss(self.loss)[1], self.class_weights)
         return problem_of(loss, self.regulariser, self.constraint, self.structure, self.coordinates)
+
+    @property
+    def clipped_loss(self) -> ClippedLoss:
+        """The loss as it is minimised: its name, and whether scores are log-odds."""
+        return ClippedLoss(str(self.loss), self.problem.loss, self.clip)
 
     @property
     def weights_text(self) -> str | None:

@@ -221,7 +221,7 @@ def settings(proposal: Proposal, plan: Plan, certificate: Certificate) -> list[t
     counts, rows_around = plan.spec.counts, centre_text(proposal, plan)
     rows = [
         ("algorithm", proposal.method.name),
-        ("loss", str(proposal.loss)),
+        ("loss", str(proposal.clipped_loss)),
         *([("class weights", proposal.weights_text)] if proposal.weights_text is not None else []),
         *([("features", proposal.data.features)] if proposal.data.features is not None else []),
         *([("rows", rows_around)] if rows_around is not None else []),

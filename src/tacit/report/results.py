@@ -65,6 +65,8 @@ def results(training: Training, out: Path | None) -> dict[str, Any]:
     values: dict[str, Any] = strict(
         {
             "algorithm": training.proposal.method.name,
+            "loss": str(training.proposal.clipped_loss),
+            "clip": training.proposal.clip,
             "data": dataset.name,
             "agents": len(training.proposal.counts),
             **counted(training.proposal),

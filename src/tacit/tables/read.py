@@ -15,7 +15,7 @@ from typing import TypeAlias, TypeVar
 
 import pandas as pd
 
-from tacit.errors import InputError, told_anew
+from tacit.errors import InputError, install_with, told_anew
 from tacit.tables.facts import repeated
 from tacit.tables.form import Form
 from tacit.tables.pieces import Piece, parquet_pieces, text_pieces
@@ -147,7 +147,7 @@ def read_table(path: Path, form: Form = _USUAL) -> pd.DataFrame:
     """Return the CSV or Parquet file `path`; every cell is text without surrounding blanks.
 
     Numbers in a Parquet file that are stored as such become text in `form`. Parquet needs the
-    package pyarrow (`pip install "tacit[tables-parquet]"`).
+    package pyarrow (the extra `tables-parquet`).
 
     Raises
     ------
@@ -256,8 +256,8 @@ def _pieces(path: Path, form: Form, content: bytes | None) -> Iterator[Piece]:
     parquet = path.suffix.lower() == ".parquet"
     if parquet and find_spec("pyarrow") is None:
         raise InputError(
-            f"{path} is a Parquet file, which needs pyarrow: "
-            'pip install "tacit[tables-parquet]"; or save it as CSV'
+            f"{path} is a Parquet file, which needs pyarrow; {install_with('tables-parquet')}; or "
+            "save it as CSV"
         )
 
     def told(error: Exception) -> Exception:

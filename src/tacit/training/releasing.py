@@ -91,6 +91,7 @@ def model_of(
         data=data,
         task=proposal.data.task,
         loss=str(proposal.loss),
+        clip=proposal.clip,
         class_weights=proposal.class_weights,
         target="label" if bounds is None else bounds.target_name,
         labels=labels_of(proposal.data),

@@ -6,7 +6,7 @@ import re
 from importlib.util import find_spec
 from pathlib import Path
 
-from tacit.errors import DataError, InputError, MissingPackageError
+from tacit.errors import DataError, InputError, MissingPackageError, install_with
 from tacit.power.cases.case import BUNDLED, Case, bundled_case, parse_case
 from tacit.power.cases.pandapower_case import case_of_net
 from tacit.power.cases.tables import looks_like_json, parse_net
@@ -83,7 +83,7 @@ def _of_pandapower(name: str) -> Case:
     found = find_spec("pandapower")
     if found is None or not found.submodule_search_locations:
         raise MissingPackageError(
-            'the networks of pandapower need that package: pip install "tacit[pandapower]"'
+            f"the networks of pandapower need that package; {install_with('pandapower')}"
         )
     folder = Path(found.submodule_search_locations[0]).joinpath(*_NAMED_HERE)
     named = sorted(file.stem for file in folder.glob("*.json"))
