@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tacit.budget import private_opener
 from tacit.errors import InputError
 from tacit.models import model_text
 from tacit.report.certificates import add_certificate, keep_earlier
@@ -125,9 +126,11 @@ def write_folder(
         name = f".{target.name}.{os.getpid()}.part"
         part = target / name if target.exists() else target.with_name(name)
         try:
-            part.mkdir()
+            # results are the owner's to show: what is released, its owner hands on
+            part.mkdir(mode=0o700)
             for name, text in texts.items():
-                (part / name).write_text(text, encoding="utf-8")
+                with open(part / name, "w", encoding="utf-8", opener=private_opener) as file:
+                    file.write(text)
             added = None
             if certificate is not None:
                 # before anything is replaced, and in a new folder together with the rest
