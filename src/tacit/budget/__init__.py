@@ -5,7 +5,13 @@ from tacit.budget.balance import Balance
 from tacit.budget.caps import Caps, Guarantee, caps_of
 from tacit.budget.charge import Charge, Cost, cost_of, relation_of, relation_text
 from tacit.budget.filter import check_fits
-from tacit.budget.places import accounts_folder, data_folder, heads_folder
+from tacit.budget.places import (
+    accounts_folder,
+    data_folder,
+    heads_folder,
+    private_folder,
+    private_opener,
+)
 from tacit.budget.renyi import renyi_divergence
 from tacit.budget.reservation import Reservation
 from tacit.budget.state import Change, ChargedRun, State
@@ -34,6 +40,8 @@ __all__ = [
     "data_folder",
     "heads_folder",
     "open_account",
+    "private_folder",
+    "private_opener",
     "relation_of",
     "relation_text",
     "renyi_divergence",

@@ -25,6 +25,7 @@ from tacit.budget.places import (
     accounts_folder,
     head_file,
     place_file,
+    private_folder,
 )
 from tacit.budget.process import is_gone, this_process
 from tacit.budget.reservation import Reservation, advance_head
@@ -214,7 +215,7 @@ class Account:
             with told(self.file), locked(connection):
                 state = whole(entries_of(connection, self.name), self.name, self.file)
                 file = head_file(state.identity)
-                file.parent.mkdir(parents=True, exist_ok=True)
+                private_folder(file.parent)
                 with head_locked(file, PATIENCE):
                     replace_head(file, state.last)
                     write_place(place_file(self.file), state.identity)
@@ -288,7 +289,7 @@ def open_account(
     head = head_file(identity)
 
     def head_first(entry: Entry) -> None:
-        head.parent.mkdir(parents=True, exist_ok=True)
+        private_folder(head.parent)
         write_head(head, entry)
 
     create(file, opening(dated(content)), head_first)

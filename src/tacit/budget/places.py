@@ -35,6 +35,22 @@ def heads_folder() -> Path:
     return _user_folder("XDG_STATE_HOME", ".local/state") / "tacit" / "heads"
 
 
+def private_folder(folder: Path) -> Path:
+    """Make a folder, and those above it that are missing, for its user alone; return it.
+
+    A folder that exists keeps its permissions.
+    """
+    missing = [one for one in (folder, *folder.parents) if not one.exists()]
+    for one in reversed(missing):
+        one.mkdir(mode=0o700, exist_ok=True)
+    return folder
+
+
+def private_opener(file: str, flags: int) -> int:
+    """Open a file as `open` does; one that is created is for its user alone to read."""
+    return os.open(file, flags, 0o600)
+
+
 def head_file(identity: str) -> Path:
     """Return the file of the head of an account."""
     return heads_folder() / f"{identity}.head"

@@ -14,6 +14,7 @@ from typing import Any
 
 from tacit.budget.chain import Entry, check_chain, following
 from tacit.budget.head import sync_folder
+from tacit.budget.places import private_folder
 from tacit.errors import AccountError, InputError
 
 # how long a transaction waits for that of another process
@@ -93,7 +94,7 @@ def create(file: Path, content: Mapping[str, Any], before: Callable[[Entry], Non
     """
     part = file.with_name(f".{file.name}.{os.getpid()}.part")
     with told(file):
-        file.parent.mkdir(parents=True, exist_ok=True)
+        private_folder(file.parent)
         if file.exists():
             raise _taken(file)
         try:
@@ -112,7 +113,9 @@ def _written(part: Path, content: Mapping[str, Any]) -> Entry:
 
     It has no name yet, so one synchronisation will do: that of the last write, to the whole file.
     """
-    with closing(_connection(part, "rwc")) as connection:
+    # SQLite gives its own files, the log among them, the permissions of this one
+    os.close(os.open(part, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600))
+    with closing(_connection(part, "rw")) as connection:
         connection.execute("PRAGMA synchronous = OFF")
         connection.execute("PRAGMA journal_mode = MEMORY")
         connection.execute("BEGIN")

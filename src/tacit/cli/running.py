@@ -10,7 +10,7 @@ from pathlib import Path
 import typer
 
 from tacit.algorithms import Method
-from tacit.budget import Account
+from tacit.budget import Account, private_folder
 from tacit.cli.console import emit, error_line, interruptible, printable
 from tacit.cli.options import methods_with
 from tacit.cli.watching import Events, Shown, events_to, watch
@@ -142,7 +142,7 @@ def coordinate(
     """Run the coordinator of a run until the end, and report it."""
     shows.check()
     folder = study.run_folder(signed)
-    folder.mkdir(parents=True, exist_ok=True)
+    private_folder(folder)
     link = Link(study.invitation.hub, study.invitation.authority, study.certificate, study.key)
     with events_to(shows.log, quiet=shows.quiet) as events:
         journal, key = Journal(folder / "journal"), study.signing_key()

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import datetime
+import io
 import json
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import typer
 
+from tacit.budget import private_opener
 from tacit.cli.console import error_line, printable
 from tacit.errors import InputError
 from tacit.federation import Progress, Watch
@@ -28,26 +30,62 @@ _TROUBLE = {
 _SHOWN = 3
 
 
+class _Lines:
+    """A log without a buffer: each line is appended in one write.
+
+    A line for which the disk has no room is dropped and counted; the next line that fits is
+    preceded by the number of lines dropped.
+    """
+
+    def __init__(self, file: io.RawIOBase) -> None:
+        self._file, self._dropped, self._broken = file, 0, False
+
+    def write(self, values: Mapping[str, Any]) -> None:
+        """Append a JSON object as one line, or drop it."""
+        if self._dropped and self._append({**_dated("log_gap"), "dropped": self._dropped}):
+            self._dropped = 0
+        if self._dropped or not self._append(values):
+            self._dropped += 1
+
+    def _append(self, values: Mapping[str, Any]) -> bool:
+        line = json.dumps(values, allow_nan=False).encode() + b"\n"
+        content = b"\n" + line if self._broken else line
+        try:
+            written = self._file.write(content)
+        except OSError:
+            return False
+        # a full disk may take the first bytes of a line; what follows starts on a line of its own
+        self._broken = self._broken if not written else written < len(content)
+        return written == len(content)
+
+
 class Events:
     """Events of a run: JSON lines for a log, and lines for people where somebody has to act.
+
+    Neither a full disk nor a closed terminal raises here: a run does not end because its log cannot
+    be written.
 
     Notes
     -----
     **Guarantee.** Values are public: names, numbers of rounds, seconds, errors of the network.
     """
 
-    def __init__(self, log: TextIO | None, *, quiet: bool) -> None:
+    def __init__(self, log: _Lines | None, *, quiet: bool) -> None:
         self._log, self.quiet = log, quiet
 
     def __call__(self, event: str, **values: Any) -> None:
         """Write an event down, and show it where it is trouble."""
         if self._log is not None:
-            now = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
-            line = strict({"time": now, "event": event, **values})
-            print(json.dumps(line, allow_nan=False), file=self._log, flush=True)
+            self._log.write(strict({**_dated(event), **values}))
         if event in _TROUBLE and not self.quiet:
             reason = values.get("reason")
-            error_line(f"{_TROUBLE[event]}{f' ({reason})' if reason else ''}; waiting", kind="")
+            with suppress(OSError):
+                error_line(f"{_TROUBLE[event]}{f' ({reason})' if reason else ''}; waiting", kind="")
+
+
+def _dated(event: str) -> dict[str, Any]:
+    now = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
+    return {"time": now, "event": event}
 
 
 @contextmanager
@@ -57,17 +95,20 @@ def events_to(log: Path | None, *, quiet: bool) -> Iterator[Events]:
         yield Events(None, quiet=quiet)
         return
     try:
-        file = log.open("a", encoding="utf-8")
+        file = open(log, "ab", buffering=0, opener=private_opener)  # noqa: SIM115 - closed below
     except OSError as error:
         raise InputError(
             f"{log} cannot be written ({error.strerror}); name another file for --log"
         ) from None
     with file:
-        yield Events(file, quiet=quiet)
+        yield Events(_Lines(file), quiet=quiet)
 
 
 class Shown:
-    """The progress of a run: a line on a terminal, lines of a log, and a file for `status`."""
+    """The progress of a run: a line on a terminal, lines of a log, and a file for `status`.
+
+    A file that cannot be written keeps its last content; `status` then shows how old that is.
+    """
 
     def __init__(self, events: Events, file: Path, *, quiet: bool) -> None:
         self._events, self._file = events, file
@@ -80,7 +121,8 @@ class Shown:
         self._said = progress._asdict()
         self._write()
         if self._line:
-            typer.echo(f"\r\x1b[K{printable(progress_text(progress))}", err=True, nl=False)
+            with suppress(OSError):
+                typer.echo(f"\r\x1b[K{printable(progress_text(progress))}", err=True, nl=False)
         stands = (progress.round, tuple(progress.waiting_for))
         if stands != self._last:
             self._last = stands
@@ -93,12 +135,14 @@ class Shown:
 
     def _write(self, **more: str) -> None:
         values = {**self._said, **more, "at": time.time()}
-        write_text(json.dumps(strict(values)) + "\n", self._file)
+        with suppress(InputError):
+            write_text(json.dumps(strict(values)) + "\n", self._file)
 
     def done(self) -> None:
         """Leave the line of the terminal."""
         if self._line:
-            typer.echo(err=True)
+            with suppress(OSError):
+                typer.echo(err=True)
 
 
 def progress_text(progress: Progress) -> str:

@@ -66,6 +66,7 @@ class Coordinator:
         self._waiting, self._leaving = Waiting(), Waiting()
         self._spacing, self._now = Spacing(), 0.0
         self._phase, self._outcome = "inviting", None  # type: str, Outcome | None
+        self._verdict: str | None = None
         self.ledger: Ledger | None = None
 
     # Party
@@ -115,12 +116,17 @@ class Coordinator:
                 f"{names} did not answer for {self.signed.patience:g} s; see to it, then propose "
                 "again"
             ))  # fmt: skip
-        return self._guarded(self._again) if self._waiting.again() else []
+        if not self._waiting.again():
+            return []
+        ending = self._verdict is not None and self._outcome is None
+        return self._condemned() if ending else self._guarded(self._again)
 
     def heard(self, packet: Packet, now: float) -> list[Packet]:
         """Return what is said to a packet."""
         self._waiting.look(now)
         self._now = now
+        if self._verdict is not None and self._outcome is None:
+            return []  # nothing more is used; `tick` writes the end once there is room
         try:
             envelope = believed(packet, self._opener, self._subjects, self.subjects)
         except InputError as error:
@@ -303,4 +309,17 @@ class Coordinator:
             self._report(str(error))
             return []
         except TacitError as error:
-            return [] if self._outcome is not None else self._abandon(str(error))
+            self._verdict = str(error)
+        except Exception as error:  # the run ends, and not the process that tells the sites so
+            self._verdict = f"an error in tacit ({type(error).__name__})"
+        return self._condemned()
+
+    def _condemned(self) -> list[Packet]:
+        """Abandon a run that a breach has ended; on a full disk, nothing yet."""
+        if self._verdict is None or self._outcome is not None:
+            return []
+        try:
+            return self._abandon(self._verdict)
+        except InputError as error:
+            self._report(str(error))
+            return []

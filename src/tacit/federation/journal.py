@@ -16,7 +16,7 @@ from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tacit.budget import heads_folder, salted
+from tacit.budget import heads_folder, private_folder, salted
 from tacit.budget.chain import Entry as Link
 from tacit.budget.chain import check_chain, following
 from tacit.budget.head import head_locked, read_head, sync_folder, write_head
@@ -101,7 +101,7 @@ class Journal:
     def __init__(self, file: Path) -> None:
         self.file = file
         with told(file), ExitStack() as stack:
-            file.parent.mkdir(parents=True, exist_ok=True)
+            private_folder(file.parent)
             self._connection = stack.enter_context(closing(_connection(file)))
             first = self._first()
             values = first.content
@@ -112,7 +112,7 @@ class Journal:
             self._salt = str(values["salt"])
             self._identity = str(values["id"])
             self._head = heads_folder() / f"journal-{self._identity}.head"
-            self._head.parent.mkdir(parents=True, exist_ok=True)
+            private_folder(self._head.parent)
             stack.enter_context(_alone(self._head, file))
             self._last = self._checked()
             self._held = stack.pop_all()
@@ -210,11 +210,12 @@ class Journal:
     def answers(self, digest: str) -> dict[int, list[Entry]]:
         """Return the entries of every round that has some."""
         found: dict[int, list[Entry]] = {}
-        rows = self._connection.execute(
-            "SELECT round, local, kind, scale, exponent, rate, batch FROM answer WHERE run = ? "
-            "ORDER BY round, local",
-            (digest,),
-        )
+        with self._told():
+            rows = self._connection.execute(
+                "SELECT round, local, kind, scale, exponent, rate, batch FROM answer "
+                "WHERE run = ? ORDER BY round, local",
+                (digest,),
+            ).fetchall()
         for turn, *entry in rows:
             found.setdefault(int(turn), []).append(Entry(*entry))
         return found
@@ -279,7 +280,7 @@ class Journal:
         identity, salt = secrets.token_hex(16), secrets.token_hex(16)
         link = following(None, {"format": _FORMAT, "id": identity, "salt": salt})
         head = heads_folder() / f"journal-{identity}.head"
-        head.parent.mkdir(parents=True, exist_ok=True)
+        private_folder(head.parent)
         write_head(head, link)
         self._connection.execute("BEGIN EXCLUSIVE")
         for statement in _TABLES.split(";"):
@@ -336,6 +337,7 @@ def _alone(head: Path, file: Path) -> Iterator[None]:
 
 
 def _connection(file: Path) -> sqlite3.Connection:
+    os.close(os.open(file, os.O_CREAT | os.O_WRONLY, 0o600))  # before SQLite creates it for all
     connection = sqlite3.connect(file, timeout=1.0, isolation_level=None, check_same_thread=False)
     file.chmod(0o600)
     connection.execute("PRAGMA journal_mode = WAL")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from tacit.budget import Account, Purpose, Reservation
 from tacit.engine import check_chargeable
 from tacit.engine.charging import purpose_of
@@ -75,12 +77,14 @@ class Paying:
         if self._reservation.begun:
             self._reservation.close(released=released, answered=answered)
         else:
-            self._reservation.give_back()
+            self.let_go()
 
     def let_go(self) -> None:
         """Return a reservation that was never used; a run under way stays charged."""
         if self._reservation is not None and not self._reservation.begun:
-            self._reservation.give_back()
+            # on a full disk it stays, and the next reservation of the account returns it
+            with suppress(InputError):
+                self._reservation.give_back()
 
     def _purpose(self) -> Purpose:
         proposal = self._local.signed.proposal

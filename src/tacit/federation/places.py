@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tacit.budget import data_folder
+from tacit.budget import data_folder, private_folder
 from tacit.errors import InputError
 from tacit.federation.authority import check_party
 
@@ -67,7 +67,7 @@ def make_folder(folder: Path) -> Path:
         If it is there already, or cannot be made.
     """
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
+        private_folder(folder.parent)
         folder.mkdir(mode=0o700)
     except FileExistsError:
         raise InputError(f"there is {folder} already, with keys that are not replaced") from None

@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tacit.budget import private_opener
 from tacit.errors import InputError, MissingPackageError, install_with
 
 # a model of 8 million numbers; the server allows no more than 64 MB
@@ -157,7 +158,7 @@ class Server:
     def __init__(self, program: Path, configured: Path, log: Path, port: int) -> None:
         if not _free(port):
             raise InputError(f"port {port} is taken; stop what listens there, or give --port")
-        with log.open("ab") as out:
+        with open(log, "ab", opener=private_opener) as out:
             self._process = subprocess.Popen(
                 [str(program), "-c", str(configured)],
                 stdin=subprocess.DEVNULL,

@@ -304,14 +304,22 @@ class Site:
         """Close journal and account: what was answered is charged, or all of it.
 
         The journal comes first: once it says that the run has ended, no further round is answered,
-        so that the rounds in it are all that there will ever be.
+        so that the rounds in it are all that there will ever be. Where the disk is full, an end
+        with a model waits for room; any other holds for this process, and is charged whole.
+
+        Raises
+        ------
+        InputError
+            If there is a model and the journal cannot be written; the run has not ended then.
         """
+        early = by_others and ending != "finished"
         try:
             if model is not None:
                 self._journal.say(self._digest, "model", self._layout(ending).packed(model))
             self._journal.set_phase(self._digest, ending, line=line)
-            early = by_others and ending != "finished"
         except InputError as error:
+            if model is not None:
+                raise
             self._report(str(error))
             early = False
         self._paying.close(released=ending == "finished", by_others=early)

@@ -10,6 +10,8 @@ import os
 import re
 from pathlib import Path
 
+from tacit.budget import private_opener
+
 _NAME = re.compile(r"certificate-(\d+)\.json")
 # of a report that was written before certificates had files of their own
 _STATED_IN = ("plan.json", "model.json")
@@ -26,7 +28,8 @@ def add_certificate(text: str, folder: Path) -> str:
     """
     part = folder / f".certificate.{os.getpid()}.part"
     try:
-        part.write_text(text, encoding="utf-8")
+        with open(part, "w", encoding="utf-8", opener=private_opener) as file:
+            file.write(text)
         number = max(numbered(folder), default=0) + 1
         while True:
             name = f"certificate-{number}.json"
@@ -76,5 +79,5 @@ def _named(part: Path, file: Path, text: str) -> None:
     except FileExistsError:
         raise
     except OSError:  # a file system without links; an interrupt may leave the new file cut short
-        with file.open("x", encoding="utf-8") as new:
+        with open(file, "x", encoding="utf-8", opener=private_opener) as new:
             new.write(text)

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from tacit.budget import private_opener
 from tacit.errors import InputError
 from tacit.models import model_text
 from tacit.report.certificates import add_certificate, keep_earlier
@@ -190,12 +191,12 @@ def write_folder(
         name = f".{target.name}.{os.getpid()}.part"
         part = target / name if target.exists() else target.with_name(name)
         try:
-            part.mkdir()
+            # results are the owner's to show: what is released, its owner hands on
+            part.mkdir(mode=0o700)
             for name, text in texts.items():
-                if isinstance(text, bytes):
-                    (part / name).write_bytes(text)
-                else:
-                    (part / name).write_text(text, encoding="utf-8")
+                content = text if isinstance(text, bytes) else text.encode()
+                with open(part / name, "wb", opener=private_opener) as file:
+                    file.write(content)
             added = None
             if certificate is not None:
                 # before anything is replaced, and in a new folder together with the rest
