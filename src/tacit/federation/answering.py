@@ -82,7 +82,9 @@ class Answering:
         self._planned = _planned(self._turns, plan.ledger, agent)
         certificate = plan.certificate
         self._test = noise_test(plan.ledger, epsilon=certificate.epsilon, delta=certificate.delta)
-        self._drawn, self._looked, self._next = Drawn(), 0, 0
+        self._drawn, self._looked = Drawn(), 0
+        self._next = 0
+        self._last: Answered | None = None
         self.layouts = layouts_of(program)
 
     @property
@@ -103,19 +105,23 @@ class Answering:
         return network.inbox(first, self.agent)
 
     def answer(self, turn: int, state: PyTree, inbox: PyTree) -> Answered:
-        """Return what the agent does in a round.
+        """Return what the agent does in a round; asked again for the last one, the same.
+
+        A site asks again where it could not write the answer down, as on a full disk.
 
         Raises
         ------
         PrivacyError
             If the door's record is not what the plan says, the noise does not pass its test, or the
-            agent is not asked then, or was before.
+            agent is not asked then, or a later round was answered.
         """
         if self._holder[turn] != self.agent:
             raise PrivacyError(f"agent {self.agent} is not asked in round {turn} of the plan")
+        if turn == self._next - 1 and self._last is not None:
+            return self._last
         if turn < self._next:
             raise PrivacyError(f"round {turn} was answered before; every round is answered once")
-        self._next = turn + 1
+        self._next, self._last = turn + 1, None
         network = self.plan.program.network
         new, message, records = _step(
             self.plan.program.executed, self._door, state, inbox, self._turns, turn,
@@ -125,7 +131,8 @@ class Answering:
         records = jax.device_get(records._replace(answer=None))
         entries = self._entries(turn, records)
         self._look(turn, np.asarray(records.drawn))
-        return Answered(new, message, entries)
+        self._last = Answered(new, message, entries)
+        return self._last
 
     def _look(self, turn: int, sizes: HostArray) -> None:
         """Add the noise of a round to what was drawn, and test it where that is due."""
@@ -137,7 +144,8 @@ class Answering:
             inside=ledger.inside, values=ledger.values,
         )  # fmt: skip
         self._drawn += drawn_noise(column, sizes[None, None])
-        last, new = turn == self.turns[-1], self._drawn.count - self._looked
+        last = not np.any(self._holder[turn + 1 :] == self.agent)
+        new = self._drawn.count - self._looked
         if new and (last or self._drawn.count >= max(LEAST, 2 * self._looked)):
             self._looked = self._drawn.count
             self._test.check(self._drawn, new=new)
