@@ -284,7 +284,8 @@ def test_a_start_with_keys_that_are_none_or_anothers_is_refused(summed, tmp_path
 def test_an_acceptance_of_another_run_starts_nothing(summed, tmp_path):
     seal = Seal(bytes(32), 1, summed.keys[1])
     hub = started_with(summed, tmp_path, (1, seal.values(Kind.ACCEPTANCE, 0, {"mask": "12" * 32})))
-    assert hub.parties[0].outcome is None
+    assert hub.parties[0].outcome.ending == "refused"
+    assert "registry handed on what no site signed" in hub.parties[0].outcome.line
     assert hub.parties[0].progress().round == 0
     assert not answers_seen(hub, summed)
 

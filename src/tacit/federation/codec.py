@@ -24,10 +24,14 @@ class Layout:
     ----------
     leaves
         Of `jax.ShapeDtypeStruct`.
+    most
+        The largest magnitude of a floating number that others may send, where that is less than
+        `is_computable` allows.
     """
 
     structure: Any
     leaves: tuple[Any, ...]
+    most: float = math.inf
 
     @classmethod
     def of(cls, shapes: PyTree) -> Layout:
@@ -62,12 +66,14 @@ class Layout:
         whose
             Who sent them, for the error message.
         finite
-            Whether every number must be finite.
+            Whether every number must be finite, and small enough to be computed with: at most the
+            root of the largest of its type, so that no sum or product of a few overflows.
 
         Raises
         ------
         InputError
-            If they are more or fewer than the plan announces, or a number is not finite.
+            If they are more or fewer than the plan announces, or a number is not finite or too
+            large.
         """
         if len(content) != self.size:
             raise InputError(
@@ -79,15 +85,30 @@ class Layout:
             dtype = np.dtype(leaf.dtype).newbyteorder("<")
             count = math.prod(leaf.shape)
             flat = np.frombuffer(content, dtype, count, start)
-            floating = finite and np.issubdtype(leaf.dtype, np.floating)
-            if floating and not np.all(np.isfinite(flat)):
+            if finite and not is_computable(flat, self.most):
                 raise InputError(
-                    f"{whose} sent a number that is not finite, and nothing can be computed from "
-                    "it; its owner sees why"
+                    f"{whose} sent a number that is not finite, or too large to be computed with; "
+                    "its owner sees why"
                 )
             arrays.append(flat.reshape(leaf.shape).astype(leaf.dtype))
             start += count * leaf.dtype.itemsize
         return jax.tree.unflatten(self.structure, arrays)
+
+
+def largest(tree: PyTree) -> float:
+    """Return the largest magnitude of the floating numbers of a tree; 0 for none."""
+    leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(tree)]
+    floating = [leaf for leaf in leaves if np.issubdtype(leaf.dtype, np.floating) and leaf.size]
+    return max((float(np.max(np.abs(leaf))) for leaf in floating), default=0.0)
+
+
+def is_computable(tree: PyTree, most: float = math.inf) -> bool:
+    """Whether every number of a tree is one that `Layout.unpacked` takes from others."""
+    leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(tree)]
+    floating = [leaf for leaf in leaves if np.issubdtype(leaf.dtype, np.floating)]
+    # the comparison is false of what is not a number, too
+    limits = (min(most, np.sqrt(np.finfo(leaf.dtype).max)) for leaf in floating)
+    return all(bool(np.all(np.abs(leaf) <= limit)) for leaf, limit in zip(floating, limits))  # noqa: B905 - of one length
 
 
 def _little(array: np.ndarray) -> np.ndarray:

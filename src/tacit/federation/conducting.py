@@ -16,6 +16,7 @@ from tacit.engine.protocol import at
 from tacit.errors import InputError
 from tacit.federation.breach import BreachError
 from tacit.federation.closing import with_scores
+from tacit.federation.codec import is_computable, largest
 from tacit.federation.envelope import NOTHING, Envelope, Kind, Opener, Seal, chained
 from tacit.federation.exchange import Exchange, Need, StarExchange
 from tacit.federation.journal import Journal
@@ -215,6 +216,13 @@ class StarConducting(Conducting):
         value = _delivered(
             self._network, self._algorithm, self._public, messages, at(self._server, self.turn)
         )
+        if not is_computable(value):  # the sites would refuse it, and name the coordinator
+            loudest = max(range(len(messages)), key=lambda agent: largest(messages[agent]))
+            raise BreachError(
+                f"{self._opener.names[loudest]} answered round {self.turn} with numbers so large "
+                "that nothing can be computed from them; its owner should look at its version of "
+                "tacit"
+            )
         self._publish(self.turn + 1, value)
         return self.again()
 

@@ -12,13 +12,14 @@ from tacit.errors import InputError, PrivacyError, TacitError
 from tacit.federation.agreement import SignedProposal, key_text
 from tacit.federation.among import exchange_of
 from tacit.federation.breach import BreachError
-from tacit.federation.column import assembled, column_of
+from tacit.federation.column import Column, check_columns, column_of
 from tacit.federation.conducting import Conducting, conducting_of
 from tacit.federation.envelope import COORDINATOR, Envelope, Kind, Seal
 from tacit.federation.hearing import accepted_by_all, believed
 from tacit.federation.journal import Journal
 from tacit.federation.last_question import last_question
 from tacit.federation.local import certificate_for, check_runnable
+from tacit.federation.messages import Grammar, one_line
 from tacit.federation.party import Ending, Outcome, Packet, Progress, Released, outcome_of
 from tacit.federation.waiting import Spacing, Waiting
 from tacit.privacy import Certificate, Ledger
@@ -55,13 +56,14 @@ class Coordinator:
         self._run, self._subjects = signed.digest, signed.subjects
         self._opener, self._seal = signed.opener, Seal(signed.run, COORDINATOR, key)
         self.last = last_question(signed.proposal, self.plan)
+        self._grammar = Grammar(self._opener.names, self.plan.rounds)
         exchange = exchange_of(self.plan, self._subjects, COORDINATOR, self.last)
         self._conducting: Conducting = conducting_of(exchange, journal, self._seal, self._opener)
         self._layout = exchange.released
         self._agents = range(len(signed.participants))
         self._acceptances: dict[int, bytes] = {}
         self._heads: dict[int, Envelope] = {}
-        self._columns: dict[int, Any] = {}
+        self._columns: dict[int, Column] = {}
         self._done: set[int] = set()
         self._waiting, self._leaving = Waiting(), Waiting()
         self._spacing, self._now = Spacing(), 0.0
@@ -151,12 +153,13 @@ class Coordinator:
             self._end("finished", "the run is finished", model=released)
         elif self._said("end") is not None:
             values = self._opener.opened(self._said("end") or b"").values()
-            self._end("abandoned", str(values.get("line", "")))
+            self._end("abandoned", one_line(values["line"]))
         return [*self._again(), *packets]
 
     def _take(self, envelope: Envelope) -> list[Packet]:
         if envelope.sender == COORDINATOR:
             return []
+        self._grammar.check(envelope)
         if envelope.kind == Kind.WISH:
             return self._again() if self._spacing.allows(self._now) else []
         if envelope.kind in (Kind.DONE, Kind.REFUSAL):
@@ -172,8 +175,7 @@ class Coordinator:
 
     def _refused(self, envelope: Envelope) -> list[Packet]:
         name = self._opener.names[envelope.sender]
-        line = str(envelope.values().get("line", ""))[:300]
-        return self._abandon(f"{name} refused: {line}")
+        return self._abandon(f"{name} refused: {one_line(envelope.values()['line'])}")
 
     def _accepted(self, envelope: Envelope) -> list[Packet]:
         if self._phase != "inviting":
@@ -201,8 +203,7 @@ class Coordinator:
             self._heads[envelope.sender] = envelope
         elif envelope.kind == Kind.COLUMN:
             name = self._opener.names[envelope.sender]
-            turns = self.plan.rounds + (self.last is not None)
-            column = column_of(envelope.values(), turns, name)
+            column = column_of(envelope.values(), self._questions(), name)
             self._columns[envelope.sender] = column
         packets = self._conducting.take(envelope)
         packets += self._closing()
@@ -231,7 +232,7 @@ class Coordinator:
         self._end("finished", "the run is finished", model=self._conducting.released())
         return [self._packet(sealed)]
 
-    def _observed(self, columns: list[Any]) -> Ledger:
+    def _observed(self, columns: list[Column]) -> Ledger:
         """Return the ledger of the training, once it and that of the last question are as planned.
 
         Raises
@@ -239,26 +240,32 @@ class Coordinator:
         PrivacyError
             If a site answered otherwise than planned.
         """
-        turns = self.plan.rounds
-        observed = assembled(self.plan.ledger, [column[:turns] for column in columns])
-        self.plan.ledger.same_as(observed)
+        turns, names = self.plan.rounds, [self._opener.names[agent] for agent in self._agents]
+        trained = [column[:turns] for column in columns]
+        observed = check_columns(self.plan.ledger, trained, names)
         asked = () if self.last is None else self.last.agents
         if self.last is not None:
-            planned = self.last.planned.ledger
-            planned.same_as(assembled(planned, [columns[agent][turns:] for agent in asked]))
+            scores = [columns[agent][turns:] for agent in asked]
+            check_columns(self.last.planned.ledger, scores, [names[agent] for agent in asked])
         for agent, column in enumerate(columns):
             if agent not in asked and any(column[turns:]):
-                raise PrivacyError(f"{self._opener.names[agent]} answered a question of nobody")
+                raise PrivacyError(f"{names[agent]} answered a question of nobody")
         return observed
+
+    def _questions(self) -> list[int]:
+        """Return how many questions every round has at most, the last question after them."""
+        training = [self.plan.ledger.kind.shape[2]] * self.plan.rounds
+        last = [] if self.last is None else [self.last.planned.ledger.kind.shape[2]]
+        return training + last
 
     def _left(self, envelope: Envelope) -> list[Packet]:
         """End, if a site has ended before the run has: it answers nothing more."""
-        if envelope.values().get("ending") == "abandoned":
+        if envelope.values()["ending"] == "abandoned":
             return self._abandon(f"{self._opener.names[envelope.sender]} gave up waiting")
         return []
 
     def _abandon(self, line: str) -> list[Packet]:
-        values: dict[str, Any] = {"line": line}
+        values: dict[str, Any] = {"line": one_line(line)}
         so_far = self._conducting.so_far() if self.signed.release_abandoned else None
         if so_far is not None:
             values["public"] = so_far.hex()

@@ -163,12 +163,16 @@ class Opener:
 def read_values(body: bytes) -> dict[str, Any]:
     """Return the JSON object in some bytes; raise `InputError` if there is none."""
     try:
-        values = json.loads(body)
+        values = json.loads(body, parse_constant=_no_number)
     except (ValueError, RecursionError):
         raise InputError("a message holds no JSON; it is not used") from None
     if not isinstance(values, dict):
         raise InputError("a message holds no JSON object; it is not used")
     return values
+
+
+def _no_number(text: str) -> None:
+    raise ValueError(f"{text} is no number in JSON")
 
 
 def from_hex(text: Any) -> bytes:

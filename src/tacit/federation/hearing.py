@@ -7,18 +7,24 @@ from typing import Any, NamedTuple
 
 from tacit.errors import InputError
 from tacit.federation.breach import BreachError
+from tacit.federation.codec import largest
 from tacit.federation.envelope import (
     COORDINATOR,
     Envelope,
     Kind,
     Opener,
+    Seal,
     from_hex,
 )
 from tacit.federation.exchange import Exchange, Need, StarExchange
 from tacit.federation.journal import Journal
 from tacit.federation.party import Packet, Released
 from tacit.federation.subjects import Subjects, matches
+from tacit.federation.waiting import MOST_WISHES
 from tacit.typing import PyTree
+
+# larger ones occur in no run whose parties keep to its plan
+_USUAL = 1e9
 
 
 def believed(
@@ -51,16 +57,27 @@ def believed(
     return envelope
 
 
-def wish_values(need: Need) -> dict[str, int]:
-    """Return the body of a wish."""
+def requests(needs: Sequence[Need], turn: int, exchange: Exchange, seal: Seal) -> list[Packet]:
+    """Return what asks for all that is lacking; where nothing is, for the heads of all.
+
+    Of requests that all hear there are a few at once: what they bring serves all who lack it.
+    """
+    to_all = exchange.subjects.ask(exchange.agent)
+    wishes = [(exchange.wish(need), _request(need)) for need in needs]
+    heard_by_all = [wish for wish in wishes if wish[0] == to_all]
+    kept = [wish for wish in wishes if wish not in heard_by_all[MOST_WISHES:]]
+    if not needs:
+        kept = [(to_all, {"kind": int(Kind.HEADS)})]
+    return [Packet(subject, seal.values(Kind.WISH, turn, values)) for subject, values in kept]
+
+
+def _request(need: Need) -> dict[str, int]:
     return {"kind": int(need.kind), "sender": need.sender, "round": need.round}
 
 
 def check_heads(envelope: Envelope, opener: Opener, own: bytes) -> None:
-    """Raise `BreachError` unless every site signed the same head; `InputError` if one is none."""
-    given = envelope.values().get("heads")
-    sealed = given if isinstance(given, list) else []
-    opened = [opener.opened(from_hex(text)) for text in sealed]
+    """Raise `BreachError` unless every site signed the same head."""
+    opened = _enclosed(envelope, "heads", opener)
     heads = {one.sender: one.heard for one in opened if one.kind == Kind.HEAD}
     names = opener.names
     missing = [names[agent] for agent in range(len(names) - 1) if agent not in heads]
@@ -80,12 +97,8 @@ def accepted_by_all(start: Envelope, opener: Opener) -> list[Envelope]:
     ------
     BreachError
         If they are not the signed acceptance of every site.
-    InputError
-        If one cannot be opened.
     """
-    given = start.values().get("acceptances")
-    sealed = [from_hex(text) for text in given] if isinstance(given, list) else []
-    opened = [opener.opened(one) for one in sealed]
+    opened = _enclosed(start, "acceptances", opener)
     accepted = [one for one in opened if one.kind == Kind.ACCEPTANCE]
     if [one.sender for one in accepted] != list(range(len(opener.names) - 1)):
         raise BreachError(
@@ -93,6 +106,15 @@ def accepted_by_all(start: Envelope, opener: Opener) -> list[Envelope]:
             "coordinator to run the study again"
         )
     return accepted
+
+
+def _enclosed(envelope: Envelope, what: str, opener: Opener) -> list[Envelope]:
+    """Return the envelopes that the coordinator hands on in one of its own."""
+    try:
+        return [opener.opened(from_hex(text)) for text in envelope.values()[what]]
+    except InputError as error:
+        name = opener.names[envelope.sender]
+        raise BreachError(f"{name} handed on what no site signed: {error}") from None
 
 
 class Heard(NamedTuple):
@@ -115,7 +137,7 @@ class Hearing:
         self._digests: dict[Need, bytes] = {}
         self._bodies: dict[Need, PyTree] = {}
         self._sealed: dict[Need, bytes] = {}
-        self._latest: PyTree = None
+        self._largest: dict[int, float] = {}
 
     def has(self, need: Need) -> bool:
         """Whether something was heard and is still at hand."""
@@ -136,8 +158,7 @@ class Hearing:
     def forget(self, needs: tuple[Need, ...]) -> None:
         """Let go of what was used; its digest is in the journal."""
         for need in needs:
-            self._latest = self._bodies.pop(need)
-            del self._digests[need], self._sealed[need]
+            del self._bodies[need], self._digests[need], self._sealed[need]
 
     def take(self, envelope: Envelope) -> Heard:
         """Keep an envelope, unless it was heard before.
@@ -179,6 +200,16 @@ class Hearing:
             raise BreachError(str(error)) from None
         self._bodies[need], self._digests[need] = body, envelope.digest
         self._sealed[need] = envelope.sealed
+        sender = envelope.sender
+        self._largest[sender] = max(self._largest.get(sender, 0.0), largest(body))
+
+    def loudest(self) -> str | None:
+        """Return the name of who sent the largest number; None if all are of a usual size."""
+        others = {sender: size for sender, size in self._largest.items()
+                  if sender != self.exchange.agent}  # fmt: skip
+        if max(others.values(), default=0.0) < _USUAL:
+            return None
+        return self.opener.names[max(others, key=lambda sender: others[sender])]
 
     def model_so_far(self, envelope: Envelope) -> Released | None:
         """Return the model of a star that was abandoned, from the last value in the envelope."""
@@ -187,5 +218,8 @@ class Hearing:
         if not isinstance(text, str) or not isinstance(self.exchange, StarExchange):
             return None
         layout = self.exchange.layouts.inbox
-        public = layout.unpacked(from_hex(text), self.opener.names[COORDINATOR])
+        try:
+            public = layout.unpacked(from_hex(text), self.opener.names[COORDINATOR])
+        except InputError as error:
+            raise BreachError(str(error)) from None
         return self.exchange.model([public])

@@ -22,6 +22,7 @@ from tacit.budget.chain import check_chain, following
 from tacit.budget.head import head_locked, read_head, sync_folder, write_head
 from tacit.errors import InputError
 from tacit.federation.answering import Entry
+from tacit.federation.replay import check_rows
 
 _TABLES = """
 CREATE TABLE entries (number INTEGER PRIMARY KEY, body TEXT NOT NULL, digest TEXT NOT NULL) STRICT;
@@ -95,7 +96,8 @@ class Journal:
     Raises
     ------
     InputError
-        If another process has it, it cannot be used, was edited, or is older than its head.
+        If another process has it, it cannot be used, was edited in any row, or is older than its
+        head.
     """
 
     def __init__(self, file: Path) -> None:
@@ -290,7 +292,7 @@ class Journal:
         return link
 
     def _checked(self) -> Link:
-        """Return the last entry, once the chain is whole and as long as its head says."""
+        """Return the last entry, once chain, head and rows agree."""
         rows = self._connection.execute("SELECT * FROM entries ORDER BY number").fetchall()
         links = [Link(*row) for row in rows]
         check_chain(self.file.name, links)
@@ -306,6 +308,7 @@ class Journal:
                 "or its head was lost) and would say other things in answered rounds. Put "
                 "the newest file back, or name a new journal and ask for a new proposal"
             )
+        check_rows(self._connection, links, self.file)
         write_head(self._head, links[-1])
         return links[-1]
 

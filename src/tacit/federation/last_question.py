@@ -6,6 +6,7 @@ records out answers it once, after the training, and tells its noised answer to 
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -37,6 +38,9 @@ from tacit.proposal import Proposal, labels_of
 from tacit.tables import Numeric
 from tacit.training import DividedData
 from tacit.typing import HostArray
+
+# intervals are roots of polynomials in fourth powers of totals
+_MOST_TOTAL = 1e50
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +79,7 @@ class LastQuestion:
     @cached_property
     def layout(self) -> Layout:
         """The layout of an answer."""
-        return layouts_of(self.planned.program).message
+        return dataclasses.replace(layouts_of(self.planned.program).message, most=_MOST_TOTAL)
 
     def _plan(self, weights: HostArray) -> Plan:
         norm = math.hypot(1.0, CONSTANT) if self.proposal.centre else None

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import hashlib
 
+from tacit.errors import SolverError
 from tacit.federation.answering import Answering
+from tacit.federation.breach import BreachError
+from tacit.federation.codec import is_computable
 from tacit.federation.envelope import Kind, Seal, chained
 from tacit.federation.exchange import Exchange, Need, Past
 from tacit.federation.hearing import Hearing
@@ -102,12 +105,25 @@ class Rounds:
         answered = self._answering.answer(turn, self._state, inbox)
         plain = self._layouts.message.packed(answered.message)
         body = self._exchange.added(self._masking.masked(turn, chain, plain), bodies)
+        self._check_computable(self._layouts.message.unpacked(body, "", finite=False))
         sealed = self._seal.sealed(self._exchange.says, turn, body, heard=chain)
         state = answered.state if self._masking.keeps_state else self._state
         heard = inbox if self._exchange.keeps.leaves else ()
         sent = Sent(turn, b"".join(digests), sealed, self._keeping(state, heard), chain)
         self._journal.add(self._run, sent, answered.entries)
         return self._go_on(sent, state, heard)
+
+    def _check_computable(self, message: PyTree) -> None:
+        """Raise `BreachError` if a message would be refused for what others sent before it."""
+        if is_computable(message):
+            return
+        who = self._hearing.loudest()
+        if who is None:
+            raise SolverError("an answer of this site is not finite; nothing is sent")
+        raise BreachError(
+            f"{who} sent numbers so large that nothing can be computed from them; its owner should "
+            "look at its version of tacit"
+        )
 
     def _go_on(self, sent: Sent, state: PyTree, heard: PyTree) -> list[Packet]:
         """Return what was written for a round on its way; the next one is due."""
@@ -144,9 +160,9 @@ class Rounds:
         body = self._hearing.opener.opened(sent.message).body
         return self._layouts.message.unpacked(body, "the journal")
 
-    def again(self, turn: object, subject: str) -> list[Packet]:
+    def again(self, turn: int, subject: str) -> list[Packet]:
         """Return what was said on a subject in a round, as it was written."""
-        if type(turn) is not int or turn >= self._answering.plan.rounds:
+        if not 0 <= turn < self._answering.plan.rounds:
             return []
         sent, handed = self._journal.sent(self._run, turn), None
         packets = [] if sent is None else self._exchange.packets(sent.round, sent.message)
@@ -163,6 +179,8 @@ class Rounds:
         body = self._exchange.final(self._state, self._past)
         if body is None:
             return None
+        need = Need(Kind.FINAL, self._exchange.agent, self._answering.plan.rounds)
+        self._check_computable(self._exchange.layout(need).unpacked(body, "", finite=False))
         turns = self._answering.plan.rounds
         sealed = self._seal.sealed(Kind.FINAL, turns, body, heard=self.chain)
         return self._journal.say(self._run, "final", sealed)

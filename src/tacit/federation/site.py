@@ -23,15 +23,16 @@ from tacit.federation.hearing import (
     accepted_by_all,
     believed,
     check_heads,
-    wish_values,
+    requests,
 )
 from tacit.federation.journal import Journal, RunRow
 from tacit.federation.local import Local
 from tacit.federation.masking import masking_of
+from tacit.federation.messages import Grammar, one_line
 from tacit.federation.party import Outcome, Packet, Progress, Released, outcome_of
 from tacit.federation.paying import Paying
 from tacit.federation.rounds import Rounds
-from tacit.federation.waiting import MOST_WISHES, TELL, Spacing, Waiting
+from tacit.federation.waiting import TELL, Spacing, Waiting
 from tacit.problems.division import KEY_BYTES, Draw
 
 _OWN = "something about this site's own records or machine; its owner has the reason"
@@ -71,6 +72,7 @@ class Site:
         self._opener, self._subjects, self._digest = signed.opener, signed.subjects, signed.digest
         self._exchange = exchange_of(local.plan, self._subjects, local.agent, local.last)
         self._listens = self._exchange.listens
+        self._grammar = Grammar(self._opener.names, local.plan.rounds)
         self._hearing = Hearing(self._exchange, self._opener, journal, self._digest)
         self._paying = Paying(local, journal, account)
         self._masking = masking_of(local, journal, self._opener)
@@ -212,6 +214,7 @@ class Site:
 
     def _take(self, subject: str, envelope: Envelope) -> list[Packet]:
         kind = envelope.kind
+        self._grammar.check(envelope)
         if self._outcome is not None and not self._replays(kind):
             return self._farewell() if envelope.sender == COORDINATOR else []
         if kind == Kind.PROGRESS and envelope.round > self._furthest:
@@ -266,7 +269,7 @@ class Site:
     def _wished(self, subject: str, envelope: Envelope) -> list[Packet]:
         """Return what a neighbour lacks, as it was written."""
         values, rounds, close = envelope.values(), self._rounds, self._close
-        agent, sender, kind = self._local.agent, envelope.sender, values.get("kind")
+        agent, sender, kind = self._local.agent, envelope.sender, values["kind"]
         if rounds is None or close is None:
             return []
         if kind in (Kind.FINAL, Kind.SCORE) and values.get("sender") == agent:
@@ -275,7 +278,7 @@ class Site:
             return [self._state(told)] if told is not None and spaced else []
         if kind not in (Kind.MESSAGE, Kind.TOTAL) or subject != self._subjects.edge(sender, agent):
             return []
-        return rounds.again(values.get("round"), self._subjects.edge(agent, sender))
+        return rounds.again(values["round"], self._subjects.edge(agent, sender))
 
     # the end
 
@@ -291,7 +294,7 @@ class Site:
 
     def _ended(self, envelope: Envelope) -> list[Packet]:
         """End because the coordinator says so."""
-        line = str(envelope.values().get("line", ""))[:500]
+        line = one_line(envelope.values()["line"])
         model = None
         if self._local.signed.release_abandoned and self._rounds is not None:
             model = self._hearing.model_so_far(envelope)
@@ -350,7 +353,7 @@ class Site:
         if self._outcome is not None:
             return []
         self._end("refused", line, by_others=by_others)
-        return [self._state(self._seal.values(Kind.REFUSAL, 0, {"line": told}))]
+        return [self._state(self._seal.values(Kind.REFUSAL, 0, {"line": one_line(told)}))]
 
     def _farewell(self) -> list[Packet]:
         """Return word that this site is done: whatever the ending, the coordinator may leave."""
@@ -386,19 +389,9 @@ class Site:
         return self._missing_packets()
 
     def _missing_packets(self) -> list[Packet]:
-        agent, turn = self._local.agent, self.progress().round
-        needs = [need for need in self._lacks() if need.sender != agent]
-        wishes = [(self._exchange.wish(need), wish_values(need)) for need in needs]
-        to_all = [wish for wish in wishes if wish[0] == self._subjects.ask(agent)]
-        packets = [wish for wish in wishes if wish not in to_all[MOST_WISHES:]]
-        if not needs:  # all is said, and the heads of the others are waited for
-            packets = [(self._subjects.ask(agent), {"kind": int(Kind.HEADS)})]
+        needs = [need for need in self._lacks() if need.sender != self._local.agent]
         closing = self._closing() if not needs else []
-        sealed = [
-            Packet(subject, self._seal.values(Kind.WISH, turn, values))
-            for subject, values in packets
-        ]
-        return [*closing, *sealed]
+        return [*closing, *requests(needs, self.progress().round, self._exchange, self._seal)]
 
     def _lacks(self) -> tuple[Need, ...]:
         """Return what was not heard and is needed next."""
