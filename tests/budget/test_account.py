@@ -3,6 +3,7 @@
 import copy
 import dataclasses
 import json
+import math
 import os
 import shutil
 import sqlite3
@@ -28,12 +29,14 @@ from tacit.budget import (
 )
 from tacit.budget import balance as balances
 from tacit.budget import reservation as reservations
+from tacit.budget.balance import standing_of
 from tacit.budget.head import read_head
 from tacit.budget.places import head_file, place_file
 from tacit.budget.process import this_process
-from tacit.budget.store import connected, locked
+from tacit.budget.store import connected, entries_of, locked
 from tacit.errors import AccountError, InputError
-from tacit.privacy import GaussianAnswer, LaplaceAnswer, Sampled
+from tacit.privacy import GaussianAnswer, LaplaceAnswer, Sampled, mu_of
+from tacit.report.accounts import account_text
 
 PURPOSE = Purpose("a test", None, "0" * 64, 0.5, 1e-5, 0.1, 10)
 
@@ -173,7 +176,7 @@ def test_a_run_refused_for_its_numbers_is_told_of_rounds_and_of_no_epsilon(accou
     account.reserve(charge(0.01, values=most - 50), PURPOSE)
     with pytest.raises(AccountError, match=r"at most 5 of its 10 rounds release no more") as told:
         account.reserve(charge(0.01, values=100), PURPOSE)
-    assert "epsilon" not in str(told.value)
+    assert "largest epsilon" not in str(told.value)
     account.reserve(charge(0.01, values=50), PURPOSE)  # what it says would fit
     with pytest.raises(AccountError, match="no run like it fits"):
         account.reserve(charge(0.01, values=100), PURPOSE)
@@ -181,7 +184,9 @@ def test_a_run_refused_for_its_numbers_is_told_of_rounds_and_of_no_epsilon(accou
 
 def test_a_run_beyond_the_account_is_refused_with_what_is_left_and_what_would_fit(account):
     account.reserve(charge(0.2), PURPOSE)
-    with pytest.raises(AccountError, match=r"left is mu 0\.178.*largest epsilon that would fit"):
+    with pytest.raises(
+        AccountError, match=r"left is epsilon 0\.\d{4} at delta .*largest epsilon that would fit"
+    ):
         account.reserve(charge(0.2), PURPOSE)
     assert spent(account) == pytest.approx(0.04)
     with pytest.raises(AccountError, match="opened without a share"):
@@ -553,3 +558,65 @@ def test_what_an_editor_of_the_file_alone_appends_is_believed_if_it_follows(acco
         balances.record(connection, account.state().balance, again)
     with pytest.raises(InputError, match="does not hold what an account holds"):
         account.state()  # a second end of a run is not believed
+
+
+@pytest.mark.parametrize("curves", [0.0, 0.5])
+@pytest.mark.parametrize("terms", [AccountTerms(), AccountTerms(observer="sum", colluders=2)])
+def test_what_is_left_is_one_epsilon_that_fits_at_the_delta_of_the_account(tmp_path, curves, terms):
+    account = open_account("one", Guarantee(1.0, 1e-5, curves), terms, folder=tmp_path)
+    account.reserve(charge(0.1), PURPOSE)
+    state = account.state()
+    said = state.left_text()
+    observer = "messages" if terms.observer == "messages" else "sum with 2 colluding"
+    shown = math.floor(state.epsilon_left() * 1e4) / 1e4
+    assert said == f"epsilon {shown:.4f} at delta 1e-05 (observer {observer})"
+    assert f"Left: {said}" in account_text(state)
+    assert "mu" not in said
+    # a run that is planned for it fits, and one for a little more does not
+    fits = mu_of(state.epsilon_left(), 1e-5)
+    with pytest.raises(AccountError):
+        account.reserve(charge(fits * 1.001), PURPOSE)
+    account.reserve(charge(fits * 0.999), PURPOSE)
+
+
+def test_nothing_is_left_once_no_number_may_be_released(account):
+    account.reserve(charge(0.01, values=account.state().caps.values), PURPOSE)
+    assert account.state().epsilon_left() == 0
+
+
+def test_an_account_is_bound_to_the_columns_of_the_first_table_that_was_read(account):
+    first, second = account.for_table(["age", "ill"]), account.for_table(["age", "pay"])
+    reservation = first.reserve(charge(0.01), PURPOSE)
+    with pytest.raises(AccountError, match=r"other columns.*--another-table"):  # not even meanwhile
+        second.reserve(charge(0.01), PURPOSE)
+    reservation.give_back()
+    second.reserve(charge(0.01), PURPOSE).give_back()  # the first one has read nothing
+    assert account.state().tables == ()
+
+
+def test_another_table_is_charged_once_its_owner_says_so(account):
+    def run_on(named):
+        reservation = named.reserve(charge(0.01), PURPOSE)
+        reservation.begin()
+        reservation.close(released=True)
+
+    run_on(account.for_table(["age", "ill"]))
+    run_on(account.for_table(["ill", "age"]))  # in another order
+    other = account.for_table(["age", "ill", "pay"])
+    before = account.state()
+    with pytest.raises(AccountError, match=r"other columns.*--another-table"):
+        run_on(other)
+    with pytest.raises(AccountError, match="other columns"):
+        other.check_table()
+    assert account.state() == before
+    run_on(dataclasses.replace(other, another_table=True))
+    run_on(other)  # from then on it is one of its tables
+    run_on(account)  # and runs of which no table is known are not looked at
+    assert len(account.state().tables) == 2
+
+
+def test_accounts_of_earlier_versions_name_no_tables(account):
+    with connected(account.file) as connection:
+        opened = entries_of(connection, account.name)[0]
+    del opened.content["balance"]["tables"]
+    assert standing_of(opened)[0].tables == ()

@@ -1,12 +1,14 @@
 """Runs, fits and commands that are charged: before a record is read, and for good."""
 
 import dataclasses
+import io
 import json
 import math
 import pickle
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.exceptions import FitFailedWarning
 from sklearn.model_selection import GridSearchCV
@@ -249,10 +251,14 @@ def test_a_table_is_charged_before_its_cells_are_read_and_a_bad_cell_returns_not
     assert "row 8" in error
     assert "SECRET" not in error
     assert [one.status for one in account.state().runs] == ["released", "failed"]
-    # the file is known to this account, and another one warns
+    # the file is known to this account, and another one is charged only if that is meant
     open_account("two", Guarantee(3.0, 1e-2), AccountTerms(), folder=account.folder)
-    assert trained(table, "t.csv", "--account", "two", *folder) == 0
-    assert "charged to account 'one' too" in capsys.readouterr().err
+    assert trained(table, "t.csv", "--account", "two", *folder) == 2
+    said = capsys.readouterr().err
+    assert "was charged to account 'one'" in said
+    assert "--another-account" in said
+    assert Account("two", account.folder).state().runs == ()
+    assert trained(table, "t.csv", "--account", "two", *folder, "--another-account") == 0
     salts = {Account(name, account.folder).state().salt for name in ("one", "two")}
     files = {Account(n, account.folder).state().runs[0].files for n in ("one", "two")}
     assert len(salts) == len(files) == 2
@@ -378,3 +384,72 @@ def test_a_person_at_several_agents_is_charged_across_them(observer):
     terms = Terms(9.0, 1e-5, person(5, 2), observer)
     with pytest.raises(InputError, match="person at several agents"):
         charge_of_ledger(ledger(mechanism=Laplace()), terms, summed=False)
+
+
+OTHER = """
+source = "public"
+[target]
+name = "ill"
+values = ["no", "yes"]
+[columns.pay]
+min = 0
+max = 120
+"""
+
+
+@pytest.fixture
+def another(table):
+    text = (table / "t.csv").read_text()
+    (table / "other.csv").write_text(text.replace("age", "pay", 1))
+    (table / "bounds.toml").write_text(OTHER)
+    return table
+
+
+def test_a_table_with_other_columns_is_refused_where_nobody_can_be_asked(
+    table, tmp_path, capsys, request
+):
+    account = opened(tmp_path, delta=1e-2)
+    given = ["--account", "one", "--accounts", str(account.folder)]
+    assert trained(table, "t.csv", *given) == 0
+    capsys.readouterr()
+    request.getfixturevalue("another")
+    assert trained(table, "other.csv", *given) == 2
+    assert "other columns" in capsys.readouterr().err
+    assert len(account.state().runs) == 1
+    assert trained(table, "other.csv", *given, "--another-table") == 0
+    assert len(account.state().charged) == 2
+
+
+@pytest.mark.parametrize(("answered", "code"), [("y\n", 0), ("n\n", 2), ("\n", 2)])
+def test_a_user_at_a_terminal_is_asked_about_another_table(
+    table, tmp_path, capsys, request, monkeypatch, answered, code
+):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    account = opened(tmp_path, delta=1e-2)
+    given = ["--account", "one", "--accounts", str(account.folder)]
+    assert trained(table, "t.csv", *given) == 0
+    request.getfixturevalue("another")
+    monkeypatch.setattr("sys.stdin", Terminal(answered))
+    monkeypatch.setattr("sys.stderr", Terminal())
+    assert trained(table, "other.csv", *given) == code
+    assert len(account.state().charged) == 1 + (code == 0)
+
+
+def test_an_estimator_charges_an_account_of_its_columns_only(tmp_path):
+    account = opened(tmp_path, delta=1e-2)
+    draw = np.random.default_rng(0)
+    x, y = draw.uniform(0, 1, (60, 2)), draw.integers(0, 2, 60)
+    model = PrivateLogisticRegression(
+        epsilon=0.5, delta=1e-3, bounds=(0, 1), classes=[0, 1], rounds=2, account=account
+    ).fit(x, y)
+    model.fit(1 - x, y)
+    with pytest.raises(AccountError, match=r"other columns.*2 fits of this process"):
+        model.fit(x[:, :1], y)
+    with pytest.raises(AccountError, match="other columns"):
+        model.fit(pd.DataFrame(x, columns=["a", "b"]), y)
+    model.set_params(account=dataclasses.replace(account, another_table=True))
+    model.fit(x[:, :1], y)
+    assert len(account.state().charged) == 3

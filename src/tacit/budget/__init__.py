@@ -1,7 +1,8 @@
 """Accounts: budgets of bodies of records that last for many runs, whatever becomes of them."""
 
-from tacit.budget.account import Account, accounts_in, open_account, salted
+from tacit.budget.account import Account, accounts_in, open_account
 from tacit.budget.balance import Balance
+from tacit.budget.bodies import salted
 from tacit.budget.caps import Caps, Guarantee, caps_of
 from tacit.budget.charge import Charge, Cost, cost_of, relation_of, relation_text
 from tacit.budget.filter import check_fits

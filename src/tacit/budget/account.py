@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import math
 import secrets
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tacit.budget.balance import FORMAT, VERSION, Balance, dated, opening, record
+from tacit.budget.bodies import check_files, check_table, table_digest
 from tacit.budget.caps import Guarantee, caps_of
 from tacit.budget.chain import Entry
 from tacit.budget.charge import Charge
@@ -59,11 +59,40 @@ class Account:
         A public name of the division of the records among agents. Runs with one name are added up
         agent by agent, so the same name must mean the same agent for every record. None charges
         every run as if its division were another one.
+    table
+        The names of the columns of the table that runs read; None where there is none.
+    another_table, another_account
+        Whether a table with other columns may be charged, and a file that another account in the
+        folder was charged for (`tacit.budget.bodies`).
     """
 
     name: str
     folder: Path | None = None
     partition: str | None = None
+    table: tuple[str, ...] | None = None
+    another_table: bool = False
+    another_account: bool = False
+
+    def for_table(self, columns: Iterable[str]) -> Account:
+        """Return the account for runs on a table with these columns."""
+        return dataclasses.replace(self, table=tuple(columns))
+
+    def check_table(self) -> None:
+        """Raise `AccountError` if the account was charged for other tables than this one only."""
+        if self.table is not None and not self.another_table:
+            state = self.state()
+            check_table(state, table_digest(state.salt, self.table))
+
+    def check_files(self, contents: Iterable[bytes]) -> None:
+        """Raise `AccountError` if another account in the folder was charged for one of these files.
+
+        Parameters
+        ----------
+        contents
+            The digests of the files.
+        """
+        if not self.another_account:
+            check_files(self.state(), contents, _readable(accounts_in(self.folder)))
 
     @property
     def file(self) -> Path:
@@ -89,7 +118,8 @@ class Account:
         Raises
         ------
         AccountError
-            If they do not fit (`tacit.budget.check_fits`).
+            If they do not fit (`tacit.budget.check_fits`), or the table has other columns than
+            those that the account was charged for.
         InputError
             If the account cannot be used, or the charge does not suit its terms.
 
@@ -107,6 +137,7 @@ class Account:
                 before = checked_balance(connection, self.name, self.file)
                 self._check_head_writable(before)
                 before = _without_the_gone(connection, before)
+                table = self._checked_table(before)
                 check_fits(before, charge, purpose)
                 share = share_of(before.terms, before.caps.order, charge)
                 content = {
@@ -116,6 +147,7 @@ class Account:
                     "share": share.to_dict(),
                     "purpose": _written(purpose),
                     "process": this_process(),
+                    **({} if table is None else {"table": table}),
                 }
                 version = data_version(connection)
                 after = record(connection, before, content)
@@ -253,6 +285,15 @@ class Account:
         with connected(self.file) as connection:
             yield connection
 
+    def _checked_table(self, balance: Balance) -> str | None:
+        """Return the digest of the table, which the account may be charged for; None without."""
+        if self.table is None:
+            return None
+        table = table_digest(balance.salt, self.table)
+        if not self.another_table:
+            check_table(balance, table)
+        return table
+
     def _checked(self, connection: sqlite3.Connection) -> State:
         return checked_state(connection, self.name, self.file)
 
@@ -307,9 +348,11 @@ def accounts_in(folder: Path | None = None) -> tuple[Account, ...]:
     return tuple(Account(name, folder) for name in names)
 
 
-def salted(salt: str, content: bytes) -> str:
-    """Return the salted digest of a file, given the digest of its content."""
-    return hashlib.sha256(bytes.fromhex(salt) + content).hexdigest()
+def _readable(accounts: Iterable[Account]) -> Iterator[State]:
+    """Yield the states of accounts; one that is refused says why when it is used itself."""
+    for account in accounts:
+        with suppress(InputError):
+            yield account.state()
 
 
 def _without_the_gone(connection: sqlite3.Connection, balance: Balance) -> Balance:

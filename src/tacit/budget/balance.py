@@ -38,7 +38,9 @@ class Balance:
     sums
         Over all charges that were not returned.
     waiting
-        Reservations without a mark: by run, its process and its share.
+        Reservations without a mark: by run, its process, its share, and its table if it has one.
+    tables
+        Digests of the columns of the tables that runs read (`tacit.budget.bodies`).
     first
         The digest of the first entry, which holds the terms.
     last
@@ -53,8 +55,14 @@ class Balance:
     terms: AccountTerms
     sums: Sums
     waiting: Mapping[str, Mapping[str, Any]]
+    tables: tuple[str, ...]
     first: str
     last: Entry
+
+    @property
+    def standing(self) -> Standing:
+        """What entries change of it."""
+        return Standing(self.guarantee, self.sums, self.waiting, self.tables)
 
     @property
     def caps(self) -> Caps:
@@ -77,13 +85,26 @@ class Balance:
         )
 
     def epsilon_left(self, left: Total | None = None) -> float:
-        """Return the epsilon of Gaussian answers that would fit, at the account's share of delta.
+        """Return the largest epsilon of a run that fits at the account's delta, in one number.
 
-        It is what a run may be planned for, and no guarantee.
+        Of a run whose answers are all Gaussian, against the observer of the account. It is what a
+        run may be planned for, and no guarantee.
+
+        Parameters
+        ----------
+        left
+            What the caps leave; None for what they leave now.
         """
-        squares = (self.left if left is None else left).squares
-        share = (1 - self.guarantee.curves) * self.guarantee.delta
-        return epsilon_of(share, math.sqrt(squares))
+        left = self.left if left is None else left
+        if left.values <= 0:
+            return 0.0
+        return epsilon_of(self.guarantee.delta, math.sqrt(max(0.0, left.squares)))
+
+    def left_text(self, left: Total | None = None) -> str:
+        """Return `epsilon_left` as text, rounded down, with the observer of the account."""
+        epsilon = math.floor(self.epsilon_left(left) * 1e4) / 1e4
+        delta = self.guarantee.delta
+        return f"epsilon {epsilon:.4f} at delta {delta:g} (observer {self.terms.observer_text})"
 
 
 @dataclass(frozen=True)
@@ -93,16 +114,20 @@ class Standing:
     guarantee: Guarantee
     sums: Sums
     waiting: Mapping[str, Mapping[str, Any]]
+    tables: tuple[str, ...] = ()
 
     def after(self, content: Mapping[str, Any]) -> Standing:
         """Return what holds after an entry with this content."""
         guarantee, sums, waiting = self.guarantee, self.sums, dict(self.waiting)
+        tables = self.tables
         match content["kind"]:
             case "reserved":
                 sums = sums.plus(Share.from_dict(content["share"]))
-                waiting[content["run"]] = {name: content[name] for name in ("process", "share")}
+                kept = ("process", "share", "table")
+                waiting[content["run"]] = {name: content[name] for name in kept if name in content}
             case "opened":
-                del waiting[content["run"]]
+                table = waiting.pop(content["run"]).get("table")
+                tables += () if table is None or table in tables else (table,)
             case "returned":
                 sums = sums.minus(Share.from_dict(waiting.pop(content["run"])["share"]))
             case "closed" if "share" in content:
@@ -110,7 +135,7 @@ class Standing:
                 sums = sums.plus(Share.from_dict(content["share"]))
             case "raised":
                 guarantee = Guarantee(**content["guarantee"])
-        return Standing(guarantee, sums, waiting)
+        return Standing(guarantee, sums, waiting, tables)
 
     def to_dict(self, first: str | None) -> dict[str, Any]:
         """Return it as JSON-safe values, with the digest of the first entry."""
@@ -118,6 +143,7 @@ class Standing:
             "first": first,
             "guarantee": dataclasses.asdict(self.guarantee),
             "waiting": {run: dict(one) for run, one in self.waiting.items()},
+            "tables": list(self.tables),
             **self.sums.to_dict(),
         }
 
@@ -126,7 +152,13 @@ def standing_of(entry: Entry) -> tuple[Standing, str]:
     """Return what an entry says of all entries up to it, and the digest of the first one."""
     content = entry.content
     held = content["balance"]
-    standing = Standing(Guarantee(**held["guarantee"]), Sums.from_dict(held), held["waiting"])
+    # accounts of earlier versions name no tables
+    standing = Standing(
+        Guarantee(**held["guarantee"]),
+        Sums.from_dict(held),
+        held["waiting"],
+        tuple(held.get("tables", ())),
+    )
     return standing, entry.digest if entry.number == 1 else held["first"]
 
 
@@ -178,7 +210,7 @@ def moved(balance: Balance, last: Entry) -> Balance:
 
 def record(connection: sqlite3.Connection, balance: Balance, content: Mapping[str, Any]) -> Balance:
     """Write the next entry with its balance, and return that; the caller holds the lock."""
-    standing = Standing(balance.guarantee, balance.sums, balance.waiting).after(content)
+    standing = balance.standing.after(content)
     written = {**dated(content), "balance": standing.to_dict(balance.first)}
     entry = add(connection, balance.last, written)
     return dataclasses.replace(balance, last=entry, **vars(standing))

@@ -52,8 +52,7 @@ def _refusal(state: Balance, charge: Charge, purpose: Purpose) -> str:
     left = state.left
     parts = [
         f"account {state.name!r} has no room for this run, so nothing was charged and no record "
-        f"read: it costs {_texts(cost)}, and what is left is "
-        f"{_texts(Cost(left.squares, left.divergence))}"
+        f"read: what is left is {state.left_text()}"
     ]
     if cost.divergence > 0 and state.caps.divergence == 0:
         return (
@@ -92,14 +91,6 @@ def _would_fit(state: Balance, cost: Cost, purpose: Purpose) -> str:
         rounds = math.floor(share * purpose.rounds * (1 - 1e-9))
         return f"at this noise at most {rounds} of its {purpose.rounds} rounds would fit"
     return _NOTHING_FITS
-
-
-def _texts(cost: Cost) -> str:
-    """Return the two sums as text; what is left is never rounded up."""
-    mu = f"mu {math.floor(math.sqrt(cost.squares) * 1e6) / 1e6:.6g}"
-    if cost.divergence == 0:
-        return mu
-    return f"{mu} and a Renyi divergence of {cost.divergence:.6g}"
 
 
 def _down(epsilon: float) -> float:

@@ -12,7 +12,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from tacit.budget.balance import Balance, Standing, moved, record
+from tacit.budget.balance import Balance, moved, record
 from tacit.budget.charge import Charge
 from tacit.budget.head import head_locked, read_head, write_head
 from tacit.budget.places import head_file
@@ -188,7 +188,7 @@ class Reservation:
                 status = status_after(status, others)
         if not later:
             return self.state, status
-        before = Standing(self.state.guarantee, self.state.sums, self.state.waiting)
+        before = self.state.standing
         for _ in followed(self.state, before, later):  # raises where one does not follow
             pass
         return moved(self.state, later[-1]), status

@@ -42,6 +42,13 @@ class AccountTerms:
         checks.at_least("colluders", self.colluders, 0)
 
     @property
+    def observer_text(self) -> str:
+        """The observer, as people read it."""
+        if self.observer != "sum":
+            return self.observer
+        return f"{self.observer} with {self.colluders} colluding"
+
+    @property
     def neighbours(self) -> Relation:
         """The relation."""
         return relation_of(self.relation)

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import typer
+
 from tacit.algorithms import Method
-from tacit.budget import Account, Reservation, State, accounts_in, salted
+from tacit.budget import Account, Reservation, State, salted
 from tacit.budget.process import is_gone
 from tacit.cli.console import error_line
 from tacit.engine import returned_on_error
 from tacit.engine.mesh import check_devices
 from tacit.engine.processes import Processes, shared_draw
-from tacit.errors import InputError
+from tacit.errors import AccountError, InputError
 from tacit.problems import Devices, Draw
 from tacit.proposal import DataFacts, Proposal
 from tacit.report.accounts import cost_text
@@ -33,6 +37,14 @@ from tacit.training import (
 OPTIONS: Mapping[str, tuple[Any, str]] = {
     "account": (str, "The account to charge, by name (tacit budget open); charged nowhere if not."),
     "accounts": (Path, "The folder of accounts; that in the user's data folder if not given."),
+    "another_table": (
+        bool,
+        "Of --account: charge it though its runs read a table with other columns so far.",
+    ),
+    "another_account": (
+        bool,
+        "Of --account: charge it though another account was charged for a file of this run.",
+    ),
 }
 
 
@@ -46,14 +58,16 @@ def account_given(given: dict[str, Any], *, charges: bool = True) -> Account | N
     InputError
         If there is no such account, or it is refused.
     """
-    name, folder = given.pop("account"), given.pop("accounts")
+    name, folder, *another = (given.pop(option, None) for option in OPTIONS)
     if name is None:
         if folder is not None:
             raise InputError("--accounts names a folder and no account; add --account NAME")
+        if any(another):
+            raise InputError("--another-table and --another-account go with --account NAME")
         return None
     if not charges:
         return None
-    account = Account(name, folder)
+    account = Account(name, folder, None, None, *map(bool, another))
     _tell_of_the_last(account.state())
     return account
 
@@ -68,6 +82,39 @@ def _tell_of_the_last(state: State) -> None:
                 f"{cost_text(state, run)}",
                 kind="warning: ",
             )
+
+
+def confirmed(account: Account, files: Iterable[Path]) -> tuple[Account, list[bytes]]:
+    """Return the account for runs that read these files, and the digests of the files.
+
+    If the account was charged for a table with other columns, or another account for one of the
+    files, the user is asked; where nobody can answer, the run is refused.
+
+    Raises
+    ------
+    AccountError
+        If it was, and neither an option nor the user says that this is meant.
+    """
+    contents = [_digest(file) for file in files]
+    if _is_meant(account.check_table):
+        account = replace(account, another_table=True)
+    if _is_meant(lambda: account.check_files(contents)):
+        account = replace(account, another_account=True)
+    return account, contents
+
+
+def _is_meant(check: Callable[[], None]) -> bool:
+    """Return whether a check failed and the user says that this is meant; False if it passed."""
+    try:
+        check()
+    except AccountError as error:
+        if not (sys.stdin.isatty() and sys.stderr.isatty()):
+            raise
+        error_line(str(error), kind="warning: ")
+        if not typer.confirm("Charge it all the same?", err=True):
+            raise
+        return True
+    return False
 
 
 def charged_records(  # noqa: PLR0913 - what is read, and who pays
@@ -110,8 +157,9 @@ def charged_records(  # noqa: PLR0913 - what is read, and who pays
         _check_alike(processes, files, proposal)
         check_devices(plan.program, Devices(), serial=False, masks=False)
     if account is not None:
+        account, contents = confirmed(account.for_table(files.columns), files.tables)
         reservation = reserved(account, proposal, plan, seed=None, what=files.source.path.name)
-        begun(reservation, files.tables)
+        begun(reservation, contents)
     try:
         if processes is not None:  # the first comes here once its mark is on the disk
             processes.agree("charged", {})
@@ -154,35 +202,11 @@ def _check_alike(processes: Processes, files: Files, proposal: Proposal) -> None
     processes.agree("files", {"files": [_digest(file).hex() for file in read]})
 
 
-def begun(reservation: Reservation, files: Iterable[Path]) -> None:
-    """Write the mark after which records may be read, then what files are read; warn of others.
-
-    A file that is charged to another account in the same folder is warned of: what one account
-    promises does not hold for what the other answers.
-    """
+def begun(reservation: Reservation, contents: Iterable[bytes]) -> None:
+    """Write the mark after which records may be read, then the digests of the files."""
     with returned_on_error(reservation):
         reservation.begin()
-    contents = [_digest(file) for file in files]
     reservation.note_files([salted(reservation.state.salt, content) for content in contents])
-    for name in _elsewhere(reservation, contents):
-        error_line(
-            f"a file of this run is charged to account {name!r} too; the guarantees of both "
-            "accounts add up for its records",
-            kind="warning: ",
-        )
-
-
-def _elsewhere(reservation: Reservation, contents: list[bytes]) -> Iterable[str]:
-    """Yield the other accounts in the folder that have one of these files."""
-    for other in accounts_in(reservation.file.parent):
-        try:
-            state = other.state()
-        except InputError:  # refused for a reason that its own use will tell
-            continue
-        known = {digest for run in state.charged for digest in run.files}
-        mine = {salted(state.salt, content) for content in contents}
-        if state.identity != reservation.state.identity and known & mine:
-            yield other.name
 
 
 def _digest(file: Path) -> bytes:

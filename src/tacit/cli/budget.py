@@ -17,7 +17,7 @@ from tacit.budget import (
 )
 from tacit.cli.console import emit, error_line, path, printable, table
 from tacit.errors import InputError
-from tacit.report.accounts import account_text, bar, export, left_text, promise
+from tacit.report.accounts import account_text, bar, export, promise
 
 budget = typer.Typer(
     no_args_is_help=True,
@@ -115,7 +115,7 @@ def list_(accounts: Folder = None, json: Json = False) -> None:
             error_line(str(error), kind="warning: ")
             continue
         rows.append([account.name, promise(state.guarantee), str(len(state.charged)),
-                     left_text(state)])  # fmt: skip
+                     state.left_text()])  # fmt: skip
         values.append(export(state, entries=False))
     if json:
         emit({"folder": str(accounts_folder(accounts)), "accounts": values})

@@ -10,6 +10,8 @@ import typer
 from tacit.cli.console import emit, path, printable, table
 from tacit.models import Model, Term, load_model, model_to_dict
 from tacit.proposal import weights_text
+from tacit.report import strict
+from tacit.report.recomputed import Recomputed, recomputed
 from tacit.tables import Categories, Numeric, encoded_name
 from tacit.tables.coding import coding_to_dict
 
@@ -21,14 +23,15 @@ def show(
 ) -> None:
     """Show a model: its certificate, its largest coefficients, its preprocessing."""
     loaded = load_model(model)
+    again = recomputed(loaded, model.parent)
     if json:
-        emit(model_to_dict(loaded))
+        emit({**model_to_dict(loaded), "recomputed": strict([one._asdict() for one in again])})
     else:
-        lines = "\n".join(_lines(loaded, largest)).split("\n")
+        lines = "\n".join(_lines(loaded, again, largest)).split("\n")
         typer.echo("\n".join(map(printable, lines)))
 
 
-def _lines(model: Model, largest: int) -> list[str]:
+def _lines(model: Model, again: tuple[Recomputed, ...], largest: int) -> list[str]:
     return [
         f"{model.task} model of {model.target!r}, trained on {model.data} with tacit "
         f"{model.tacit_version}",
@@ -37,6 +40,7 @@ def _lines(model: Model, largest: int) -> list[str]:
         "",
         "Certificate, as the file states it",
         *(f"  {line}" for line in model.statement),
+        *(f"  {one.line()}" for one in again),
         "",
         *_measured(model),
         *_coefficients(model, largest),

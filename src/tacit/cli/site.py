@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from tacit.budget import Account, heads_folder
+from tacit.cli.accounts import OPTIONS as ACCOUNT_OPTIONS
 from tacit.cli.console import emit, interruptible, path, printable, read_text
 from tacit.cli.running import Shows, methods_for, take_part
 from tacit.cli.watching import stands_in
@@ -57,6 +58,12 @@ AccountName = Annotated[
 ]
 Accounts = Annotated[
     Path | None, typer.Option("--accounts", parser=path, help="The folder of accounts.")
+]
+AnotherTable = Annotated[
+    bool, typer.Option("--another-table", help=ACCOUNT_OPTIONS["another_table"][1])
+]
+AnotherAccount = Annotated[
+    bool, typer.Option("--another-account", help=ACCOUNT_OPTIONS["another_account"][1])
 ]
 Algorithm = Annotated[
     str | None, typer.Option(help="module:Class, if the proposal is for that: its code is run.")
@@ -129,6 +136,8 @@ def check(  # noqa: PLR0913, PLR0917 - one parameter per option
     data: Data = None,
     account: AccountName = None,
     accounts: Accounts = None,
+    another_table: AnotherTable = False,
+    another_account: AnotherAccount = False,
     algorithm: Algorithm = None,
     name: Name = None,
     sites: Sites = None,
@@ -136,7 +145,7 @@ def check(  # noqa: PLR0913, PLR0917 - one parameter per option
 ) -> None:
     """Derive what a proposal would cost this site and what would leave it; nothing is spent."""
     signed, opened = _opened(proposal, name, sites)
-    charged = None if account is None else Account(account, accounts)
+    charged = _account(account, accounts, another_table, another_account)
     methods = methods_for(signed, algorithm)
     source = opened.source(data)
     found = interruptible(
@@ -154,6 +163,8 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter per option
     data: Data = None,
     account: AccountName = None,
     accounts: Accounts = None,
+    another_table: AnotherTable = False,
+    another_account: AnotherAccount = False,
     out: Annotated[
         Path | None, typer.Option(parser=path, help="A new folder for the report.")
     ] = None,
@@ -178,7 +189,7 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter per option
 ) -> None:
     """Accept a proposal and answer its rounds; called again, it goes on where it stood."""
     signed, opened = _opened(proposal, name, sites)
-    charged = None if account is None else Account(account, accounts)
+    charged = _account(account, accounts, another_table, another_account)
     take_part(
         opened,
         signed,
@@ -240,6 +251,14 @@ def _opened(
 ) -> tuple[SignedProposal, SiteFolder]:
     signed = SignedProposal.from_json(read_text(proposal))
     return signed, open_site(found_site(signed.study, name, sites))
+
+
+def _account(
+    name: str | None, folder: Path | None, another_table: bool, another_account: bool
+) -> Account | None:
+    if name is None:
+        return None
+    return Account(name, folder, another_table=another_table, another_account=another_account)
 
 
 def _say(*lines: str) -> None:

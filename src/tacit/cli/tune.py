@@ -14,7 +14,7 @@ import typer
 
 from tacit.budget import Account, Reservation
 from tacit.cli.accounts import OPTIONS as ACCOUNT_OPTIONS
-from tacit.cli.accounts import account_given, begun
+from tacit.cli.accounts import account_given, begun, confirmed
 from tacit.cli.candidates import candidates_in, name_of
 from tacit.cli.console import bar, emit, interruptible, path, printable
 from tacit.cli.declaring import form_options, takes
@@ -224,8 +224,9 @@ def _run(prepared: Prepared, output: Output, *, seed: int | None, shown: bool) -
     proposal, files = prepared.proposal, prepared.files
     if files is not None and prepared.account is not None:
         planned = plan_choice(proposal)
-        payer = prepared.account.reserve(planned.charge, planned.purpose)
-        begun(payer, files.tables)
+        account, contents = confirmed(prepared.account.for_table(files.columns), files.tables)
+        payer = account.reserve(planned.charge, planned.purpose)
+        begun(payer, contents)
     try:
         dataset = prepared.dataset if files is None else table_of(files)
         assert dataset is not None

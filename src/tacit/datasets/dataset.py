@@ -79,6 +79,11 @@ class Dataset:
     interval: Interval | None = None
     picture: tuple[int, int, int] | None = None
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns."""
+        return self.feature_names
+
     def __post_init__(self) -> None:
         checks.positive("record_norm", self.record_norm)
         _check_shapes(self)

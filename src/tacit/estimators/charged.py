@@ -37,8 +37,10 @@ class Proposed(NamedTuple):
 
 def proposed_ahead(
     estimator: Any, X: Any, agents: Any, persons: Any = None
-) -> tuple[Proposal, bool]:
-    """Return the proposal of a fit, and whether all that it takes for public is given.
+) -> tuple[Proposal, bool, tuple[str, ...]]:
+    """Return the proposal of a fit, whether all that it takes for public is given, and the columns.
+
+    Columns without names are numbered, as scikit-learn does.
 
     Raises
     ------
@@ -51,9 +53,9 @@ def proposed_ahead(
     as many rows in the middle of the bounds, with public targets. So it is a function of what is
     public.
     """
-    count, columns = _shape(X)
+    (count, columns), names = _shape(X), _names(X)
     check_chargeable(seed=None, conditional=estimator.bounds is None)
-    middle = ranges_for(estimator.bounds, columns, names=_names(X)).middle
+    middle = ranges_for(estimator.bounds, columns, names=names).middle
     rows = np.tile(middle, (count, 1))
     stand_in = clone(estimator)
     validated(stand_in, _like(X, rows), np.zeros(count), missing=False)
@@ -62,7 +64,8 @@ def proposed_ahead(
     public = all(public for _, _, public in stand_in._facts(ranges, targets))
     encoding = Encoding(ranges, stand_in._feature_map(ranges))
     people = persons_of(persons, count, estimator.rows_per_person)
-    return proposed(stand_in, rows, encoding, targets, agents, people).proposal, public
+    proposal = proposed(stand_in, rows, encoding, targets, agents, people).proposal
+    return proposal, public, names or tuple(f"x{k}" for k in range(columns))
 
 
 def proposed(
@@ -133,19 +136,23 @@ def _names(rows: Any) -> tuple[str, ...] | None:
 
 @contextmanager
 def charged_fit(
-    account: Account | str | None, seed: int | None, ahead: Callable[[], tuple[Proposal, bool]]
+    account: Account | str | None,
+    seed: int | None,
+    ahead: Callable[[], tuple[Proposal, bool, tuple[str, ...]]],
 ) -> Iterator[Reservation | None]:
     """Reserve for a fit, mark it as begun, and yield the reservation; None without an account.
 
     Parameters
     ----------
     ahead
-        Returns the proposal of the fit, made without the records, and whether all is public.
+        Returns the proposal of the fit, made without the records, whether all is public, and the
+        columns, to which the account is bound.
 
     Raises
     ------
     AccountError
-        If the account has no room. The message says how many fits it was charged for.
+        If the account has no room, or was charged for other columns. The message says how many fits
+        it was charged for.
     """
     if account is None:
         yield None
@@ -154,7 +161,8 @@ def charged_fit(
     if not isinstance(charged, Account):
         raise InputError("account must be the name of an account, or a tacit.budget.Account")
     check_chargeable(seed=seed, conditional=False)
-    proposal, public = ahead()
+    proposal, public, columns = ahead()
+    charged = charged.for_table(columns)
     reservation = _reserved(charged, proposal, proposal.plan(), conditional=not public)
     try:
         with returned_on_error(reservation):

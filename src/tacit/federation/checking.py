@@ -15,10 +15,11 @@ from tacit.federation.answering import layouts_of
 from tacit.federation.authority import certificate_fingerprint, read_certificate
 from tacit.federation.keys import public_key
 from tacit.federation.local import Local, derive
+from tacit.federation.paying import charged_account
 from tacit.federation.sites import SiteFolder
 from tacit.problems import Draw
 from tacit.report import strict
-from tacit.report.accounts import left_text, promise
+from tacit.report.accounts import promise
 from tacit.tables import Source
 from tacit.training import warnings_of
 
@@ -161,12 +162,13 @@ def _of_account(account: Account, local: Local) -> dict[str, str]:
     told = {
         "account": account.name,
         "promise": promise(state.guarantee),
-        "left": left_text(state),
+        "left": state.left_text(),
         "left_after": "",
         "refused": "",
     }
     try:
         charge = local.charge
+        charged_account(account, local)
         check_fits(state, charge, purpose_of(local.plan, local.signed.study))
     except InputError as error:  # there is no room, or the noise has no place in an account
         return told | {"refused": str(error)}
@@ -177,4 +179,4 @@ def _of_account(account: Account, local: Local) -> dict[str, str]:
         divergence=state.caps.divergence - total.divergence,
         values=state.caps.values - total.values,
     )
-    return told | {"left_after": left_text(state, left)}
+    return told | {"left_after": state.left_text(left)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from tacit.budget import Account, Purpose, Reservation
+from tacit.budget import Account, Purpose, Reservation, salted
 from tacit.engine import check_chargeable
 from tacit.engine.charging import purpose_of
 from tacit.errors import InputError
@@ -34,7 +34,8 @@ class Paying:
             return ""
         local = self._local
         check_chargeable(seed=local.seed, conditional=local.certificate.conditional)
-        self._reservation = self._account.reserve(local.charge, self._purpose())
+        account = charged_account(self._account, local)
+        self._reservation = account.reserve(local.charge, self._purpose())
         return self._reservation.run
 
     def resume(self, row: RunRow) -> None:
@@ -66,6 +67,8 @@ class Paying:
         """Write the mark after which records may be asked."""
         if self._reservation is not None and not self._reservation.ready:
             self._reservation.begin()
+            salt = self._reservation.state.salt
+            self._reservation.note_files([salted(salt, self._local.content)])
 
     def close(self, *, released: bool, by_others: bool = False) -> None:
         """Write how the run ended; if others ended it, only what was answered is charged."""
@@ -90,3 +93,18 @@ class Paying:
         proposal = self._local.signed.proposal
         what = f"{proposal.method.name} in study {self._local.signed.study}"
         return purpose_of(self._local.plan, what, proposal.digest)
+
+
+def charged_account(account: Account, local: Local) -> Account:
+    """Return the account for runs on a site's table, once nothing speaks against it.
+
+    Raises
+    ------
+    AccountError
+        If it was charged for a table with other columns, or another account for this file
+        (`tacit.budget.bodies`).
+    """
+    bound = account.for_table(local.files.columns)
+    bound.check_table()
+    bound.check_files([local.content])
+    return bound

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tacit.budget import Account, Reservation
-from tacit.cli.accounts import begun
+from tacit.cli.accounts import begun, confirmed
 from tacit.engine import reserve
 from tacit.errors import InputError
 from tacit.power.balance.proposal import GridProposal
@@ -65,9 +65,10 @@ def reserved(
         person = f"a person is one {proposal.hide}"
         _check_person(account, person)
         what += f", {person}"
+    account, contents = confirmed(account, carried.files)
     reservation = reserve(account, plan, seed=carried.seed, what=what, proposal=proposal.digest)
     try:
-        begun(reservation, carried.files)
+        begun(reservation, contents)
         yield reservation
     finally:
         reservation.close(released=False)

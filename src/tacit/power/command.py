@@ -146,6 +146,9 @@ def grid(  # noqa: PLR0913, PLR0917 - one parameter per option
     accounts: Annotated[
         Path | None, typer.Option(parser=path, help=ACCOUNT_OPTIONS["accounts"][1])
     ] = None,
+    another_account: Annotated[
+        bool, typer.Option("--another-account", help=ACCOUNT_OPTIONS["another_account"][1])
+    ] = False,
     out: Annotated[Path | None, typer.Option(help="A new folder for the report.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an earlier report.")] = False,
     json: Annotated[bool, typer.Option("--json", help="One JSON object, nothing else.")] = False,
@@ -175,7 +178,9 @@ def grid(  # noqa: PLR0913, PLR0917 - one parameter per option
         _check(given)
     else:
         _refuse_beside_proposal(given)
-    charged = account_given({"account": account, "accounts": accounts})
+    charged = account_given(
+        {"account": account, "accounts": accounts, "another_account": another_account}
+    )
     if charged is not None:
         check_chargeable(seed=seed, conditional=False)
     days = series or []

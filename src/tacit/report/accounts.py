@@ -21,26 +21,13 @@ def promise(guarantee: Guarantee) -> str:
     return f"epsilon {guarantee.epsilon:g} at delta {guarantee.delta:g}"
 
 
-def left_text(state: Balance, left: Total | None = None) -> str:
-    """Return what is left as text, rounded down."""
-    left = state.left if left is None else left
-    epsilon = math.floor(state.epsilon_left(left) * 1e4) / 1e4
-    mu = math.floor(math.sqrt(left.squares) * 1e4) / 1e4
-    text = f"epsilon {epsilon:.4f} (mu {mu:.4f})"
-    if state.caps.divergence > 0:
-        text += f", divergence {math.floor(left.divergence * 1e5) / 1e5:.5f}"
-    return text
-
-
 def account_text(state: State) -> str:
     """Return an account as text: its guarantee, and a line for each run."""
     caps, terms = state.caps, state.terms
-    whom = terms.observer
-    if whom == "sum":
-        whom += f" with {terms.colluders} colluding"
     lines = [
         f"Account {state.name}: {promise(state.guarantee)}, for all of its runs together",
-        f"Relation {terms.relation}, unit {terms.unit}, observer {whom}; opened {state.opened}",
+        f"Relation {terms.relation}, unit {terms.unit}, observer {terms.observer_text}; opened "
+        f"{state.opened}",
         f"Caps: mu {math.sqrt(caps.squares):.6g}"
         + (
             f"; divergence {caps.divergence:.6g} of order {caps.order}"
@@ -51,11 +38,11 @@ def account_text(state: State) -> str:
         *(f"{change.when}  {change.what}" for change in state.changes),
         "",
     ]
-    return "\n".join([*lines, *_rows(state), "", f"Left: {left_text(state)}"])
+    return "\n".join([*lines, *_rows(state), "", f"Left: {state.left_text()}"])
 
 
 def _rows(state: State) -> list[str]:
-    rows = [("when", "what", "proposal", "cost", "end", "left")]
+    rows = [("when", "what", "proposal", "cost", "end", "epsilon left")]
     after = dict(zip((run.run for run in state.charged), _lefts(state), strict=True))
     for run in state.runs:
         left = after.get(run.run)
@@ -66,7 +53,7 @@ def _rows(state: State) -> list[str]:
                 (run.purpose.proposal or run.purpose.plan)[:12],
                 cost_text(state, run),
                 _END[run.status],
-                "" if left is None else left_text(state, left),
+                "" if left is None else f"{_down(state.epsilon_left(left)):.4f}",
             )
         )
     if len(rows) == 1:
@@ -75,6 +62,10 @@ def _rows(state: State) -> list[str]:
     return [
         "  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows
     ]
+
+
+def _down(epsilon: float) -> float:
+    return math.floor(epsilon * 1e4) / 1e4
 
 
 _END = {
@@ -201,7 +192,7 @@ def charged_line(charged: Charged | None) -> str:
     after = charged.after
     return (
         f"Account: {charged.account} ({promise(after.guarantee)} for all of its runs); left before "
-        f"{left_text(charged.before)}, left after {left_text(after)}"
+        f"{charged.before.left_text()}, left after {after.left_text()}"
     )
 
 
@@ -225,8 +216,8 @@ def charged_section(charged: Charged | None) -> str:
     rows = [
         ("account", f"{charged.account}: {promise(after.guarantee)}, for all of its runs together"),
         ("runs charged", f"{before.sums.runs} before, {after.sums.runs} now"),
-        ("left before", left_text(before)),
-        ("left now", left_text(after)),
+        ("left before", before.left_text()),
+        ("left now", after.left_text()),
     ]
     note = f'<p class="small">The account as it was when this run ended; {_NOT_A_GUARANTEE}.</p>'
     return section("Account", table_of(rows) + _picture(before, after) + note)

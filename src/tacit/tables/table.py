@@ -116,6 +116,11 @@ class Table:
         return encoded_names(self.bounds)
 
     @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns of the file that its public facts are about."""
+        return (self.bounds.target_name, *self.bounds.columns, *self.bounds.ignored)
+
+    @property
     def task(self) -> Task:
         """The kind of the target."""
         return self.bounds.task
@@ -141,6 +146,11 @@ class Files:
     tests: TableFile | None
     owners: tuple[Int[HostArray, "_m"], ...] | None
     persons: Int[HostArray, "_n"] | None = None
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of all columns, which are public."""
+        return tuple(sorted({name for table in self.tables.values() for name in table.columns}))
 
     @property
     def rows(self) -> int:

@@ -220,9 +220,7 @@ def train(  # noqa: PLR0913 - what is run, and who is told what
         check_masks(plan)
     devices = _devices_for(data, plan, masks=masks, reference=reference)
     if isinstance(account, Account):
-        account = reserved(account, proposal, plan, seed=seed, what=data.dataset.title)
-        with returned_on_error(account):
-            account.begin()
+        account = _begun(account, data, proposal, plan, seed)
     keep = frozenset({"models", "publics"} if proposal.centre else {"models"})
     shards = data.shards(proposal.precision, centre=proposal.centre)
     finished = run(
@@ -305,6 +303,17 @@ def _told(
         for warning in told:
             warn(warning)
     return told
+
+
+def _begun(
+    account: Account, data: DividedData, proposal: Proposal, plan: Plan, seed: int | None
+) -> Reservation:
+    """Return the reservation for a training, after which records may be read."""
+    bound = account.for_table(data.dataset.columns)
+    reservation = reserved(bound, proposal, plan, seed=seed, what=data.dataset.title)
+    with returned_on_error(reservation):
+        reservation.begin()
+    return reservation
 
 
 def reserved(

@@ -119,6 +119,8 @@ def tune(  # noqa: PLR0913 - what is chosen from, on what, and who pays
     trainings' messages and the picks.
     """
     plan = plan_choice(proposal)
+    if isinstance(account, Account):
+        account = account.for_table(dataset.columns)
     reservation = reserved_for(account, plan, seed)
     try:
         data = divided(dataset, proposal, agents, _draw(seed, proposal))
