@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from tacit.errors import InputError
+
+T = TypeVar("T")
 
 
 def readable(file: Path, what: str) -> None:
@@ -95,3 +97,18 @@ def _number(name: str, value: Any) -> float:
         return float(value)
     except (TypeError, ValueError, OverflowError) as error:
         raise InputError(f"{name} is {value!r}; it must be a number") from error
+
+
+def instance(name: str, value: object, kind: type[T], fix: str) -> T:
+    """Return `value`, which must be of a kind; what it holds is not quoted unless it is a word.
+
+    Examples
+    --------
+    >>> instance("rounds", 3, int, "give a whole number")
+    3
+    """
+    if not isinstance(value, kind):
+        word = isinstance(value, str) and value.isidentifier()
+        given = repr(value) if word else f"a {type(value).__name__}"
+        raise InputError(f"{name} is {given} and not a {kind.__name__}; {fix}")
+    return value

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tacit.cli.main import main
+from tacit.errors import InputError
 
 PLAN = ["plan", "--records", "4000", "--epsilon", "1", "--delta", "1e-6", "--rounds", "10,200"]
 BY_HAND = [*PLAN, "--columns", "5", "--loss", "logistic", "--no-centre"]
@@ -194,3 +195,53 @@ def test_a_spreadsheet_is_told_to_be_saved_as_csv_or_parquet(tacit_, tmp_path, n
         assert (code, out, err.count("\n")) == (2, "", 1)
         assert "save its sheet as CSV or Parquet" in err
         assert "no data set" not in err
+
+
+SETTINGS = (
+    ["--agents", "5"],
+    ["--agents", "5", "--network", "ring", "--algorithm", "noisy-gradient"],
+    ["--agents", "5", "--algorithm", "recal"],
+    ["--agents", "5", "--algorithm", "nids"],
+    ["--algorithm", "dp-sgd", "--sampling-rate", "0.07"],
+    ["--algorithm", "vradmm", "--structure", "lasso", "--sampling-rate", "0.03"],
+    ["--structure", "lasso", "--algorithm", "noisy-gradient"],
+    ["--evaluate", "0.2", "--algorithm", "noisy-gradient"],
+    ["--rounds", "7"],
+)
+
+
+@pytest.mark.parametrize("options", SETTINGS, ids=" ".join)
+def test_plan_and_train_propose_the_same_run_of_the_same_rounds(
+    tacit_, tmp_path, monkeypatch, options
+):
+    given = ["breast_cancer", "--epsilon", "2", "--delta", "1e-3", *options]
+    code, out, _ = tacit_("plan", *given, "--out", tmp_path / "p.json", "--json")
+    assert code == 0
+    planned, seen = json.loads(out), []
+
+    def stopped(prepared, *_, **__):
+        seen.append(prepared.proposal)
+        raise InputError("seen")
+
+    monkeypatch.setattr("tacit.cli.train._trained", stopped)
+    assert tacit_("train", *given)[0] == 2
+    assert seen[0].rounds == planned["rounds"]
+    assert seen[0].to_json() == (tmp_path / "p.json").read_text().strip()
+    assert seen[0].rounds in [f["rounds"] for f in planned["forecasts"]]
+
+
+def test_plan_says_where_train_would_run_other_rounds_than_it_recommends(tacit_):
+    given = [option for option in BY_HAND if option not in {"--rounds", "10,200"}]
+    _, out, _ = tacit_(*given)
+    assert "tacit train runs 200 with these options: pass --rounds 50 to both" in " ".join(
+        out.split()
+    )
+    _, out, _ = tacit_(*given, "--rounds", "50")
+    assert "tacit train runs" not in out
+
+
+def test_a_proposal_is_of_one_number_of_rounds(tacit_, tmp_path):
+    code, _, err = tacit_(*BY_HAND, "--rounds", "10,50", "--out", tmp_path / "p.json")
+    assert code == 2
+    assert "--rounds has 2" in err
+    assert not (tmp_path / "p.json").exists()

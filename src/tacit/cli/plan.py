@@ -96,7 +96,13 @@ def plan(  # noqa: PLR0913 - one parameter per option
     )
     if out is not None and out.exists() and not (force and out.is_file()):
         raise InputError(f"{out} exists; name a new file, or pass --force to replace a file")
-    answer = interruptible(lambda: _answer(facts, given, _numbers(rounds)))
+    numbers = _numbers(rounds)
+    if out is not None and numbers is not None and len(numbers) > 1:
+        raise InputError(
+            f"--out writes a proposal of one number of rounds, and --rounds has {len(numbers)}; "
+            "give the one that tacit train shall run"
+        )
+    answer = interruptible(lambda: _answer(facts, given, numbers))
     if out is not None:
         write_text(answer.proposal.to_json() + "\n", out)
     if json:
@@ -136,6 +142,7 @@ class _Answer:
             "record_norm": facts.record_norm,
             "gradient_bound": self.gradient_bound,
             **{k: getattr(budget, k) for k in _BUDGET},
+            "rounds": self.proposal.rounds,
             "floor": self.floor,
             "risk_of_zero": risk_of_zero(self.proposal),
             "worse_than_zero": worse_than_zero(self.proposal, self.best or self.forecasts[0]),
@@ -218,7 +225,8 @@ def _rounds(
     if given is not None:
         return given
     usual = rounds_by_default(method, agents, request.options)
-    return _COMPARED if usual == method.rounds else (usual,)
+    # what tacit train would run is among them
+    return tuple(sorted({*_COMPARED, usual})) if usual == method.rounds else (usual,)
 
 
 def _names(proposal: Proposal, options: dict[str, Any]) -> tuple[str, ...]:
@@ -316,4 +324,15 @@ def _advice(answer: _Answer) -> str:
         f"Recommended: {best.algorithm}, {best.rounds} rounds. At a fixed total budget the noise "
         "per round grows as sqrt(rounds), so a run collects no less noise in fewer and no more in "
         f"many; {best.rounds} are the fewest listed whose rule is within 5 % of the least"
+        + _of_train(answer.proposal, best)
+    )
+
+
+def _of_train(proposal: Proposal, best: Forecast) -> str:
+    """Return what tacit train runs with the same options, where that is not what is recommended."""
+    if proposal.rounds == best.rounds:
+        return ""
+    return (
+        f". tacit train runs {proposal.rounds} with these options: pass --rounds {best.rounds} to "
+        "both"
     )

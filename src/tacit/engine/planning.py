@@ -163,6 +163,7 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
     for the observer of sums (`Adjacency.spread`).
     """
     rounds = checks.at_least("rounds", rounds, 1)
+    checks.instance("oracles", oracles, tuple, "give a tuple, as in (Gradient(loss, clip=0.5),)")
     check_size(rounds, spec.agents)
     connected = connect(network, algorithm, spec.agents, rounds)
     algorithm = algorithm.on_network(spec, network)

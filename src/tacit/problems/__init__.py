@@ -2,7 +2,13 @@
 
 from tacit.problems.class_weights import ClassWeighted
 from tacit.problems.clipped_loss import ClippedLoss
-from tacit.problems.clipping import clip_coefficient, default_clip, row_norms, within_norm
+from tacit.problems.clipping import (
+    PublicScale,
+    clip_coefficient,
+    default_clip,
+    row_norms,
+    within_norm,
+)
 from tacit.problems.cones import Cone
 from tacit.problems.conic import AgentSets, ConicSet, polyhedron
 from tacit.problems.conic_program import Minimum, minimise_conic
@@ -60,7 +66,6 @@ from tacit.problems.problem import Problem, facts_from, public_facts
 from tacit.problems.regularisers import L1, L2, ElasticNet, NoRegulariser, Regulariser
 from tacit.problems.sets import Ball, Box, ConvexSet, Simplex, WholeSpace, soft_threshold
 from tacit.problems.shards import (
-    PublicScale,
     Shard,
     Shards,
     check_norms,

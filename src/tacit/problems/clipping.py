@@ -2,16 +2,52 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Literal
+
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
+from tacit import checks
 from tacit.errors import InputError
 from tacit.problems.losses import Loss
 from tacit.typing import Array, HostArray, Precision, Scalar
 
 # of the sum of squares; squares of 1e-154, which underflow, do not matter beside it
 _LEAST_SQUARE = 1e-200
+
+
+@dataclass(frozen=True)
+class PublicScale:
+    """Multiply every row by R / `norm`, where `norm` bounds |x|_2 by public knowledge alone.
+
+    A norm measured on the data would make every row a function of all records.
+    """
+
+    norm: float
+
+    def __post_init__(self) -> None:
+        checks.positive("the public norm", self.norm)
+
+
+def row_factor(enforce: Literal["clip"] | PublicScale, record_norm: float) -> float:
+    """Return what every row is multiplied by before it is clipped.
+
+    Raises
+    ------
+    InputError
+        If `enforce` is neither "clip" nor a `PublicScale`.
+
+    Examples
+    --------
+    >>> row_factor("clip", 1.0), row_factor(PublicScale(4.0), 1.0)
+    (1.0, 0.25)
+    """
+    if enforce == "clip":
+        return 1.0
+    scale = checks.instance("enforce", enforce, PublicScale, 'give "clip", or PublicScale(b)')
+    return record_norm / scale.norm
 
 
 def row_norms(rows: Float[np.ndarray, "*A M D"]) -> Float[np.ndarray, "*A M"]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import heapq
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 import equinox as eqx
@@ -15,7 +14,7 @@ from jaxtyping import Float, Int, Shaped
 
 from tacit import checks
 from tacit.errors import InputError, PrivacyError, told_anew
-from tacit.problems.clipping import row_norms, within_norm
+from tacit.problems.clipping import PublicScale, row_factor, row_norms, within_norm
 from tacit.problems.division import Origin, check_sizes, origin_of
 from tacit.problems.grid import Grid, on_grid, row_digits
 from tacit.problems.memory import (
@@ -119,19 +118,6 @@ def for_exact_sums(shards: Shards, *, slots: int = 0, narrow: bool = False) -> S
     return Shard(features, stacked.targets, mask, grid)
 
 
-@dataclass(frozen=True)
-class PublicScale:
-    """Multiply every row by R / `norm`, where `norm` bounds |x|_2 by public knowledge alone.
-
-    A norm measured on the data would make every row a function of all records.
-    """
-
-    norm: float
-
-    def __post_init__(self) -> None:
-        checks.positive("the public norm", self.norm)
-
-
 def pack(  # noqa: PLR0913 - rows, whose they are, and what is enforced
     features: Shaped[np.ndarray, "N D"],
     targets: Shaped[np.ndarray, "N"],
@@ -194,7 +180,7 @@ def pack(  # noqa: PLR0913 - rows, whose they are, and what is enforced
     rows = aligned_zeros((len(indices), longest, features.shape[1]), precision)
     answers = np.zeros((len(indices), longest), targets.dtype)
     mask = np.zeros((len(indices), longest), precision)
-    factor = 1.0 if enforce == "clip" else record_norm / enforce.norm
+    factor = row_factor(enforce, record_norm)
     flat = rows.reshape(-1, features.shape[1])
     for agents in some_of([part.size for part in indices]):
         held = np.concatenate([indices[agent] for agent in agents])

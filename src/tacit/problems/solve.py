@@ -75,7 +75,8 @@ def minimise(
     Raises
     ------
     InputError
-        If the residual is above `tol` after `max_iterations`, or a target is not one of the loss.
+        If the residual is above `tol` after `max_iterations`, the loss is not smooth, or a target
+        is not one of the loss.
 
     Examples
     --------
@@ -91,6 +92,12 @@ def minimise(
     """
     checks.positive("tol", tol)
     checks.at_least("max_iterations", max_iterations, 1)
+    if not math.isfinite(problem.loss.smoothness):
+        raise InputError(
+            f"{type(problem.loss).__name__} is not smooth (its `smoothness` is "
+            f"{problem.loss.smoothness:g}), and the optimum is computed for smooth losses only; "
+            "use a smoothed one, as HuberHinge(smoothing=0.1) for the hinge"
+        )
     problem.check_targets(shards)
     flat = flatten(shards)
     if isinstance(problem.regulariser, ComposedL1):

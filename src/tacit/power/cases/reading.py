@@ -16,7 +16,7 @@ _MOST_BYTES = 100_000_000
 _NAMED_HERE = ("networks", "power_system_test_case_jsons")
 
 
-def read_case(path: Path) -> Case:
+def read_case(path: Path | str) -> Case:
     """Return the case that a file describes: MATPOWER's `.m`, or a pandapower network in JSON.
 
     Of a `.m` file comments, line continuations, commas and any white space are understood; code is
@@ -27,6 +27,8 @@ def read_case(path: Path) -> Case:
     ------
     DataError
         If the file cannot be read, or is neither. The message names the file.
+    InputError
+        If a text is given in place of a path.
 
     Notes
     -----
@@ -34,6 +36,9 @@ def read_case(path: Path) -> Case:
     learns that a cell is malformed, and which; what stands in it is not quoted.
     """
     what = "name a MATPOWER .m file, or JSON that pandapower wrote"
+    if "\n" in str(path):
+        raise InputError("read_case is given a text of several lines, which is no path; " + what)
+    path = Path(path)
     try:
         if path.stat().st_size > _MOST_BYTES:
             raise DataError(f"{path} is larger than any case file; {what}")
