@@ -31,11 +31,13 @@ from tacit.federation import (
     read_certificate,
     renew_study,
     run_hub,
+    seen_struck,
     server_program,
     sign,
     strike,
     study_folder,
 )
+from tacit.federation.joining import check_address
 from tacit.federation.last_question import last_question
 from tacit.models import write_text
 from tacit.proposal import DataFacts, Proposal, TableFacts, centre_warning, propose
@@ -136,10 +138,22 @@ def admit_(
 def strike_(name: StudyName, site: Annotated[str, typer.Argument(metavar="SITE", help="Its name.")],
             studies: Studies = None) -> None:  # fmt: skip
     """Strike a site off: a running hub disconnects it at once, and it is proposed with no more."""
-    strike(open_study(study_folder(name, studies)), site)
+    opened = open_study(study_folder(name, studies))
+    strike(opened, site)
+    seen = seen_struck(opened)
+    if seen.runs and not seen.done:
+        raise InputError(
+            f"{site} is struck off in the study, but the hub on this machine has not taken the new "
+            f"configuration, so {site} may still be connected; stop that hub and start it again"
+        )
+    if seen.done:
+        _say(f"{site} is struck off, and the hub on this machine has disconnected it")
+        return
+    listens = f"something else listens at port {check_address(opened.invitation.hub)[1]}"
     _say(
-        f"{site} is struck off; a hub that runs disconnects it now, one of your own takes the new "
-        "configuration (tacit study hub --print)"
+        f"{site} is struck off in the study; no hub of it runs on this machine"
+        f"{f', though {listens}' if seen.listens else ''}. A server of your own lets {site} in "
+        f"until it takes the new configuration (tacit study hub {name} --print)"
     )
 
 

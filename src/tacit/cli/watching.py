@@ -26,6 +26,7 @@ _TROUBLE = {
     "hub_away": "the hub cannot be reached",
     "hub_lost": "the connection to the hub was lost",
     "hub_died": "the server ended and is started again",
+    "hub_stale": "the server runs on as it was",
 }
 _SHOWN = 3
 

@@ -4,7 +4,7 @@ from tacit.federation.agreement import Member, Participant, SignedProposal, sign
 from tacit.federation.authority import certificate_fingerprint, read_certificate
 from tacit.federation.checking import Check, check_proposal
 from tacit.federation.coordinator import Coordinator
-from tacit.federation.hub import hub_configuration, run_hub
+from tacit.federation.hub import hub_configuration, run_hub, seen_struck
 from tacit.federation.joining import Invitation, JoinRequest
 from tacit.federation.journal import Journal
 from tacit.federation.last_question import LastQuestion
@@ -66,6 +66,7 @@ __all__ = [
     "run_hub",
     "run_party",
     "save_ended",
+    "seen_struck",
     "serve",
     "server_program",
     "sign",

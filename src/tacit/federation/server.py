@@ -25,7 +25,21 @@ from tacit.errors import InputError, MissingPackageError, install_with
 # a model of 8 million numbers; the server allows no more than 64 MB
 MAX_PAYLOAD = 64 * 1024 * 1024 - 1
 PORT = 4222
-_STARTED, _STOPPED = 10.0, 10.0
+_STARTED, _STOPPED, _RELOADED, _FREED = 10.0, 10.0, 5.0, 2.0
+_TAKEN = b"Reloaded server configuration"
+# The server ends with the process that started it, also if that is killed: a child of the server
+# waits on a pipe whose other end the starting process alone holds open.
+_LAUNCH = """
+import os, signal, sys
+server = os.getpid()
+if os.fork():
+    os.execv(sys.argv[1], sys.argv[1:])
+for one in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+    signal.signal(one, signal.SIG_IGN)
+os.read(0, 1)
+if os.getppid() == server:
+    os.kill(server, signal.SIGKILL)
+"""
 
 
 @dataclass(frozen=True)
@@ -140,7 +154,7 @@ def server_program(given: Path | None = None) -> Path:
 
 
 class Server:
-    """A nats-server as a process of this one.
+    """A nats-server as a process of this one, which ends when this one does, however it ends.
 
     Parameters
     ----------
@@ -156,12 +170,12 @@ class Server:
     """
 
     def __init__(self, program: Path, configured: Path, log: Path, port: int) -> None:
-        if not _free(port):
+        if not _becomes_free(port):
             raise InputError(f"port {port} is taken; stop what listens there, or give --port")
         with open(log, "ab", opener=private_opener) as out:
             self._process = subprocess.Popen(
-                [str(program), "-c", str(configured)],
-                stdin=subprocess.DEVNULL,
+                [sys.executable, "-ISc", _LAUNCH, str(program), "-c", str(configured)],
+                stdin=subprocess.PIPE,
                 stdout=out,
                 stderr=out,
                 # Ctrl-C is for this process, which stops the server in its own time
@@ -180,9 +194,21 @@ class Server:
         """Whether it runs."""
         return self._process.poll() is None
 
-    def reload(self) -> None:
-        """Let it read its configuration again: who is struck off is disconnected at once."""
+    def reload(self) -> bool:
+        """Let it read its configuration again; whether it says in its log that it has.
+
+        Who is struck off is disconnected by then.
+        """
+        before = self._log.stat().st_size
         self._process.send_signal(signal.SIGHUP)
+        until = time.monotonic() + _RELOADED
+        while self.runs and time.monotonic() < until:
+            with self._log.open("rb") as log:
+                log.seek(before)
+                if _TAKEN in log.read():
+                    return True
+            time.sleep(0.01)
+        return False
 
     def stop(self) -> None:
         """End it and wait for that."""
@@ -193,6 +219,8 @@ class Server:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+        if self._process.stdin is not None:
+            self._process.stdin.close()
 
     def last_line(self) -> str:
         """Return the last that it said."""
@@ -202,14 +230,24 @@ class Server:
     def _await(self, port: int) -> None:
         until = time.monotonic() + _STARTED
         while self.runs and time.monotonic() < until:
-            if not _free(port):
+            if not is_free(port):
                 return
             time.sleep(0.01)
         self.stop()
         raise InputError(f"the server did not start ({self.last_line()}); mend that, or its log")
 
 
-def _free(port: int) -> bool:
+def _becomes_free(port: int) -> bool:
+    """Return whether a port is free soon: a server whose process was killed is about to end."""
+    until = time.monotonic() + _FREED
+    while not is_free(port):
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def is_free(port: int) -> bool:
     """Return whether nothing answers at a port of this machine."""
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=1):

@@ -55,6 +55,8 @@ class Admitted(Document):
         In the order of admission, which is that of the agents.
     request
         The digest of the request.
+    earlier
+        The users that the hub knew it as, with TLS keys that it has replaced.
     """
 
     FORMAT: ClassVar[str] = "tacit.member"
@@ -64,6 +66,7 @@ class Admitted(Document):
     participant: Participant
     request: str
     struck: bool
+    earlier: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -257,13 +260,21 @@ def admit(study: StudyFolder, request: JoinRequest, now: datetime.datetime) -> A
         ),
         request=request.digest,
         struck=False,
+        earlier=() if before is None else tuple(sorted(users_of_member(before))),
     )
     write_text(member.to_json() + "\n", study.folder / "members" / f"{request.name}.json")
     return member
 
 
+def users_of_member(member: Admitted) -> frozenset[str]:
+    """Return the users that the hub knows a site as: one for each TLS key that it ever had."""
+    return frozenset(member.earlier) | {user_in(member.participant.certificate)}
+
+
 def strike(study: StudyFolder, name: str) -> Admitted:
-    """Strike a site off: its certificate may not connect any more, nor be proposed with.
+    """Strike a site off: none of its certificates may connect any more, nor be proposed with.
+
+    Its earlier TLS keys count, too: proposals that name them may still be kept.
 
     Raises
     ------
@@ -274,7 +285,9 @@ def strike(study: StudyFolder, name: str) -> Admitted:
     if name not in known:
         raise InputError(f"study {study.name!r} has no site {name!r}; see tacit study status")
     member = known[name].model_copy(update={"struck": True})
-    gone = study.struck() | {user_in(member.participant.certificate)}
+    proposed = (one for kept in study.proposals() for one in kept.participants if one.name == name)
+    gone = study.struck() | users_of_member(member)
+    gone |= {user_in(one.certificate) for one in proposed}
     write_text(json.dumps(sorted(gone)) + "\n", study.folder / "struck.json")
     write_text(member.to_json() + "\n", study.folder / "members" / f"{name}.json")
     return member

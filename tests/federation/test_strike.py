@@ -1,0 +1,194 @@
+"""A site that was struck off has no way back, and the command says what it saw of the hub."""
+
+import functools
+import os
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+from tests.federation.hubs import NOW, admitted_study, free_port, proposed
+
+from tacit.cli.main import main
+from tacit.errors import InputError
+from tacit.federation import (
+    admit,
+    hub_configuration,
+    renew_site,
+    run_hub,
+    seen_struck,
+    server_program,
+    strike,
+)
+from tacit.federation.server import is_free
+from tacit.federation.study import user_in
+
+HUB = """
+import sys, pathlib, time
+from tacit.federation import open_study, run_hub, server_program
+study = open_study(pathlib.Path(sys.argv[1]))
+print = lambda *words: (sys.stdout.write(" ".join(map(str, words)) + "\\n"), sys.stdout.flush())
+run_hub(study, server_program(), host="127.0.0.1", port=None, stopped=lambda: False,
+        event=lambda name, **values: print(name, values.get("pid", "")))
+"""
+
+
+def until(reached, seconds=20.0):
+    end = time.monotonic() + seconds
+    while not reached():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+class RunningHub:
+    """The hub of a study on a thread of this process."""
+
+    def __init__(self, study):
+        self.events, self.stop = [], threading.Event()
+        self.thread = threading.Thread(
+            target=run_hub,
+            args=(study, server_program()),
+            kwargs={"host": "127.0.0.1", "port": None, "stopped": self.stop.is_set,
+                    "event": lambda name, **values: self.events.append(name)},
+        )  # fmt: skip
+
+    def __enter__(self):
+        self.thread.start()
+        until(lambda: "hub_started" in self.events)
+        return self
+
+    def __exit__(self, *_):
+        self.stop.set()
+        self.thread.join()
+
+
+@pytest.fixture
+def study(tmp_path):
+    pytest.importorskip("nats")
+    return admitted_study(tmp_path, port=free_port())
+
+
+def struck(study, capsys):
+    """What the command says that strikes mercy off."""
+    code = main(["study", "strike", study.name, "mercy", "--studies", str(study.folder.parent)])
+    return code, "".join(capsys.readouterr())
+
+
+def test_no_earlier_key_of_a_site_lives_on_after_it_was_struck_off(study):
+    """Only the newest one was struck: proposals that were kept let the others in."""
+    made, (mercy, _) = study
+    proposed(made)
+    certificates = [made.members()[0].participant.certificate]
+    for _ in range(2):
+        _, request = renew_site(mercy, None, new_key=True)
+        certificates.append(admit(made, request, NOW).participant.certificate)
+    strike(made, "mercy")
+    users = {user_in(one) for one in certificates}
+    assert len(users) == 3
+    assert users <= made.struck()
+    assert not users & {user.name for user in made.users()}
+    text = hub_configuration(made, host="127.0.0.1")
+    assert not [user for user in users if user in text]
+
+
+def test_a_key_that_was_replaced_before_a_site_was_struck_off_does_not_come_back(study):
+    made, (mercy, _) = study
+    _, first = renew_site(mercy, None, new_key=False)
+    admit(made, first, NOW)
+    _, second = renew_site(mercy, None, new_key=True)
+    admit(made, second, NOW)
+    strike(made, "mercy")
+    for request in (first, second):
+        with pytest.raises(InputError, match="was struck off"):
+            admit(made, request, NOW)
+
+
+def test_the_command_says_that_the_hub_disconnected_the_site_once_it_has(study, capsys):
+    made, _ = study
+    signed = proposed(made)
+    gone = user_in(signed.participants[0].certificate)
+    with RunningHub(made) as hub:
+        assert gone in (made.folder / "hub.conf").read_text()
+        code, said = struck(made, capsys)
+        assert (code, "has disconnected it" in said) == (0, True), said
+        assert gone not in (made.folder / "hub.conf").read_text()
+        until(lambda: "hub_reloaded" in hub.events)
+    assert b"Reloaded server configuration" in (made.folder / "hub.log").read_bytes()
+
+
+def test_the_command_says_where_no_hub_runs_and_what_listens_there(study, capsys):
+    made, _ = study
+    code, said = struck(made, capsys)
+    assert (code, "no hub of it runs on this machine." in said) == (0, True)
+    assert "lets mercy in until it takes the new configuration" in said
+
+
+def test_the_command_fails_where_the_hub_does_not_take_the_configuration(
+    study, capsys, monkeypatch
+):
+    made, _ = study
+    proposed(made)
+    monkeypatch.setattr("tacit.federation.server.Server.reload", lambda self: False)
+    quickly = functools.partial(seen_struck, patience=1.0)
+    monkeypatch.setattr("tacit.cli.study.seen_struck", quickly)
+    with RunningHub(made) as hub:
+        code, said = struck(made, capsys)
+        until(lambda: "hub_stale" in hub.events)
+    assert (code, "mercy may still be connected" in said) == (2, True), said
+
+
+def test_a_server_ends_with_a_hub_that_is_killed_and_the_next_one_starts(study, capsys):
+    """It ran on: strike then changed nothing, and the next hub found its port taken."""
+    made, _ = study
+    signed = proposed(made)
+    words = [sys.executable, "-c", HUB, str(made.folder)]
+    hub = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+    name, server = hub.stdout.readline().split()
+    assert name == "hub_started"
+    assert not is_free(_port(made))
+    hub.kill()
+    hub.communicate()
+    until(lambda: is_free(_port(made)) and not _alive(int(server)), seconds=5.0)
+    with RunningHub(made):
+        assert not is_free(_port(made))
+    code, said = struck(made, capsys)
+    assert (code, "no hub of it runs on this machine." in said) == (0, True)
+    assert signed.participants[0].name == "mercy"
+
+
+def test_a_second_hub_of_a_study_is_refused(study):
+    made, _ = study
+    with RunningHub(made), pytest.raises(InputError, match="another hub of study 'diabetes' runs"):
+        run_hub(made, server_program(), host="127.0.0.1", port=None, event=print,
+                stopped=lambda: True)  # fmt: skip
+
+
+def test_a_hub_whose_disk_is_full_runs_on_and_takes_the_study_later(study, monkeypatch):
+    made, _ = study
+
+    def full(text, out):
+        raise InputError("no room")
+
+    with RunningHub(made) as hub:
+        with monkeypatch.context() as patched:
+            patched.setattr("tacit.federation.hub.write_text", full)
+            signed = proposed(made)
+            until(lambda: "hub_stale" in hub.events)
+            assert hub.thread.is_alive()
+        until(lambda: "hub_reloaded" in hub.events)
+        assert hub.events.count("hub_stale") == 1
+    assert user_in(signed.participants[0].certificate) in (made.folder / "hub.conf").read_text()
+
+
+def _port(study):
+    return int(study.invitation.hub.rpartition(":")[2])
+
+
+def _alive(process):
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    with open(f"/proc/{process}/stat") as stat:
+        return stat.read().split()[2] != "Z"
