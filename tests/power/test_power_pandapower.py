@@ -247,7 +247,7 @@ def test_what_is_left_out_is_said():
 
 def test_a_named_network_needs_pandapower_and_a_name_that_it_knows(monkeypatch, tmp_path):
     monkeypatch.setattr(reading, "find_spec", lambda name: None)
-    with pytest.raises(MissingPackageError, match=r"tacit\[pandapower\]"):
+    with pytest.raises(MissingPackageError, match=r"pip install -e '\.\[pandapower\]'"):
         chosen_case("pandapower:case9")
     folder = tmp_path.joinpath("networks", "power_system_test_case_jsons")
     folder.mkdir(parents=True)

@@ -40,7 +40,6 @@ from tacit.problems import (
     NoRegulariser,
     Problem,
     Shard,
-    Shards,
     Squared,
     WholeSpace,
     facts_from,
@@ -173,7 +172,7 @@ def test_more_records_than_are_counted_are_refused(shards):
     doubled = Shard(*(jnp.concatenate([x, x], 1) for x in (data.features, data.targets, data.mask)))
     planned = make_plan("noisy", shards)
     with pytest.raises(PrivacyError, match="count"):
-        run(planned, Shards(doubled, shards.counts, 1.0), runtime="simulate")
+        run(planned, dataclasses.replace(shards, stacked=doubled), runtime="simulate")
 
 
 def test_a_question_about_targets_is_not_planned_where_targets_would_be_rounded():

@@ -118,7 +118,7 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class PrivateLogisticRegression(PrivateClassifier):
-    """Logistic regression under differential privacy; multinomial for more than two classes.
+    """Logistic regression under differential privacy, for two classes or more.
 
     The loss of a record is log(1 + exp(-t z)), t = -1 or 1, or log sum_k exp(z_k) - z_t, where
     nothing is clipped: with `clip` at least 1 for two classes, 1.42 for more, or without privacy.
