@@ -54,11 +54,12 @@ from tacit.training.data import (
     target_scale,
 )
 from tacit.training.metrics import Metrics, curves_on_test, measure, optimum
+from tacit.training.shown import ShownTraining
 from tacit.typing import HostArray
 
 
-@dataclass(frozen=True)
-class Training:
+@dataclass(frozen=True, repr=False)
+class Training(ShownTraining):
     """A finished training run.
 
     Attributes
