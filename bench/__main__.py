@@ -21,6 +21,7 @@ from bench import (
     speed,
     structured,
 )
+from tacit.errors import DataError, MissingPackageError
 
 PARTS: dict[str, Callable[[], object]] = {
     "one run of noisy-gradient, Adult, 100 rounds, float32": lambda: speed.one_run(
@@ -56,20 +57,30 @@ PARTS: dict[str, Callable[[], object]] = {
 
 
 def main() -> None:
-    """Print the table, or JSON."""
+    """Print the table, or JSON: of every part that could be measured, however the last one ends."""
     figures: dict[str, object] = {
         "machine": f"{os.cpu_count()} cores, {jax.devices()[0].device_kind}, "
         f"load {os.getloadavg()[0]:.1f}"
     }
-    for name, part in PARTS.items():
-        if "--quick" in sys.argv and ("error" in name or "settings" in name):
-            continue
-        figures[name] = part()
-        if "--json" not in sys.argv:
-            print(f"\n{name}")
-            _print(figures[name])
-    if "--json" in sys.argv:
-        print(json.dumps(figures, indent=1))
+    try:
+        for name, part in PARTS.items():
+            if "--quick" in sys.argv and ("error" in name or "settings" in name):
+                continue
+            figures[name] = measured(part)
+            if "--json" not in sys.argv:
+                print(f"\n{name}", flush=True)
+                _print(figures[name])
+    finally:
+        if "--json" in sys.argv:
+            print(json.dumps(figures, indent=1), flush=True)
+
+
+def measured(part: Callable[[], object]) -> object:
+    """Return the figures of a part; why there are none where data or a package cannot be had."""
+    try:
+        return part()
+    except (DataError, MissingPackageError, OSError) as error:
+        return {"not measured": str(error)}
 
 
 def _print(figures: object, indent: str = "  ") -> None:
@@ -79,7 +90,7 @@ def _print(figures: object, indent: str = "  ") -> None:
         if isinstance(value, dict):
             print(f"{indent}{name:<44}" + "  ".join(f"{k} {_text(v)}" for k, v in value.items()))
         else:
-            print(f"{indent}{name:<44}{value:12.4g}")
+            print(f"{indent}{name:<44}{_text(value):>12}")
 
 
 def _text(value: object) -> str:

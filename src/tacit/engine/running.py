@@ -25,6 +25,7 @@ from tacit.engine.processes import side_by_side, versions
 from tacit.engine.program import Program
 from tacit.engine.protocol import KEPT, Trace, observed_ledger, tested
 from tacit.engine.runtimes import serial, simulate, streamed
+from tacit.engine.shown import ShownRun
 from tacit.engine.supply import Supply
 from tacit.errors import InputError, PrivacyError
 from tacit.noise import Stream
@@ -45,8 +46,8 @@ from tacit.typing import HostArray
 Runtime = Literal["simulate", "serial"]
 
 
-@dataclass(frozen=True)
-class Run:
+@dataclass(frozen=True, repr=False)
+class Run(ShownRun):
     """A finished run.
 
     Attributes

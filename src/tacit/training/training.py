@@ -61,11 +61,12 @@ from tacit.training.data import (
 from tacit.training.measuring import Wanted, measured
 from tacit.training.metrics import UNMEASURED, Metrics
 from tacit.training.outputs import outputs_of
+from tacit.training.shown import ShownTraining
 from tacit.typing import HostArray
 
 
-@dataclass(frozen=True)
-class Training:
+@dataclass(frozen=True, repr=False)
+class Training(ShownTraining):
     """A finished training run, or what it has released so far.
 
     Attributes
