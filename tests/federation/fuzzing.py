@@ -35,25 +35,27 @@ class Fuzzer:
     def __init__(self, study, plan, seed):
         self.study, self.plan, self.random = study, plan, random.Random(seed)
         self.agents, self.turns = study.agents, plan.rounds
+        run = study.signed.digest
+        head = seal_of(study, 1).sealed(Kind.HEAD, self.turns, b"").hex()
+        self._heads = [head] * self.agents
+        self._accepted = [
+            seal_of(study, a).values(Kind.ACCEPTANCE, 0, {"digest": run, "tacit": "0"}).hex()
+            for a in range(self.agents)
+        ]
 
     def right(self, kind):
         """The values of a right message."""
         draw, run = self.random, self.study.signed.digest
-        sealed = seal_of(self.study, 1).sealed(Kind.HEAD, self.turns, b"").hex()
-        accepted = [
-            seal_of(self.study, a).values(Kind.ACCEPTANCE, 0, {"digest": run, "tacit": "0"}).hex()
-            for a in range(self.agents)
-        ]
         return {
             Kind.PROPOSAL: {},
             Kind.ACCEPTANCE: {"digest": run, "tacit": "0.1.0", "mask": "09" * 32},
-            Kind.START: {"acceptances": accepted},
+            Kind.START: {"acceptances": self._accepted},
             Kind.WISH: {
                 "kind": int(draw.choice((Kind.HEADS, *ARRAYS))),
                 "sender": draw.choice((*range(self.agents), COORDINATOR)),
                 "round": draw.randrange(self.turns + 1),
             },
-            Kind.HEADS: {"heads": [sealed] * self.agents},
+            Kind.HEADS: {"heads": self._heads},
             Kind.HEAD: {},
             Kind.REFUSAL: {"line": "no room"},
             Kind.DONE: {"ending": draw.choice(("finished", "abandoned"))},

@@ -297,6 +297,46 @@ def test_persons_features_a_centre_and_an_evaluation_go_by_command_and_end_as_on
     assert "prediction" in called(tmp_path, "predict", "report-sinai/model.json", "new.csv")
 
 
+def test_without_out_every_party_keeps_its_model_and_a_site_that_cannot_begin_stops_all(tmp_path):
+    (tmp_path / "bounds.toml").write_text(BOUNDS)
+    hub = f"localhost:{free_port()}"
+    called(tmp_path, "study", "new", "diabetes", "--bounds", "bounds.toml", "--hub", hub)
+    for number, name in enumerate(NAMES):
+        write_records(tmp_path / f"{name}.csv", 60, seed=number)
+        called(tmp_path, "site", "join", "diabetes.invitation", "--name", name,
+               "--data", f"{name}.csv")  # fmt: skip
+        called(tmp_path, "study", "admit", "diabetes", f"{name}.request", answer="y\n")
+    called(tmp_path, "study", "propose", "diabetes", "--epsilon", "1", "--delta", "1e-4",
+           "--rounds", "5")  # fmt: skip
+    write_records(tmp_path / "wrong.csv", 61, seed=0)
+    parties = Processes(tmp_path)
+    parties.start("hub", "study", "hub", "diabetes", "--host", "127.0.0.1", "--log", "hub.log")
+    try:
+        run = ("site", "run", "diabetes.proposal", "--quiet", "--name")
+        parties.start("coordinator", "study", "run", "diabetes.proposal", "--quiet")
+        parties.start("sinai", *run, "sinai")
+        parties.until_servers(lambda started, _: started)
+        time.sleep(5)
+        parties.start("wrong", *run, "mercy", "--data", "wrong.csv")
+        for name in ("wrong", "sinai", "coordinator"):
+            assert parties.running[name].wait(60) == 2, parties.said(name)
+        assert "has 61 records" in parties.said("wrong")
+        for name in ("sinai", "coordinator"):
+            assert "mercy refused: it could not begin" in parties.said(name)
+        parties.start("mercy", *run, "mercy")
+        parties.start("sinai")
+        parties.start("coordinator")
+        for name in ("coordinator", *NAMES):
+            assert parties.running[name].wait(60) == 0, parties.said(name)
+    finally:
+        parties.stop()
+    models = list((tmp_path / "data").rglob("model.json"))
+    assert len(models) == 3
+    assert len({json.dumps(json.loads(one.read_text())["terms"]) for one in models}) == 1
+    for name in ("coordinator", *NAMES):
+        assert f"Model: {tmp_path / 'data'}" in parties.said(name)
+
+
 def test_five_sites_train_on_adult_and_one_of_them_is_killed(tmp_path):
     done = subprocess.run(
         [sys.executable, ROOT / "docs" / "five_sites.py", "--folder", tmp_path / "five",

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tacit.budget.balance import FORMAT, VERSION, Balance, dated, opening, record
+from tacit.budget.balance import FORMAT, VERSION, Balance, balance_of, dated, opening, record
 from tacit.budget.bodies import check_files, check_table, table_digest
 from tacit.budget.caps import Guarantee, caps_of
 from tacit.budget.chain import Entry
@@ -109,6 +109,25 @@ class Account:
         """
         with self._connected() as connection:
             return self._checked(connection)
+
+    def around(self, run: str) -> tuple[Balance, Balance]:
+        """Return what the account held before a run was reserved, and after its last entry.
+
+        Runs that others reserved meanwhile are in the second balance.
+
+        Raises
+        ------
+        InputError
+            As `state`, or if the account has no such run.
+        """
+        with self._connected() as connection:
+            self._checked(connection)
+            entries = entries_of(connection, self.name)
+        about = [entry for entry in entries if entry.content.get("run") == run]
+        if not about:
+            raise InputError(f"account {self.name!r} has no run {run!r}; name the right account")
+        first, before = entries[0], entries[about[0].number - 2]
+        return balance_of(first, before), balance_of(first, about[-1])
 
     def reserve(self, charge: Charge, purpose: Purpose) -> Reservation:
         """Reserve the events of a run, before a record is read, and return the reservation.

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import typer
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from tacit.algorithms import Method
 from tacit.budget import Account, private_folder
@@ -15,7 +17,7 @@ from tacit.cli.console import emit, error_line, interruptible, printable
 from tacit.cli.options import methods_with
 from tacit.cli.watching import Events, Shown, events_to, watch
 from tacit.engine import Charged
-from tacit.errors import InputError
+from tacit.errors import InputError, TacitError
 from tacit.evaluation import PrivateScore
 from tacit.federation import (
     Coordinator,
@@ -30,6 +32,7 @@ from tacit.federation import (
     SiteFolder,
     StudyFolder,
     clear_masks,
+    decline,
     derive,
     ended_values,
     lines_of,
@@ -37,14 +40,20 @@ from tacit.federation import (
     save_ended,
 )
 from tacit.federation.keys import public_key
-from tacit.report import check_out
+from tacit.report import FIRST_CERTIFICATE, check_out
 
 INTERRUPTED = 130
 
 
 @dataclass(frozen=True)
 class Shows:
-    """What a party is asked to show, and where."""
+    """What a party is asked to show, and where.
+
+    Attributes
+    ----------
+    out
+        The folder of the report; None for the one that is kept with the party's journal.
+    """
 
     out: Path | None
     force: bool
@@ -52,10 +61,15 @@ class Shows:
     log: Path | None
     json: bool
 
-    def check(self) -> None:
-        """Raise `InputError` if the report cannot be written."""
-        if self.out is not None:
-            check_out(self.out, force=self.force)
+    def check(self, kept: Path) -> None:
+        """Raise `InputError` if the report cannot be written.
+
+        Parameters
+        ----------
+        kept
+            The folder with the party's journal, which is named by the run.
+        """
+        check_out(kept if self.out is None else self.out, force=self.out is None or self.force)
 
 
 def methods_for(signed: SignedProposal, algorithm: str | None) -> Mapping[str, Method]:
@@ -94,34 +108,34 @@ def take_part(  # noqa: PLR0913 - what a site is run with
     shows: Shows,
 ) -> None:
     """Run a site until the end, and report it."""
-    shows.check()
+    shows.check(site.report_folder(signed))
     agent, key = site.take_part(signed), site.signing_key()
     coordinator = public_key(site.invitation.key)
-    local = interruptible(
-        lambda: derive(
-            signed,
-            site.source(data),
-            agent=agent,
-            coordinator=coordinator,
-            seed=seed,
-            methods=methods,
-        )
-    )
-    if local.plan.program.summed:
-        signed.check_agreed(agreed)
-    before = None if account is None else account.state()
     link = Link(site.invitation.hub, site.invitation.authority, site.certificate, site.key)
     with events_to(shows.log, quiet=shows.quiet) as events:
+        with _declining(signed, agent, key, link):
+            local = interruptible(
+                lambda: derive(
+                    signed,
+                    site.source(data),
+                    agent=agent,
+                    coordinator=coordinator,
+                    seed=seed,
+                    methods=methods,
+                )
+            )
+        if local.plan.program.summed:
+            signed.check_agreed(agreed)
         journal = Journal(site.journal)
         for line in clear_masks(journal, but=signed.digest):
             events("said", line=line)
-        party = Site(local, journal, key, account=account, report=_told(events))
+        with _declining(signed, agent, key, link):
+            party = Site(local, journal, key, account=account, report=_told(events))
         began = time.monotonic()
         outcome = _run(party, link, events, site.progress_file(signed), shows)
         charged = None
-        if account is not None and before is not None:
-            after = account.state()
-            charged = Charged(account.name, after.runs[-1].run, before.balance, after.balance)
+        if account is not None:
+            charged = Charged(account.name, party.charged_as, *account.around(party.charged_as))
         _report(
             Ended(
                 signed=signed,
@@ -133,6 +147,7 @@ def take_part(  # noqa: PLR0913 - what a site is run with
                 charged=charged,
             ),
             shows,
+            site.report_folder(signed),
         )
 
 
@@ -140,7 +155,7 @@ def coordinate(
     study: StudyFolder, signed: SignedProposal, methods: Mapping[str, Method], *, shows: Shows
 ) -> None:
     """Run the coordinator of a run until the end, and report it."""
-    shows.check()
+    shows.check(study.report_folder(signed))
     folder = study.run_folder(signed)
     private_folder(folder)
     link = Link(study.invitation.hub, study.invitation.authority, study.certificate, study.key)
@@ -160,7 +175,20 @@ def coordinate(
                 seconds=time.monotonic() - began,
             ),
             shows,
+            study.report_folder(signed),
         )
+
+
+@contextmanager
+def _declining(
+    signed: SignedProposal, agent: int, key: Ed25519PrivateKey, link: Link
+) -> Iterator[None]:
+    """Tell the coordinator if the site cannot begin, so that the others do not wait for it."""
+    try:
+        yield
+    except TacitError:
+        decline(signed, agent, key, link)
+        raise
 
 
 def _score(last: LastQuestion | None, outcome: Outcome) -> PrivateScore | None:
@@ -184,13 +212,25 @@ def _run(party: Party, link: Link, events: Events, progress: Path, shows: Shows)
     return outcome
 
 
-def _report(ended: Ended, shows: Shows) -> None:
-    """Write the report and say how it ended; without a model that is an error."""
-    certificate = None
-    if shows.out is not None:
-        certificate = save_ended(ended, shows.out, force=shows.force)
+def _report(ended: Ended, shows: Shows, kept: Path) -> None:
+    """Write the report and say how it ended; without a model that is an error.
+
+    Parameters
+    ----------
+    kept
+        Where a report with a model is kept for which no folder was named: written once, since a
+        folder named by the run is about no other.
+    """
+    out, certificate = shows.out, None
+    if out is not None:
+        certificate = save_ended(ended, out, force=shows.force)
+    elif ended.outcome.model is not None:
+        out, certificate = kept, kept / FIRST_CERTIFICATE
+        if not certificate.exists():
+            private_folder(kept.parent)
+            certificate = save_ended(ended, kept, force=True)
     if shows.json:
-        emit(ended_values(ended, shows.out))
+        emit(ended_values(ended, out))
     elif ended.outcome.model is not None:
         typer.echo("\n".join(map(printable, lines_of(ended, certificate))))
     if ended.outcome.model is None:

@@ -166,7 +166,8 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter per option
     another_table: AnotherTable = False,
     another_account: AnotherAccount = False,
     out: Annotated[
-        Path | None, typer.Option(parser=path, help="A new folder for the report.")
+        Path | None,
+        typer.Option(parser=path, help="A new folder for the report; else one beside the journal."),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an earlier report.")] = False,
     algorithm: Algorithm = None,

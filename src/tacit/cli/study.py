@@ -288,7 +288,8 @@ def propose_(  # noqa: PLR0913 - one parameter per option
 def run_(  # noqa: PLR0913, PLR0917 - one parameter per option
     proposal: Annotated[Path, typer.Argument(parser=path, help="The file of tacit study propose.")],
     out: Annotated[
-        Path | None, typer.Option(parser=path, help="A new folder for the report.")
+        Path | None,
+        typer.Option(parser=path, help="A new folder for the report; else one beside the journal."),
     ] = None,
     force: Force = False,
     algorithm: Annotated[

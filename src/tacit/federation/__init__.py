@@ -4,6 +4,7 @@ from tacit.federation.agreement import Member, Participant, SignedProposal, sign
 from tacit.federation.authority import certificate_fingerprint, read_certificate
 from tacit.federation.checking import Check, check_proposal
 from tacit.federation.coordinator import Coordinator
+from tacit.federation.declining import decline
 from tacit.federation.hub import hub_configuration, run_hub, seen_struck
 from tacit.federation.joining import Invitation, JoinRequest
 from tacit.federation.journal import Journal
@@ -49,6 +50,7 @@ __all__ = [
     "check_proposal",
     "clear_masks",
     "configuration",
+    "decline",
     "derive",
     "ended_values",
     "found_site",

@@ -12,7 +12,7 @@ from tacit.federation.exchange import Need
 from tacit.federation.hearing import Hearing
 from tacit.federation.journal import Journal, Sent
 from tacit.federation.masking import Unmasked
-from tacit.federation.party import Released
+from tacit.federation.party import Ending, Released
 from tacit.federation.rounds import Rounds, joint
 
 _HEAD = len(NOTHING)
@@ -148,6 +148,14 @@ class Closing:
         """Take what this site says itself: the hub does not send it back."""
         if sealed:
             self._hearing.take(self._hearing.opener.opened(sealed))
+
+
+def farewell(seal: Seal, ending: Ending) -> bytes:
+    """Return the envelope that says how a run ended for a site, which answers nothing more."""
+    if ending == "refused":
+        told = {"line": "this site refused earlier; its owner has the reason"}
+        return seal.values(Kind.REFUSAL, 0, told)
+    return seal.values(Kind.DONE, 0, {"ending": ending})
 
 
 def with_scores(trained: bytes, digests: list[bytes]) -> bytes:

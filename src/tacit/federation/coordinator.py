@@ -20,9 +20,20 @@ from tacit.federation.journal import Journal
 from tacit.federation.last_question import last_question
 from tacit.federation.local import certificate_for, check_runnable
 from tacit.federation.messages import Grammar, one_line
-from tacit.federation.party import Ending, Outcome, Packet, Progress, Released, outcome_of
+from tacit.federation.party import (
+    NOT_STARTED,
+    Ending,
+    Outcome,
+    Packet,
+    Progress,
+    Released,
+    outcome_of,
+)
 from tacit.federation.waiting import Spacing, Waiting
 from tacit.privacy import Certificate, Ledger
+
+# seconds in which sites that accepted hear that the run does not start
+_NOT_STARTED = 10.0
 
 
 class Coordinator:
@@ -69,6 +80,7 @@ class Coordinator:
         self._spacing, self._now = Spacing(), 0.0
         self._phase, self._outcome = "inviting", None  # type: str, Outcome | None
         self._verdict: str | None = None
+        self._given_up: bytes | None = None
         self.ledger: Ledger | None = None
 
     # Party
@@ -88,8 +100,11 @@ class Coordinator:
         """Whether a site may not know yet how the run ended; for as long as the patience lasts."""
         if self._outcome is None:
             return True
-        missing = any(agent not in self._done for agent in self._agents)
-        return missing and self._leaving.seconds < self.signed.patience
+        if self._started:
+            missing, most = set(self._agents) - self._done, self.signed.patience
+        else:  # who has not accepted by then waits for a next attempt
+            missing, most = set(self._acceptances) - self._done, _NOT_STARTED
+        return bool(missing) and self._leaving.seconds < min(most, self.signed.patience)
 
     @property
     def certificate(self) -> Certificate:
@@ -112,12 +127,13 @@ class Coordinator:
         self._waiting.look(now)
         if self._outcome is not None:
             self._leaving.look(now)
-        elif self._phase != "inviting" and self._waiting.seconds > self.signed.patience:
+        elif self._waiting.seconds > self.signed.patience:
             names = ", ".join(self._opener.names[agent] for agent in self._late())
-            return self._guarded(lambda: self._abandon(
-                f"{names} did not answer for {self.signed.patience:g} s; see to it, then propose "
-                "again"
-            ))  # fmt: skip
+            what, then = ("accept", "") if not self._started else (
+                "answer", "; see to it, then propose again"
+            )  # fmt: skip
+            line = f"{names} did not {what} for {self.signed.patience:g} s{then}"
+            return self._guarded(lambda: self._abandon(line))
         if not self._waiting.again():
             return []
         ending = self._verdict is not None and self._outcome is None
@@ -162,6 +178,8 @@ class Coordinator:
         self._grammar.check(envelope)
         if envelope.kind == Kind.WISH:
             return self._again() if self._spacing.allows(self._now) else []
+        if envelope.kind == Kind.REFUSAL and self._is_late(envelope):
+            return []
         if envelope.kind in (Kind.DONE, Kind.REFUSAL):
             self._done.add(envelope.sender)
         if self._outcome is not None:
@@ -177,11 +195,16 @@ class Coordinator:
         name = self._opener.names[envelope.sender]
         return self._abandon(f"{name} refused: {one_line(envelope.values()['line'])}")
 
+    def _is_late(self, envelope: Envelope) -> bool:
+        """Whether a site refuses to begin what has begun: its journal goes on with the run."""
+        return not envelope.values().get("started", True) and self._started
+
     def _accepted(self, envelope: Envelope) -> list[Packet]:
         if self._phase != "inviting":
             return self._again() if self._spacing.allows(self._now) else []
+        if envelope.sender not in self._acceptances:  # who is there already says so every second
+            self._waiting.came()
         self._acceptances[envelope.sender] = envelope.sealed
-        self._waiting.came()
         if len(self._acceptances) < len(self._agents):
             return []
         acceptances = [self._acceptances[agent].hex() for agent in self._agents]
@@ -266,12 +289,21 @@ class Coordinator:
 
     def _abandon(self, line: str) -> list[Packet]:
         values: dict[str, Any] = {"line": one_line(line)}
+        if not self._started:  # in no journal: nothing happened that a next attempt must not repeat
+            self._given_up = self._seal.values(Kind.END, 0, {**values, "started": False})
+            self._end("abandoned", line + NOT_STARTED)
+            return [self._packet(self._given_up)]
         so_far = self._conducting.so_far() if self.signed.release_abandoned else None
         if so_far is not None:
             values["public"] = so_far.hex()
         sealed = self._journal.say(self._run, "end", self._seal.values(Kind.END, 0, values))
         self._end("abandoned", line)
         return [self._packet(sealed)]
+
+    @property
+    def _started(self) -> bool:
+        """Whether the start is in the journal, so that a site may have answered."""
+        return self._said("start") is not None
 
     def _end(self, ending: Ending, line: str, *, model: Released | None = None) -> None:
         if ending == "abandoned" and self.signed.release_abandoned and self._conducting.so_far():
@@ -286,7 +318,7 @@ class Coordinator:
         if self._phase == "inviting":
             sealed = self._seal.sealed(Kind.PROPOSAL, 0, self.signed.to_json().encode())
             return [self._packet(sealed)]
-        kept = [self._said(what) for what in ("end", "heads")]
+        kept = [self._given_up, *(self._said(what) for what in ("end", "heads"))]
         last = next((sealed for sealed in kept if sealed is not None), None)
         if last is not None and self._outcome is not None:
             return [self._packet(last)]

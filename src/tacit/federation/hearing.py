@@ -13,14 +13,12 @@ from tacit.federation.envelope import (
     Envelope,
     Kind,
     Opener,
-    Seal,
     from_hex,
 )
 from tacit.federation.exchange import Exchange, Need, StarExchange
 from tacit.federation.journal import Journal
 from tacit.federation.party import Packet, Released
 from tacit.federation.subjects import Subjects, matches
-from tacit.federation.waiting import MOST_WISHES
 from tacit.typing import PyTree
 
 # larger ones occur in no run whose parties keep to its plan
@@ -55,24 +53,6 @@ def believed(
             "it is not used"
         )
     return envelope
-
-
-def requests(needs: Sequence[Need], turn: int, exchange: Exchange, seal: Seal) -> list[Packet]:
-    """Return what asks for all that is lacking; where nothing is, for the heads of all.
-
-    Of requests that all hear there are a few at once: what they bring serves all who lack it.
-    """
-    to_all = exchange.subjects.ask(exchange.agent)
-    wishes = [(exchange.wish(need), _request(need)) for need in needs]
-    heard_by_all = [wish for wish in wishes if wish[0] == to_all]
-    kept = [wish for wish in wishes if wish not in heard_by_all[MOST_WISHES:]]
-    if not needs:
-        kept = [(to_all, {"kind": int(Kind.HEADS)})]
-    return [Packet(subject, seal.values(Kind.WISH, turn, values)) for subject, values in kept]
-
-
-def _request(need: Need) -> dict[str, int]:
-    return {"kind": int(need.kind), "sender": need.sender, "round": need.round}
 
 
 def check_heads(envelope: Envelope, opener: Opener, own: bytes) -> None:

@@ -92,7 +92,7 @@ class Grammar:
             Kind.START: lambda given: self._are_of_all(given.get("acceptances")),
             Kind.WISH: self._is_wish,
             Kind.HEADS: lambda given: self._are_of_all(given.get("heads")),
-            Kind.REFUSAL: lambda given: isinstance(given.get("line"), str),
+            Kind.REFUSAL: _is_line,
             Kind.DONE: lambda given: given.get("ending") in ("finished", "abandoned"),
             Kind.END: _is_end,
             Kind.COLUMN: lambda _: True,
@@ -124,7 +124,12 @@ def _is_acceptance(values: dict[str, Any]) -> bool:
     return texts and (mask is None or (isinstance(mask, str) and bool(_DIGEST.fullmatch(mask))))
 
 
+def _is_line(values: dict[str, Any]) -> bool:
+    """Whether these say why a party ends, and whether the run had started."""
+    return isinstance(values.get("line"), str) and values.get("started", True) in (True, False)
+
+
 def _is_end(values: dict[str, Any]) -> bool:
-    line, public = values.get("line"), values.get("public")
+    public = values.get("public")
     right = public is None or (isinstance(public, str) and bool(_HEX.fullmatch(public)))
-    return isinstance(line, str) and right
+    return right and _is_line(values)

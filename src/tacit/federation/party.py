@@ -66,6 +66,12 @@ class Outcome(NamedTuple):
     totals: Any = None
 
 
+NOT_STARTED = (
+    "; the run had not started, so nothing was spent: once that is mended, the same command tries "
+    "again"
+)
+
+
 def outcome_of(
     ending: Ending, line: str, released: Released | None, certificate: Certificate
 ) -> Outcome:

@@ -18,12 +18,18 @@ class Paying:
     **Guarantee.** The charge of the whole run is on the disk before the door opens, whatever
     becomes of this process. It is replaced by that of the rounds in the journal only where others
     ended the run: an answer is in the journal before it is sent, so none is left out.
+
+    Attributes
+    ----------
+    run
+        What the account calls the run; empty without an account.
     """
 
     def __init__(self, local: Local, journal: Journal, account: Account | None) -> None:
         self._local, self._journal, self._account = local, journal, account
         self._digest = local.signed.digest
         self._reservation: Reservation | None = None
+        self.run = ""
 
     def reserve(self) -> str:
         """Reserve the run, before anything is accepted, and return what the account calls it.
@@ -36,7 +42,8 @@ class Paying:
         check_chargeable(seed=local.seed, conditional=local.certificate.conditional)
         account = charged_account(self._account, local)
         self._reservation = account.reserve(local.charge, self._purpose())
-        return self._reservation.run
+        self.run = self._reservation.run
+        return self.run
 
     def resume(self, row: RunRow) -> None:
         """Find the reservation of a run that was accepted before.
@@ -49,6 +56,7 @@ class Paying:
         if bool(row.reserved) != (self._account is not None):
             had = "with an account" if row.reserved else "without an account"
             raise InputError(f"this run was accepted {had}; resume it as it was accepted")
+        self.run = row.reserved
         if self._account is None or row.phase not in ("accepted", "running"):
             return
         found = [run for run in self._account.state().runs if run.run == row.reserved]

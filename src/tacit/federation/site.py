@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-from collections import defaultdict
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -14,7 +13,7 @@ from tacit.budget import Account
 from tacit.errors import InputError, TacitError, told_anew
 from tacit.federation.among import exchange_of
 from tacit.federation.breach import BreachError, UnreadableError
-from tacit.federation.closing import Closing
+from tacit.federation.closing import Closing, farewell
 from tacit.federation.codec import Layout
 from tacit.federation.envelope import COORDINATOR, Envelope, Kind, Seal
 from tacit.federation.exchange import Need
@@ -23,16 +22,16 @@ from tacit.federation.hearing import (
     accepted_by_all,
     believed,
     check_heads,
-    requests,
 )
 from tacit.federation.journal import Journal, RunRow
 from tacit.federation.local import Local
 from tacit.federation.masking import masking_of
 from tacit.federation.messages import Grammar, one_line
-from tacit.federation.party import Outcome, Packet, Progress, Released, outcome_of
+from tacit.federation.party import NOT_STARTED, Outcome, Packet, Progress, Released, outcome_of
 from tacit.federation.paying import Paying
+from tacit.federation.requests import Repeating, requests
 from tacit.federation.rounds import Rounds
-from tacit.federation.waiting import TELL, Spacing, Waiting
+from tacit.federation.waiting import TELL, Waiting
 from tacit.problems.division import KEY_BYTES, Draw
 
 _OWN = "something about this site's own records or machine; its owner has the reason"
@@ -78,8 +77,8 @@ class Site:
         self._masking = masking_of(local, journal, self._opener)
         self._rounds: Rounds | None = None
         self._close: Closing | None = None
+        self._repeating: Repeating | None = None
         self._waiting, self._telling, self._furthest = Waiting(), Waiting(), 0
-        self._spacing: dict[Any, Spacing] = defaultdict(Spacing)
         self._now = 0.0
         self._outcome: Outcome | None = None
         self._phase = self._accept()
@@ -101,6 +100,11 @@ class Site:
         """Whether others may ask for its bytes: while the run goes on."""
         return self._outcome is None
 
+    @property
+    def charged_as(self) -> str:
+        """What the account calls the run; empty without an account."""
+        return self._paying.run
+
     def progress(self) -> Progress:
         """Return where the run stands."""
         turn = 0 if self._rounds is None else self._rounds.turn
@@ -115,14 +119,21 @@ class Site:
         """Return what is lacking, once a second."""
         self._waiting.look(now)
         patience = self._local.signed.patience
-        if self._phase == "running" and self._waiting.seconds > 2 * patience:
-            self._end("abandoned", "nobody was heard for twice the patience of the study")
-            return self._farewell()
+        if self._outcome is None and self._waiting.seconds > 2 * patience:
+            return self._forsaken()
         self._telling.look(now)
         packets = self._guarded(self._again) if self._waiting.again() else []
         if self._phase == "running" and self._telling.again(min(TELL, patience / 4)):
-            packets.append(self._stands())
+            stands = self._seal.values(Kind.PROGRESS, self.progress().round, {})
+            packets.append(self._state(stands))
         return packets
+
+    def _forsaken(self) -> list[Packet]:
+        line = "nobody was heard for twice the patience of the study"
+        if self._phase == "accepted":
+            return self._give_up(line)
+        self._end("abandoned", line)
+        return self._farewell()
 
     def heard(self, packet: Packet, now: float) -> list[Packet]:
         """Return what is said to a packet."""
@@ -196,7 +207,7 @@ class Site:
         self._phase = "running"
         self._open()
         self._waiting.came()
-        return [*self._advance(), *self._missing_packets()]
+        return [*self._advance(), *self._wishes()]
 
     def _open(self) -> None:
         """Look at the records for the first time; from here on rounds can be answered."""
@@ -209,6 +220,7 @@ class Site:
         parts = self._hearing, self._journal, self._seal, self._masking
         self._rounds = Rounds(answering, self._exchange, *parts)
         self._close = Closing(self._rounds, *parts, local.asked(records))
+        self._repeating = Repeating(self._exchange, self._rounds, self._close)
 
     # during the run
 
@@ -223,10 +235,12 @@ class Site:
         if kind in (Kind.PUBLIC, Kind.MESSAGE, Kind.TOTAL, Kind.FINAL, Kind.SCORE):
             return self._told(envelope)
         if kind == Kind.WISH:
-            return self._wished(subject, envelope)
+            again = self._repeating
+            return [] if again is None else again.packets(subject, envelope, self._now)
         if envelope.sender != COORDINATOR:
             return []
         if kind == Kind.PROPOSAL:
+            self._waiting.came()
             return [self._acceptance()]
         steps = {Kind.START: self._start, Kind.HEADS: self._finish, Kind.END: self._ended}
         return steps[kind](envelope) if kind in steps else []
@@ -266,20 +280,6 @@ class Site:
             return []
         return [self._state(sealed) for sealed in self._close.advance()]
 
-    def _wished(self, subject: str, envelope: Envelope) -> list[Packet]:
-        """Return what a neighbour lacks, as it was written."""
-        values, rounds, close = envelope.values(), self._rounds, self._close
-        agent, sender, kind = self._local.agent, envelope.sender, values["kind"]
-        if rounds is None or close is None:
-            return []
-        if kind in (Kind.FINAL, Kind.SCORE) and values.get("sender") == agent:
-            told = close.told(kind) if rounds.done else None
-            spaced = told is not None and self._spacing[kind].allows(self._now)
-            return [self._state(told)] if told is not None and spaced else []
-        if kind not in (Kind.MESSAGE, Kind.TOTAL) or subject != self._subjects.edge(sender, agent):
-            return []
-        return rounds.again(values["round"], self._subjects.edge(agent, sender))
-
     # the end
 
     def _finish(self, envelope: Envelope) -> list[Packet]:
@@ -294,11 +294,21 @@ class Site:
 
     def _ended(self, envelope: Envelope) -> list[Packet]:
         """End because the coordinator says so."""
-        line = one_line(envelope.values()["line"])
+        values = envelope.values()
+        line = one_line(values["line"])
+        if not values.get("started", True):  # of an attempt before the one that started
+            return self._give_up(line) if self._phase == "accepted" else []
         model = None
         if self._local.signed.release_abandoned and self._rounds is not None:
             model = self._hearing.model_so_far(envelope)
         self._end("abandoned", line or "the coordinator ended the run", model=model)
+        return self._farewell()
+
+    def _give_up(self, line: str) -> list[Packet]:
+        """End before the start, in no journal: the reservation is returned, nothing is spent."""
+        self._paying.let_go()
+        self._outcome = Outcome("abandoned", line + NOT_STARTED)
+        self._report(self._outcome.line)
         return self._farewell()
 
     def _end(
@@ -358,12 +368,7 @@ class Site:
     def _farewell(self) -> list[Packet]:
         """Return word that this site is done: whatever the ending, the coordinator may leave."""
         assert self._outcome is not None
-        if self._outcome.ending == "refused":
-            told = {"line": "this site refused earlier; its owner has the reason"}
-            body = self._seal.values(Kind.REFUSAL, 0, told)
-        else:
-            body = self._seal.values(Kind.DONE, 0, {"ending": self._outcome.ending})
-        return [self._state(body)]
+        return [self._state(farewell(self._seal, self._outcome.ending))]
 
     # asking again
 
@@ -374,9 +379,6 @@ class Site:
         body = {"digest": self._digest, "tacit": self._local.signed.tacit, **self._masking.accepted}
         return self._state(self._seal.values(Kind.ACCEPTANCE, 0, body))
 
-    def _stands(self) -> Packet:
-        return self._state(self._seal.values(Kind.PROGRESS, self.progress().round, {}))
-
     def _state(self, sealed: bytes) -> Packet:
         return Packet(self._subjects.state(self._local.agent), sealed)
 
@@ -386,9 +388,6 @@ class Site:
             return self._farewell()
         if self._phase == "accepted":
             return [self._acceptance()]
-        return self._missing_packets()
-
-    def _missing_packets(self) -> list[Packet]:
         needs = [need for need in self._lacks() if need.sender != self._local.agent]
         closing = self._closing() if not needs else []
         return [*closing, *requests(needs, self.progress().round, self._exchange, self._seal)]

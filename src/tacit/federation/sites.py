@@ -5,6 +5,8 @@ site.json           name, the file and how it is read
 tls.key             the key of the certificate, and tls.pem once a proposal brings that
 signing.key         signs what the site sends
 journal             what it was asked and answered
+progress/RUN.json   how far a run is
+reports/RUN/        reports of runs for which no other folder was named
 """
 
 from __future__ import annotations
@@ -90,6 +92,10 @@ class SiteFolder:
         folder = self.folder / "progress"
         folder.mkdir(mode=0o700, exist_ok=True)
         return folder / f"{proposal.subjects.run}.json"
+
+    def report_folder(self, proposal: SignedProposal) -> Path:
+        """Return where the report of a run is kept if its owner names no folder."""
+        return self.folder / "reports" / proposal.subjects.run
 
     def signing_key(self) -> Ed25519PrivateKey:
         """Return the site's signing key."""

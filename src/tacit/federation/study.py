@@ -8,7 +8,7 @@ signing.key                         signs invitation, proposals and what is publ
 members/NAME.json                   admitted sites
 struck.json                         certificates that may not come back
 proposals/RUN.json                  signed proposals, by the name of their run
-runs/RUN/                           journals of runs
+runs/RUN/                           journals of runs, and reports for which no folder was named
 """
 
 from __future__ import annotations
@@ -134,6 +134,10 @@ class StudyFolder:
     def run_folder(self, proposal: SignedProposal) -> Path:
         """Return the folder of the coordinator's journal of a run; it may not be there yet."""
         return self.folder / "runs" / proposal.subjects.run
+
+    def report_folder(self, proposal: SignedProposal) -> Path:
+        """Return where the report of a run is kept if no other folder is named."""
+        return self.run_folder(proposal) / "report"
 
     def struck(self) -> frozenset[str]:
         """Return the users whose certificates may not come back."""

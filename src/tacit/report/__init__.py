@@ -1,7 +1,7 @@
 """Reports: a finished training as JSON for programs and as one page for people."""
 
 from tacit.report.accounts import charged_line, charged_section, charged_values
-from tacit.report.certificates import numbered
+from tacit.report.certificates import FIRST_CERTIFICATE, numbered
 from tacit.report.figures import STYLE, inline_svg
 from tacit.report.html import UNPROTECTED, certificate_box, settings_section, stamps
 from tacit.report.layout import document, list_of, section, spread, table_of
@@ -19,6 +19,7 @@ from tacit.report.save import ORACLE, check_out, save, save_released, write_fold
 
 __all__ = [
     "CERTIFIED",
+    "FIRST_CERTIFICATE",
     "ORACLE",
     "STYLE",
     "UNPROTECTED",

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from tacit.budget import private_opener
 
+FIRST_CERTIFICATE = "certificate-1.json"
 _NAME = re.compile(r"certificate-(\d+)\.json")
 # of a report that was written before certificates had files of their own
 _STATED_IN = ("plan.json", "model.json")
