@@ -7,6 +7,7 @@ noise that belong to something else.
 import dataclasses
 import re
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -20,6 +21,7 @@ from tacit.algorithms import (
     NoisyGradient,
     variance_reduction,
 )
+from tacit.audit.computed import AskOnce
 from tacit.engine.planning import Terms, plan
 from tacit.errors import InputError
 from tacit.network import metropolis, ring
@@ -35,6 +37,7 @@ from tacit.oracles import (
     Statistics,
     TargetGradient,
 )
+from tacit.oracles.difference import Pair
 from tacit.privacy import Adjacency, BoundedChange, Messages, ReplaceOne
 from tacit.problems import (
     HuberHinge,
@@ -73,6 +76,7 @@ def planned(oracle, algorithm=None, *, problem=LOGISTIC, clip=1.0, facts=None, *
 
 
 CONSENSUS = ADMM(LOGISTIC, 0.5, regulariser_at="server")
+TWO_POINTS = Pair(jnp.zeros(3), jnp.zeros(3))
 STRUCTURE = fused_lasso(Logistic(), np.array([[0, 1], [1, 2]]), 3, weight=0.1)
 
 
@@ -121,7 +125,7 @@ def test_without_an_aggregator_the_losses_are_compared_too():
         (Gradient(Logistic(), 0.5), None),
         (Snapshot(Logistic(), 0.5), None),
         (MinibatchGradient(Logistic(), 0.5, 0.5), None),
-        (MinibatchDifference(Logistic(), 0.5, 0.5, 0.5), None),
+        (MinibatchDifference(Logistic(), 0.5, 0.5, 0.5), AskOnce(LOGISTIC, TWO_POINTS, (3,))),
         (ProjectedStep(LOGISTIC, 0.5), LinearisedADMM(LOGISTIC, arm="output")),
         (step(Logistic(), clip=0.5), CONSENSUS),
         (PerturbedStep(step(Logistic(), clip=0.5)), CONSENSUS),

@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from typing_extensions import override
 
-from tacit.algorithms import NoisyGradient
+from tacit.algorithms import AnswerMessages, Noise, Turn
 from tacit.engine import Plan, Private, Program, behind_the_door, plan
 from tacit.engine.door import two_to
 from tacit.engine.program import agent_turns
@@ -45,13 +45,56 @@ from tacit.privacy import (
     Unit,
 )
 from tacit.problems import Origin, Problem, Shard, Shards, facts_from, pack
-from tacit.typing import Array, HostArray, Precision, PyTree
+from tacit.spec import Spec
+from tacit.typing import Array, HostArray, Model, Precision, PyTree
 
 EPSILON, DELTA = 1.0, 1e-6
 # how many places a person has
 PERSON = 3
 # numbers of a data set that are held at once; beyond it trials are made in turns
 _MOST = 2**25
+
+
+class AskOnce(AnswerMessages):
+    """One question to one agent, at a query that is given; what is released is the answer.
+
+    Attributes
+    ----------
+    problem
+        What the question is about.
+    query
+        What the oracle is asked.
+    answers
+        How many numbers an answer has.
+    """
+
+    problem: Problem
+    query: PyTree
+    answers: tuple[int, ...] = eqx.field(static=True)
+
+    @override
+    def schedule(self, spec: Spec, rounds: int, noise: Noise) -> dict[str, HostArray]:
+        return {}
+
+    @override
+    def start(self, template: Model) -> Array:
+        return jnp.zeros(self.answers, template.dtype)
+
+    @override
+    def ask(self, state: Array, inbox: Array, turn: Turn) -> PyTree:
+        return self.query
+
+    @override
+    def first_public(self, template: Model) -> Array:
+        return jnp.zeros(self.answers, template.dtype)
+
+    @override
+    def combine(self, public: Array, mean_message: Array, turn: Turn) -> Array:
+        return mean_message
+
+    @override
+    def model(self, public: Array) -> Array:
+        return public
 
 
 @dataclass(frozen=True)
@@ -128,13 +171,18 @@ class Subject:
         )
         return plan(
             spec,
-            NoisyGradient(self.problem),
+            AskOnce(self.problem, self._query(columns), self.oracle.answer_shape(spec.shape)),
             (self.oracle,),
             Terms(EPSILON, DELTA, self.adjacency, Messages()),
             rounds=1,
             precision=precision,
             mechanism=self.mechanism,
         )
+
+    def _query(self, columns: int) -> PyTree:
+        """Return one query, at models of zeros."""
+        zeros = np.zeros((1, *self.shape(columns)))
+        return jax.tree.map(lambda leaf: jnp.asarray(leaf)[0], self.ask(zeros, zeros))
 
     def shape(self, columns: int) -> tuple[int, ...]:
         """Return the shape of a model."""

@@ -22,6 +22,7 @@ from tacit.algorithms import Algorithm, Noise
 from tacit.engine.calibration import first_multiplier, within_budget
 from tacit.engine.credit import certificate_of, credits_summation
 from tacit.engine.program import Design, Draft, Program, check_noise, connect, drafted, scales_for
+from tacit.engine.tracing import check_traces
 from tacit.errors import InputError
 from tacit.network import Network
 from tacit.oracles import Oracle, TargetQuestion
@@ -134,7 +135,8 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
         about another loss than the algorithm or differs from the public facts (`Oracle.check`),
         the noise is not the library's, Poisson batches are asked for beyond epsilon 50,
         the oracles differ in the shape of their answers or in where the noise stands, or the
-        network does not suit (`tacit.engine.program.connect`).
+        network does not suit (`tacit.engine.program.connect`). If the run cannot be traced: an
+        error in the algorithm or in a question, or a regulariser without a proximal map there.
     PrivacyError
         If the predicted ledger would cost more than the budget, which only a multiplier that was
         given can bring about.
@@ -210,6 +212,8 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
         given=multiplier is not None,
     )
     summed = isinstance(observer, Sum) and isinstance(law, Gaussian)
+    program = dataclasses.replace(settled.draft.program, summed=summed)
+    check_traces(program, spec)
     return Plan(
         spec=spec,
         terms=terms,
@@ -220,7 +224,7 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
         bounds=bounds,
         ledger=settled.draft.ledger,
         certificate=settled.certificate,
-        program=dataclasses.replace(settled.draft.program, summed=summed),
+        program=program,
         network=network,
     )
 

@@ -27,6 +27,7 @@ from tacit.engine.protocol import KEPT, Trace, observed_ledger, tested
 from tacit.engine.runtimes import serial, simulate, streamed
 from tacit.engine.shown import ShownRun
 from tacit.engine.supply import Supply
+from tacit.engine.targets import check_targets
 from tacit.errors import InputError, PrivacyError
 from tacit.noise import Stream
 from tacit.oracles import Oracle
@@ -122,10 +123,10 @@ def run(  # noqa: PLR0913 - what is run, how, and who pays
     ------
     InputError
         If the shards differ from those of the plan (counts, dimension, record norm), masks are
-        asked for where answers are not summed, or the account cannot hold the run
-        (`tacit.errors.AccountError` if there is no room). If the agents cannot be divided among the
-        devices, or the processes were given different plans, seeds, devices or versions, which is
-        compared before the charge; or different records of all agents, after it.
+        asked for where answers are not summed, or the account has no room (`AccountError`). If the
+        agents cannot be divided among the devices, or the processes were given different plans,
+        seeds, devices or versions, which is compared before the charge; after it, if they have
+        different records, or a target is none of the loss (`tacit.engine.targets`).
     PrivacyError
         If no seed is given and no exact sampler is known for the noise (inside an objective), or
         the machine does not add whole numbers exactly; if a
@@ -149,6 +150,7 @@ def run(  # noqa: PLR0913 - what is run, how, and who pays
             if devices is not None:
                 shards = spread(shards, devices)
             check_shards(shards)
+            check_targets(plan, shards)
             origin = shards.origin
             private = behind_the_door(plan, shards)
             del shards  # which may be many, and only the door's own rows are needed from here on
@@ -182,8 +184,7 @@ def _facts(
 ) -> dict[str, Any]:
     """Return what all processes of a run must say alike, before it is charged."""
     order = None if devices is None else [(one.process_index, one.id) for one in devices.devices]
-    said = {"plan": plan.digest, "seed": seed, "keep": sorted(keep), "devices": order}
-    return {**versions(), **said}
+    return {**versions(), "plan": plan.digest, "seed": seed, "keep": sorted(keep), "devices": order}
 
 
 def _answered(

@@ -11,6 +11,7 @@ import numpy as np
 from tacit.engine import Plan, Private
 from tacit.engine.protocol import at
 from tacit.engine.running import check_shards, opened
+from tacit.engine.targets import check_targets
 from tacit.problems import Draw, Shard, Shards, hold_out
 from tacit.proposal import Proposal
 from tacit.tables import Files, table_of
@@ -50,6 +51,7 @@ def private_of(shards: Shards, plan: Plan) -> Private:
     Padded like the largest agent's, its sums are those of a run on one machine.
     """
     check_shards(shards)
+    check_targets(plan, shards)
     rows = max(plan.spec.counts)
     stacked: Shard = jax.tree.map(lambda leaf: _padded(leaf, rows), shards.stacked)
     shards = Shards(stacked, shards.counts, shards.record_norm, shards.origin)

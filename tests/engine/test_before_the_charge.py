@@ -1,0 +1,177 @@
+"""What would fail in a run is found by its plan; wrong targets are refused behind the charge."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from typing_extensions import override
+
+from conftest import make_terms
+from tacit.algorithms import ADMM, NoisyGradient
+from tacit.budget import AccountTerms, Guarantee, open_account
+from tacit.cli.main import main
+from tacit.engine import plan, reserve, run
+from tacit.errors import InputError
+from tacit.oracles import Gradient, ProximalStep
+from tacit.problems import (
+    L1,
+    HuberHinge,
+    Logistic,
+    MultinomialLogistic,
+    NoRegulariser,
+    Problem,
+    WholeSpace,
+    facts_from,
+    pack,
+    polyhedron,
+    public_facts,
+)
+
+PLAIN = Problem(Logistic(), NoRegulariser(), WholeSpace())
+
+
+def planned(algorithm, problem, oracle=None, **options):
+    return plan(
+        facts_from(problem, (20, 20), features=3, record_norm=1.0, clip=0.5),
+        algorithm,
+        (oracle or Gradient(problem.loss, 0.5),),
+        make_terms(),
+        rounds=3,
+        precision="float64",
+        **options,
+    )
+
+
+class Forgets(NoisyGradient):
+    """Planted fault: a schedule is looked up that does not exist."""
+
+    @override
+    def tell(self, state, inbox, turn, answer):
+        return answer / turn.values["pace"]
+
+
+class Grows(NoisyGradient):
+    """Planted fault: the public value changes its shape."""
+
+    @override
+    def combine(self, public, mean_message, turn):
+        return jnp.concatenate([jnp.ravel(leaf) for leaf in (public, mean_message) if leaf.ndim])
+
+
+class ByTheValue(NoisyGradient):
+    """Planted fault: a branch on a number that is known only once the program runs."""
+
+    @override
+    def tell(self, state, inbox, turn, answer):
+        return answer if float(answer[0]) > 0 else -answer
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"), [(Forgets, "KeyError: 'pace'"), (Grows, ""), (ByTheValue, "Concretization")]
+)
+def test_a_fault_in_a_method_is_found_by_its_plan_in_one_line(fault, said):
+    with pytest.raises(InputError, match=f"{fault.__name__} cannot be run") as found:
+        planned(fault(PLAIN), PLAIN)
+    assert said in str(found.value)
+    assert "\n" not in str(found.value)
+
+
+def test_an_l1_norm_on_a_polytope_is_found_by_the_plan():
+    corner = polyhedron(A=np.eye(3), b=np.ones(3))
+    problem = Problem(Logistic(), L1(0.1), corner)
+    with pytest.raises(InputError, match="no proximal map of the l1 norm"):
+        planned(NoisyGradient(problem), problem)
+
+
+class WithoutCoefficient(Logistic.__bases__[0]):
+    """Planted fault: a loss whose coefficient is written for one record at a time."""
+
+    @property
+    def smoothness(self):
+        return 0.25
+
+    def value(self, margins, targets):
+        return jnp.logaddexp(0.0, -targets * margins)
+
+    def coefficient(self, margins, targets):
+        return -targets / (1 + np.exp(np.asarray(targets * margins)))
+
+
+def test_a_loss_whose_step_cannot_be_traced_is_found_by_the_plan():
+    problem = Problem(WithoutCoefficient(), NoRegulariser(), WholeSpace())
+    step = ProximalStep(problem, 0.5, 0.5, 1.0)
+    with pytest.raises(InputError, match="ADMM cannot be run with these questions"):
+        planned(ADMM(problem, 0.5, regulariser_at="server"), problem, step)
+
+
+FAULTS = {"KeyError": "return turn.values['pace']", "ZeroDivisionError": "return 1 / 0"}
+
+
+@pytest.mark.parametrize("step", FAULTS)
+def test_a_fault_is_found_before_an_account_is_charged(step, tmp_path, monkeypatch, capsys):
+    """The table of methods names a class of the user's; its fault is no charge."""
+    monkeypatch.setenv("TACIT_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / f"mine_{step}.py").write_text(
+        "from tacit.algorithms import METHODS, NoisyGradient\n"
+        "class Faulty(NoisyGradient):\n"
+        "    def tell(self, state, inbox, turn, answer):\n"
+        f"        {FAULTS[step]}\n"
+    )
+    account = open_account("books", Guarantee(9.0, 1e-3), AccountTerms(), folder=tmp_path)
+    run = ["train", "breast_cancer", "--epsilon", "1", "--delta", "1e-4", "--rounds", "2"]
+    run += ["--algorithm", f"mine_{step}:Faulty", "--account", "books", "--accounts", str(tmp_path)]
+    assert main(run) == 2
+    said = capsys.readouterr().err
+    assert step in said
+    assert account.state().charged == ()
+
+
+def shards_of(targets):
+    draw = np.random.default_rng(0)
+    count = len(targets)
+    return pack(
+        draw.standard_normal((count, 3)), np.asarray(targets), [np.arange(count)],
+        record_norm=1.0, precision="float64", enforce="clip",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("loss", [Logistic(), HuberHinge(0.5)])
+@pytest.mark.parametrize("wrong", [[0, 1] * 10, [0.0, 1.0] * 10, [-1] * 19 + [2]])
+def test_labels_0_and_1_are_refused_by_a_loss_that_wants_minus_1_and_1(loss, wrong):
+    problem = Problem(loss, NoRegulariser(), WholeSpace())
+    shards = shards_of(wrong)
+    made = plan(
+        public_facts(problem, shards, clip=0.5), NoisyGradient(problem),
+        (Gradient(loss, 0.5),), make_terms(), rounds=2, precision="float64",
+    )  # fmt: skip
+    with pytest.raises(InputError, match="neither -1 nor 1; map the two classes") as found:
+        run(made, shards, runtime="simulate")
+    assert "\n" not in str(found.value)
+    run(made, shards_of([-1, 1] * 10), runtime="simulate")
+
+
+def test_labels_beyond_the_classes_are_refused():
+    problem = Problem(MultinomialLogistic(3), NoRegulariser(), WholeSpace())
+    shards = shards_of([0, 1, 2, 3] * 5)
+    made = plan(
+        public_facts(problem, shards, clip=0.5), NoisyGradient(problem),
+        (Gradient(problem.loss, 0.5),), make_terms(), rounds=2, precision="float64",
+    )  # fmt: skip
+    with pytest.raises(InputError, match="target"):
+        run(made, shards, runtime="simulate")
+
+
+def test_a_refusal_of_targets_is_no_free_information(tmp_path, monkeypatch):
+    monkeypatch.setenv("TACIT_STATE_DIR", str(tmp_path / "state"))
+    account = open_account("books", Guarantee(9.0, 1e-3), AccountTerms(), folder=tmp_path)
+    shards = shards_of([-1] * 19 + [0])
+    made = plan(
+        public_facts(PLAIN, shards, clip=0.5), NoisyGradient(PLAIN),
+        (Gradient(PLAIN.loss, 0.5),), make_terms(), rounds=2, precision="float64",
+    )  # fmt: skip
+    paid = reserve(account, made, seed=None, what="a run")
+    paid.begin()
+    with pytest.raises(InputError, match="neither -1 nor 1"):
+        run(made, shards, runtime="simulate", account=paid)
+    (entry,) = account.state().charged
+    assert entry.status == "failed"
