@@ -15,7 +15,7 @@ FORM = Form()
 # what cells are made of, the plain and the strange
 PLAIN = ("1", "-2.5", "0.125", "town", "b c", "", " 7", "x ", "é", "\u2003z")
 QUOTED = ('"1"', '""', '"b c"', '" 3 "', '"-.5"')
-STRANGE = ('"a,b"', '"two\nlines"', '"say ""hi"""', 'in"side', ' "led"', '"\r\n"', '""""')
+STRANGE = ('"a,b"', '"two\nlines"', '"say ""hi"""', '"in""side"', ' "led"', '"\r\n"', '""""')
 
 
 def by_csv(raw, encoding="utf-8"):

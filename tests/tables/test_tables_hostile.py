@@ -120,6 +120,12 @@ REFUSED = {
         written(ROW, header='age,pay,"town,ill'), "not a valid CSV",
     ),
     "text behind a quote": (written(ROW, f'1,2,"a"{SECRET},no'), "not a valid CSV"),
+    "a quote inside a cell that has none around": (
+        written(*[ROW] * 9, f'1,2,{SECRET}"s,no', ROW), "a cell has a quote inside and none around",
+    ),
+    "a quote between two cells with lines in quotes": (
+        written(*['1,2,"two\nlines",no'] * 9, f'1,2,{SECRET}"s,no'), "has a quote inside",
+    ),
     "a row too short, and later a quote that never ends": (
         written(*[ROW] * 5, f"{SECRET},1", *[ROW] * 90, '1,"2,a,no'), "row 6 has 2 cells",
     ),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,7 +14,10 @@ from tacit.errors import InputError, told_anew
 from tacit.tables.dates import days
 from tacit.tables.facts import Categories, Numeric
 from tacit.tables.form import Form
+from tacit.tables.numbers import read_number, read_numbers
 from tacit.typing import HostArray
+
+_USUAL = Form()
 
 
 class CellError(InputError):
@@ -71,44 +76,73 @@ def numbers(
         If a cell is something else than text or a number.
     """
     if date is not None:
-        dates = cells.map(str)
-        return dates.map({text: days(text, date) for text in dates.unique()}).to_numpy(np.float64)
-    if not form.plain:
-        read = form.reader()
-        cells = cells.map(lambda cell: read(cell) if isinstance(cell, str) else cell)
+        texts = [str(cell) for cell in cells.to_numpy(object)]
+        read = {text: days(text, date) for text in set(texts)}
+        return np.fromiter(map(read.__getitem__, texts), np.float64, len(texts))
+    if cells.dtype.kind in "biuf":
+        return cells.to_numpy(np.float64, na_value=np.nan)
+    written = str if form.plain else form.reader()
+    objects = cells.to_numpy(object).tolist()
+    if set(map(type, objects)) <= {str}:
+        return read_numbers(objects if form.plain else list(map(written, objects)))
+
+    def number(cell: Any) -> float:
+        if isinstance(cell, str):
+            return read_number(written(cell))
+        return math.nan if cell is None or cell is pd.NA or cell is pd.NaT else float(cell)
+
     return told_anew(
-        lambda: pd.to_numeric(cells, errors="coerce").to_numpy(np.float64),
+        lambda: np.fromiter(map(number, objects), np.float64, len(objects)),
         (TypeError, ValueError, OverflowError),
         lambda _: InputError(f"column {name!r} holds a cell that is no number; drop such rows"),
     )
 
 
-def spelled(cells: pd.Series, fact: Categories) -> pd.Series:
+def spelled(cells: pd.Series, fact: Categories) -> list[str]:
     """Return cells as the texts that are compared; those that are missing as empty texts."""
-    texts = cells.map(lambda cell: str(cell).strip()).mask(cells.isna(), "")
+    texts = _texts(cells)
     if not (fact.fold_case or fact.strip or fact.missing):
         return texts
     missing = {fact.compared(spelling) for spelling in fact.missing}
-    compared = {text: fact.compared(text) for text in texts.unique()}
-    return texts.map({t: "" if same in missing else same for t, same in compared.items()})
+    compared = {text: fact.compared(text) for text in set(texts)}
+    said = {text: "" if same in missing else same for text, same in compared.items()}
+    return list(map(said.__getitem__, texts))
 
 
-def empty(cells: pd.Series, fact: Numeric | Categories | None = None) -> Bool[HostArray, "N"]:
+def _texts(cells: pd.Series) -> list[str]:
+    """Return cells as texts without surrounding blanks; those that are missing as empty texts."""
+    objects = cells.to_numpy(object).tolist()
+    if set(map(type, objects)) <= {str}:
+        return list(map(str.strip, objects))
+    holes = cells.isna().tolist()
+    return ["" if hole else str(o).strip() for o, hole in zip(objects, holes, strict=True)]
+
+
+def empty(
+    cells: pd.Series, fact: Numeric | Categories | None = None, form: Form = _USUAL
+) -> Bool[HostArray, "N"]:
     """Return which cells are empty, or spelled as the column's missing cells are.
 
     Those of a column of numbers are spelled in any case: no number is told by the case of letters.
+    A spelling that is a number is that number, however a cell writes it: a program that stores -9
+    as a whole number stores -9.0 once one of the other cells is empty.
     """
     if isinstance(fact, Categories) and fact.missing:
-        return (spelled(cells, fact) == "").to_numpy(np.bool_)
-    if cells.dtype.kind in "iuf" and (fact is None or not fact.missing):
-        return cells.isna().to_numpy(np.bool_)
+        return np.array([text == "" for text in spelled(cells, fact)], np.bool_)
     found: HostArray = cells.isna().to_numpy(np.bool_, copy=True)
-    if fact is None or not fact.missing:
-        found |= (cells.to_numpy(object) == "").astype(np.bool_)
-        return found
-    blank = {"", *(spelling.casefold() for spelling in fact.missing)}
-    said = [isinstance(cell, str) and cell.strip().casefold() in blank for cell in cells]
-    found |= np.array(said, np.bool_)
+    if cells.dtype.kind not in "iuf":
+        objects = cells.to_numpy(object)
+        present = ~found
+        found[present] = objects[present] == ""
+        if fact is not None and fact.missing:
+            blank = {"", *(spelling.casefold() for spelling in fact.missing)}
+            said = [isinstance(cell, str) and cell.strip().casefold() in blank for cell in objects]
+            found |= np.array(said, np.bool_)
+    if isinstance(fact, Numeric) and fact.date is None:
+        spellings = numbers(pd.Series(fact.missing, dtype=object), "missing", form)
+        coded = spellings[np.isfinite(spellings)]
+        if coded.size:
+            found |= np.isin(numbers(cells, "missing", form), coded)
     return found
 
 

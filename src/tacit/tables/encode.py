@@ -77,7 +77,7 @@ def encode(frame: pd.DataFrame, bounds: Bounds, *, with_target: bool) -> Encoded
     in [0, 1]; 2 u is exact.
     """
     check_columns(frame.columns, bounds, with_target=with_target)
-    _check_filled(frame, _facts(bounds) if with_target else bounds.columns)
+    _check_filled(frame, _facts(bounds) if with_target else bounds.columns, bounds.form)
     blocks, clipped = [], 0
     for name, fact in bounds.columns.items():
         if isinstance(fact, Numeric):
@@ -224,7 +224,7 @@ def check_columns(columns: Iterable[str], bounds: Bounds, *, with_target: bool) 
 def check_cells(cells: pd.Series, name: str, bounds: Bounds) -> None:
     """Raise what `encode` raises of a table in which no other column has a fault."""
     fact = _facts(bounds)[name]
-    _check_filled({name: cells}, {name: fact})
+    _check_filled({name: cells}, {name: fact}, bounds.form)
     if name == bounds.target_name:
         _targets(cells, bounds)
     elif isinstance(fact, Numeric):
@@ -238,21 +238,25 @@ def _facts(bounds: Bounds) -> dict[str, Numeric | Categories]:
 
 
 def _check_filled(
-    cells: Mapping[str, pd.Series] | pd.DataFrame, facts: Mapping[str, Numeric | Categories]
+    cells: Mapping[str, pd.Series] | pd.DataFrame,
+    facts: Mapping[str, Numeric | Categories],
+    form: Form,
 ) -> None:
     needed = {
         name: fact
         for name, fact in facts.items()
         if not (fact.accepts_missing if isinstance(fact, Numeric) else "" in fact.values)
     }
-    check_filled({name: empty(cells[name], fact) for name, fact in needed.items()}, _CURE)
+    check_filled({name: empty(cells[name], fact, form) for name, fact in needed.items()}, _CURE)
 
 
 def _of_numbers(
     cells: pd.Series, name: str, fact: Numeric, bounds: Bounds
 ) -> tuple[Float[HostArray, "N _"], int]:
     """Return the scaled column, its indicator and bins if any, and how many cells lay outside."""
-    holes = empty(cells, fact) if fact.accepts_missing else np.zeros(len(cells), np.bool_)
+    holes = np.zeros(len(cells), np.bool_)
+    if fact.accepts_missing:
+        holes = empty(cells, fact, bounds.form)
     values = _numbers(cells, name, fact, bounds.form, holes)
     column, outside = _scaled(values, fact, bounds.interval)
     block = [np.where(holes, encoded_fill(fact, bounds.interval), column)[:, None]]
@@ -298,8 +302,11 @@ def _scaled(values: HostArray, fact: Numeric, interval: Interval) -> tuple[HostA
 
 
 def _codes(cells: pd.Series, name: str, fact: Categories) -> HostArray:
-    known = pd.Index([fact.compared(value) for value in fact.values], dtype=object)
-    codes = _indexed(known, cells, fact)
+    known = {fact.compared(value): code for code, value in enumerate(fact.values)}
+    texts = spelled(cells, fact)
+    # no table of pandas: texts that differ behind a zero byte are one text in some of them
+    places = {text: known.get(text, -1) for text in set(texts)}
+    codes = np.fromiter(map(places.__getitem__, texts), np.int64, len(texts))
     bad = np.flatnonzero(codes < 0)
     if bad.size:
         raise CellError(
@@ -309,15 +316,6 @@ def _codes(cells: pd.Series, name: str, fact: Categories) -> HostArray:
             "there if it is public, or drop the row",
         )
     return codes
-
-
-def _indexed(known: pd.Index, cells: pd.Series, fact: Categories) -> HostArray:
-    if pd.api.types.infer_dtype(cells, skipna=False) != "string":
-        return np.asarray(known.get_indexer(pd.Index(spelled(cells, fact), dtype=object)))
-    # texts are few and cells many
-    places, texts = pd.factorize(cells.to_numpy(object))
-    said = spelled(pd.Series(texts, dtype=object), fact)
-    return np.asarray(known.get_indexer(pd.Index(said, dtype=object)))[places]
 
 
 def _targets(cells: pd.Series, bounds: Bounds) -> tuple[HostArray, int]:

@@ -23,6 +23,8 @@ _MARKS = (
 )
 _SEPARATORS = (",", ";", "\t", "|")
 _TAB = ("tab", r"\t")
+# encodings whose marks count until another one comes, or that leave line ends out
+_LASTING = re.compile("iso2022|hz|utf-?7|(raw_|raw-)?unicode|punycode|idna")
 # how else these marks are set
 _LIKE = str.maketrans({"\u00a0": " ", "\u202f": " ", "\u2009": " ", "\u2019": "'"})
 
@@ -74,6 +76,11 @@ class Form:
             raise InputError(
                 f"encoding is {self.encoding!r}, which is none that Python knows; name one such as "
                 "utf-8, cp1252 or latin-1"
+            )
+        if _LASTING.match(codecs.lookup(self.encoding).name):
+            raise InputError(
+                f"encoding is {self.encoding!r}, in which one row may change how those behind it "
+                "are read; save the file in UTF-8"
             )
 
     def changed(self, given: Mapping[str, Any]) -> Form:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Collection, Iterator, Sequence
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import closing
+from decimal import Decimal
 from itertools import chain, islice
 from typing import BinaryIO, NamedTuple
 
@@ -16,14 +18,13 @@ from tacit.errors import InputError
 from tacit.tables.blocks import Block, is_bytewise, next_block
 from tacit.tables.form import Form, other_delimiter, spelled, unquoted
 from tacit.tables.identity import TEXT, kind_of
+from tacit.tables.numbers import read_numbers
 from tacit.typing import HostArray
 
 # so few that the cells of a piece stay in a processor's cache
 ROWS_AT_ONCE = 2048
 # more where a file stores numbers: a piece costs as much as a thousand rows of twenty of them
 STORED_ROWS_AT_ONCE = 8192
-# characters of a number that Python and pandas read alike
-_LONGEST = 1000
 
 
 class Piece(NamedTuple):
@@ -75,9 +76,10 @@ class Piece(NamedTuple):
             column = self.cells.texts(place)
         else:
             column = self.cells[place]
-        numbers = decimals(column) if quick else None
-        if numbers is not None:
-            return pd.Series(numbers)
+        if quick:
+            numbers = read_numbers(column)
+            if np.isfinite(numbers).all():
+                return pd.Series(numbers)
         return pd.Series(list(map(str.strip, column)), dtype=object)
 
     def kind(self, name: str) -> str:
@@ -105,9 +107,7 @@ def _pieces_of_lines(
     hint = _hint(header, form.delimiter)
     if hint and form.delimiter not in unquoted(header):
         raise InputError(f"{path} has one column as it is read; its header {hint}")
-    cells = csv.reader(
-        chain([header], lines), delimiter=form.delimiter, strict=True, skipinitialspace=True
-    )
+    cells = _rows(chain([header], lines), form.delimiter)
     names = next((tuple(map(str.strip, row)) for row in cells if row), None)
     if names is None:
         raise InputError(f"{path} is empty; a header and at least one row are needed")
@@ -125,6 +125,40 @@ def _pieces_of_lines(
         before += len(rows)
     if not before:
         yield Piece(names, 0, [()] * len(names))
+
+
+def _rows(lines: Iterable[str], delimiter: str) -> Iterator[list[str]]:
+    """Yield what `csv.reader` finds in lines, none of it a cell with a quote inside only.
+
+    **Guarantee.** A record whose quotes are wrong does not change how another one is read: the file
+    is refused. In the grammar that is left a quote is at an end of a cell, or one of two that stand
+    for one inside; so each takes the reader into a cell or out of it. The other records have an
+    even number each. With an odd number in this one, the file ends inside a cell; with an even
+    number the reader is where it was before.
+
+    Raises
+    ------
+    csv.Error
+        If it is no such file.
+    """
+    quoted: list[str] = []  # the lines of a row that have quotes
+
+    def noted() -> Iterator[str]:
+        for line in lines:
+            if '"' in line:
+                quoted.append(line)
+            yield line
+
+    mark = re.escape(delimiter)
+    whole = re.compile(rf'(?:^|{mark}) *+"(?:[^"]++|"")*+"(?=$|{mark}|[\r\n])')
+    for row in csv.reader(noted(), delimiter=delimiter, strict=True, skipinitialspace=True):
+        if quoted and '"' in whole.sub("", "".join(quoted)):
+            raise csv.Error(
+                "a cell has a quote inside and none around it; put the cell in quotes and double "
+                "the one inside"
+            )
+        quoted.clear()
+        yield row
 
 
 class _Lines:
@@ -236,30 +270,9 @@ def stored_pieces(file: BinaryIO) -> Iterator[pd.DataFrame]:
         yield Table.from_batches([batch]).to_pandas(integer_object_nulls=True)
 
 
-def decimals(texts: Sequence[str] | HostArray) -> HostArray | None:
-    """Return the numbers that texts say, in float64; None unless each says a finite one.
-
-    Examples
-    --------
-    >>> decimals(("1.5", " 7 ")).tolist(), decimals(("1", "")), decimals(("1_000",))
-    ([1.5, 7.0], None, None)
-    """
-    whole = "".join(texts)
-    # what Python reads as a number and no table means by one: 1_000, and digits of other scripts
-    if "_" in whole or not whole.isascii():
-        return None
-    if len(whole) > _LONGEST and max(map(len, texts)) > _LONGEST:  # nor does pandas read it
-        return None
-    try:
-        found = np.fromiter(map(float, texts), np.float64, len(texts))
-    except ValueError:
-        return None
-    return found if np.isfinite(found).all() else None
-
-
 def _as_text(cells: pd.Series, form: Form) -> list[str]:
     def text(cell: object) -> str:
-        if isinstance(cell, float):  # whose point may mean thousands in this form
+        if isinstance(cell, (float, Decimal)):  # whose point may mean thousands in this form
             return str(cell).replace(".", form.decimal)
         return str(cell).strip()
 

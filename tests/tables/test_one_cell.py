@@ -1,0 +1,95 @@
+"""What a cell is read as follows from that cell alone."""
+
+import math
+import random
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tacit.errors import InputError
+from tacit.tables import Bounds, Categories, Form, Numeric, encode
+from tacit.tables.numbers import read_number, read_numbers
+
+ILL = Categories(("no", "yes"))
+ODD = ["", " 7 ", "1_000", "x", "\u0663", "nan", "1" * 1001, "\u00a01", "0x1", "\x1c1", "1e400"]
+
+
+def bits(values):
+    return np.asarray(values, np.float64).view(np.int64)
+
+
+def bounds_of(fact, form=None):
+    return Bounds("public", "ill", ILL, {"a": fact}, (), form or Form())
+
+
+def encoded(cells, fact, dtype=object, form=None):
+    frame = pd.DataFrame({"a": pd.Series(cells, dtype=dtype)})
+    return encode(frame, bounds_of(fact, form), with_target=False).features
+
+
+@pytest.mark.parametrize("odd", [None, *ODD])
+def test_a_text_is_the_number_that_python_reads_whatever_stands_beside_it(odd):
+    """Planted fault: `pandas.to_numeric` before 3.1.1, which rounds a quarter of these otherwise."""
+    draw = random.Random(0)
+    texts = [f"{draw.uniform(-99, 99):.{digits}g}" for digits in (15, 16, 17) for _ in range(500)]
+    found = read_numbers([*texts, *([] if odd is None else [odd])])[: len(texts)]
+    assert np.array_equal(bits(found), bits([float(text) for text in texts]))
+    assert odd is None or bits(read_numbers([*texts, odd])[-1]) == bits(read_number(odd))
+
+
+@pytest.mark.parametrize("kind", ["text", "object", "float"])
+def test_numbers_of_a_frame_are_the_same_however_its_column_is_stored(kind):
+    draw = random.Random(0)
+    values = [draw.uniform(-99, 99) for _ in range(500)]
+    texts = [f"{value:.17g}" for value in values]
+    cells = {"text": texts, "object": [*values[:250], *texts[250:]], "float": values}[kind]
+    found = encoded(cells, Numeric(-99, 99), float if kind == "float" else object)
+    assert np.array_equal(found, encoded(values, Numeric(-99, 99), float))
+
+
+@pytest.mark.parametrize("cell", [-9, -9.0, "-9", "-9.0", "-9.00", "-09", " -9 ", "-9e0"])
+def test_a_number_that_spells_a_missing_cell_is_that_number_however_it_is_written(cell):
+    """What stores -9 as a whole number stores -9.0 once another cell of the column is empty."""
+    fact = Numeric(-50, 50, missing=("NA", "-9"), indicator=True)
+    assert encoded([cell], fact)[0, :2].tolist() == [0, 1]
+    assert encoded(["-9.5"], fact)[0, 1] == 0
+
+
+def test_a_number_that_spells_a_missing_cell_is_read_in_the_form_of_the_file():
+    fact, form = Numeric(-50, 50, missing=("-9",), indicator=True), Form(delimiter=";", decimal=",")
+    assert encoded(["-9,0", "-9,5"], fact, form=form)[:, 1].tolist() == [1, 0]
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_texts_that_differ_behind_a_zero_byte_are_not_taken_for_one(first):
+    """Planted fault: `pandas.factorize` of pandas 2.2, whose texts end at a zero byte."""
+    cells = ["a\0", "a"] if first else ["a", "a\0"]
+    with pytest.raises(InputError, match=f"row {2 - first} is empty or not one of"):
+        encoded(cells, Categories(("a", "b")))
+    assert encoded(cells, Categories(("a", "a\0")))[:, 0].tolist() == [1 - first, first]
+
+
+@pytest.mark.parametrize("cell", [pd.Timestamp(2024, 1, 1), [1], 10**400, 1j])
+def test_what_is_neither_text_nor_number_is_refused(cell):
+    with pytest.raises(InputError, match="'a'"):
+        encoded([cell, "1"], Numeric(0, 1))
+
+
+@pytest.mark.parametrize("hole", [None, math.nan, pd.NA, pd.NaT])
+def test_a_hole_is_a_hole_in_a_column_of_any_type(hole):
+    fact = Numeric(0, 1, indicator=True)
+    assert encoded([hole, "1"], fact)[:, 1].tolist() == [1, 0]
+
+
+def test_a_hole_among_whole_numbers_is_one():
+    assert encoded([1, pd.NA], Numeric(0, 1, indicator=True), "Int64")[:, 1].tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("name", ["iso2022_jp", "ISO-2022-KR", "hz", "utf-7", "unicode_escape"])
+def test_an_encoding_in_which_a_row_may_change_the_next_one_is_refused(name):
+    """After ESC ( J every backslash of the rows behind is a yen sign."""
+    assert b"1\x1b(J\n\\".decode("iso2022_jp") == "1\n\u00a5"
+    assert b"1,a\\\n2,b".decode("unicode_escape") == "1,a2,b"
+    with pytest.raises(InputError, match="save the file in UTF-8"):
+        Form(encoding=name)
