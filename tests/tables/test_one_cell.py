@@ -30,7 +30,7 @@ def encoded(cells, fact, dtype=object, form=None):
 
 @pytest.mark.parametrize("odd", [None, *ODD])
 def test_a_text_is_the_number_that_python_reads_whatever_stands_beside_it(odd):
-    """Planted fault: `pandas.to_numeric` before 3.1.1, which rounds a quarter of these otherwise."""
+    """Planted fault: `pandas.to_numeric` before 3.1.1, which rounds a quarter of these wrongly."""
     draw = random.Random(0)
     texts = [f"{draw.uniform(-99, 99):.{digits}g}" for digits in (15, 16, 17) for _ in range(500)]
     found = read_numbers([*texts, *([] if odd is None else [odd])])[: len(texts)]
