@@ -213,7 +213,7 @@ def test_one_record_of_a_file_of_text_changes_no_other(way, known, tmp_path):
     draw = random.Random(way)
     bases, changed = files_of_text(draw, way)
     read = reader(tmp_path / "t.csv", known, **WAYS[way][0])
-    found = fuzzed(read, bases, cases_of_text(draw, way, changed, 40))
+    found = fuzzed(read, bases, cases_of_text(draw, way, changed, 80))
     assert set(found) == {"same", "refused"}, found
     assert min(found.values()) > 5
 
@@ -323,8 +323,9 @@ def test_a_large_file_reads_every_other_record_the_same_wherever_its_blocks_end(
 def test_predictions_of_other_rows_do_not_depend_on_a_cell(known, tmp_path):
     weights = np.random.default_rng(0).standard_normal(len(encoded_names(known)))
     model = Model(
-        data="t", task="binary", loss="logistic", target="ill", labels=("no", "yes"), bounds=known,
-        terms=table_terms(known, weights), certificate={}, statement=(), tacit_version="0",
+        data="t", task="binary", loss="logistic", clip=1.0, target="ill", labels=("no", "yes"),
+        bounds=known, terms=table_terms(known, weights), certificate={}, statement=(),
+        tacit_version="0",
     )  # fmt: skip
     draw, path, place = random.Random(3), tmp_path / "new.csv", 5
 
