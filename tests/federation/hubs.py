@@ -98,7 +98,7 @@ class Hub:
 
     def kill(self):
         self.server._process.kill()
-        self.server._process.wait()
+        self.server.stop()
 
     def _write(self):
         write_text(hub_configuration(self.study, host="127.0.0.1", port=self.port), self.file)

@@ -17,7 +17,7 @@ from tacit.federation.party import Packet
 from tacit.federation.subjects import matches
 
 HUGE = 10**400
-FEW, MANY = 25, 100_000
+FEW, MANY = 25, 40_000
 
 
 def near_the_end(study, folder, lines=None):
@@ -57,6 +57,7 @@ def column_with(study, plan, **changed):
         {"exponent": 10**30},
         {"exponent": 1024},
         {"rate": 1.5},
+        {"rate": 0.0},
         {"batch": -1},
         {"kind": 0.5},
         {"kind": True},
@@ -231,13 +232,14 @@ def test_whatever_a_party_signs_nobody_fails_and_the_right_one_is_named(name, re
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["star", "ring", "relay"])
-def test_hundreds_of_messages_of_each_kind_name_the_right_party(name, request, tmp_path):
-    fuzzed(request.getfixturevalue(name), tmp_path, 2, 300)
+def test_a_hundred_messages_of_each_kind_name_the_right_party(name, request, tmp_path):
+    fuzzed(request.getfixturevalue(name), tmp_path, 2, 100)
 
 
 @pytest.mark.slow
+@pytest.mark.unchecked  # of annotations: twice as fast, and as in use
 @pytest.mark.parametrize("kind", CONTROL)
-def test_a_hundred_thousand_control_messages_of_each_kind_name_their_sender(star, kind):
+def test_many_thousand_control_messages_of_each_kind_name_their_sender(star, kind):
     plan = star.signed.proposal.plan()
     grammar, fuzzer = Grammar(star.signed.opener.names, plan.rounds), Fuzzer(star, plan, int(kind))
     refused = 0

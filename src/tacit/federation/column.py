@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from tacit.errors import PrivacyError
+from tacit.errors import PrivacyError, TacitError
 from tacit.federation.answering import Entry
 from tacit.federation.breach import BreachError
 from tacit.federation.messages import is_whole
@@ -74,6 +74,7 @@ def _is_entry(values: Any) -> bool:
         and _is_number(scale, sys.float_info.max)
         and is_whole(exponent, _LEAST_POWER, _MOST_POWER)
         and _is_number(rate, 1.0)
+        and rate > 0
         and is_whole(batch, 0, 2**53)
     )
 
@@ -132,20 +133,24 @@ def check_columns(planned: Ledger, columns: Sequence[Column], names: Sequence[st
     PrivacyError
         If a site answered otherwise than planned; it names the site.
     """
-    observed = assembled(planned, columns)
     try:
+        observed = assembled(planned, columns)
         planned.same_as(observed)
-    except PrivacyError as error:
-        agents = range(len(columns))
-        other = [names[a] for a in agents if _differ(_row(planned, a), _row(observed, a))]
+    except TacitError as error:
+        other = [
+            name
+            for agent, name in enumerate(names)
+            if _differs(_row(planned, agent), columns[agent])
+        ]
         raise PrivacyError(f"{', '.join(other)} answered otherwise than planned: {error}") from None
     return observed
 
 
-def _differ(planned: Ledger, observed: Ledger) -> bool:
+def _differs(planned: Ledger, column: Column) -> bool:
+    """Whether a column is not that of a ledger of one agent."""
     try:
-        planned.same_as(observed)
-    except PrivacyError:
+        planned.same_as(assembled(planned, [column]))
+    except TacitError:
         return True
     return False
 
