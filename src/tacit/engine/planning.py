@@ -174,9 +174,7 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
     law = NoNoise() if np.isinf(terms.epsilon) else (mechanism or Gaussian())
     check_noise(law, oracles, terms.epsilon)
     _check_shapes(oracles, spec)
-    for oracle in oracles:
-        loss, rho = algorithm.loss, algorithm.step_rho
-        Oracle.check(oracle, spec, terms.adjacency, norm=law.norm, loss=loss, rho=rho)
+    _check_questions(oracles, spec, terms.adjacency, algorithm, law)
     bounds = _bounds(oracles, spec, terms.adjacency, law)
     _check_stored(oracles, law, precision)
     inside = _inside(oracles, spec, terms.adjacency)
@@ -204,9 +202,7 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
         observer = Messages()
     settled = within_budget(
         lambda z: draft(z, observer),
-        lambda ledger: certificate_of(
-            ledger, oracles, terms, observer, connected, dealt=spec.dealt
-        ),
+        lambda it: certificate_of(it, oracles, terms, observer, connected, dealt=spec.dealt),
         first(observer),
         terms.epsilon,
         given=multiplier is not None,
@@ -266,6 +262,19 @@ def _inside(oracles: tuple[Oracle, ...], spec: Spec, adjacency: Adjacency) -> In
             "the other questions separately"
         )
     return laws[0]
+
+
+def _check_questions(
+    oracles: tuple[Oracle, ...],
+    spec: Spec,
+    adjacency: Adjacency,
+    algorithm: Algorithm,
+    law: Mechanism,
+) -> None:
+    """Raise `InputError` unless every question is about the algorithm's loss and these facts."""
+    loss, rho = algorithm.loss, algorithm.step_rho
+    for oracle in oracles:
+        Oracle.check(oracle, spec, adjacency, norm=law.norm, loss=loss, rho=rho)
 
 
 def _check_shapes(oracles: tuple[Oracle, ...], spec: Spec) -> None:
