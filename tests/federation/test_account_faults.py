@@ -1,16 +1,18 @@
 """What becomes of a run whose account was copied, restored, or left between mark and head."""
 
+import dataclasses
 import shutil
 from unittest import mock
 
 import pytest
 from tests.budget.test_account import PURPOSE, charge
 from tests.federation.test_parties import guarded_accounts
-from tests.federation.wire import KilledError, answers_seen, meet
+from tests.federation.wire import KilledError, answers_seen, local_of, meet
 
 from tacit.budget import Account
 from tacit.budget import reservation as r
-from tacit.errors import InputError
+from tacit.errors import AccountError, InputError
+from tacit.federation.paying import charged_account
 
 
 def test_a_site_whose_account_was_copied_and_charged_does_not_answer(star, tmp_path):
@@ -77,3 +79,18 @@ def test_a_site_killed_between_mark_and_head_brings_the_head_up(star, tmp_path):
             shutil.copy2(file, accounts[1].file.parent / file.name)
     with pytest.raises(InputError):  # the older copy is noticed
         accounts[1].state()
+
+
+def test_a_site_charges_the_account_of_its_table_and_no_second_one_for_its_file(star, tmp_path):
+    one, two, *_ = guarded_accounts(star)
+    local = local_of(star, 0, None)
+    hub = meet(star, tmp_path, seed=None, accounts=[one, None, None])
+    hub.run(seconds=60)
+    assert len(one.state().charged) == 1
+    charged_account(one, local)  # again, for its own table
+    with pytest.raises(AccountError, match=r"charged to account 'body0'.*--another-account"):
+        charged_account(two, local)
+    assert charged_account(dataclasses.replace(two, another_account=True), local)
+    other = one.for_table(["pressure", "ill"])
+    with pytest.raises(AccountError, match="other columns"):
+        other.check_table()
