@@ -30,7 +30,7 @@ def encoded(cells, fact, dtype=object, form=None):
 
 @pytest.mark.parametrize("odd", [None, *ODD])
 def test_a_text_is_the_number_that_python_reads_whatever_stands_beside_it(odd):
-    """Planted fault: `pandas.to_numeric` before 3.1.1, which rounds a quarter of these wrongly."""
+    """`pandas.to_numeric` before 3.1.1 rounds a quarter of those of 17 digits otherwise."""
     draw = random.Random(0)
     texts = [f"{draw.uniform(-99, 99):.{digits}g}" for digits in (15, 16, 17) for _ in range(500)]
     found = read_numbers([*texts, *([] if odd is None else [odd])])[: len(texts)]
@@ -63,7 +63,7 @@ def test_a_number_that_spells_a_missing_cell_is_read_in_the_form_of_the_file():
 
 @pytest.mark.parametrize("first", [True, False])
 def test_texts_that_differ_behind_a_zero_byte_are_not_taken_for_one(first):
-    """Planted fault: `pandas.factorize` of pandas 2.2, whose texts end at a zero byte."""
+    """To `pandas.factorize` of pandas 2.2 a text ends at a zero byte."""
     cells = ["a\0", "a"] if first else ["a", "a\0"]
     with pytest.raises(InputError, match=f"row {2 - first} is empty or not one of"):
         encoded(cells, Categories(("a", "b")))
