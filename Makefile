@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 OTHER  := .venv-diffprivlib
 
-.PHONY: demo federation test test-slow test-all test-pandapower soak coverage bench bench-diffprivlib bench-peers lint docs gallery clean
+.PHONY: demo federation test test-slow test-all test-lowest test-pandapower soak coverage bench bench-diffprivlib bench-peers lint docs gallery clean
 
 $(READY): pyproject.toml papers/pyproject.toml constraints.txt constraints-federation.txt
 	$(PYTHON) -m venv $(VENV)
@@ -36,6 +36,16 @@ test-slow: $(READY)       ## the slow tests alone: claims, reproductions, power 
 	$(BIN)/python -m pytest --numprocesses auto $(COMPUTED)
 
 test-all: test test-slow  ## everything
+
+# what a cell is read as, and a run, on the lowest versions that pyproject.toml permits
+LOWEST := .venv-lowest
+$(LOWEST)/.ready: pyproject.toml papers/pyproject.toml constraints-lowest.txt
+	$(PYTHON) -m venv $(LOWEST)
+	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints-lowest.txt --editable '.[tables-parquet]' --editable papers beartype hypothesis pytest pytest-xdist
+	touch $@
+
+test-lowest: $(LOWEST)/.ready   ## tables, noise and a training on the lowest versions, minutes
+	XLA_FLAGS="$(TEST_XLA_FLAGS)" $(LOWEST)/bin/python -m pytest --numprocesses auto --dist loadfile -m "not slow" tests/tables tests/noise tests/training
 
 # pandapower needs an older pandas than the pinned one
 PANDAPOWER := .venv-pandapower
@@ -87,4 +97,4 @@ gallery: $(READY)         ## the figures of the papers, anew at their default sc
 	$(BIN)/python docs/gallery.py --run build/gallery
 
 clean:
-	rm -rf $(VENV) $(OTHER) .venv-flower .venv-appfl .venv-decent demo build
+	rm -rf $(VENV) $(LOWEST) $(OTHER) .venv-flower .venv-appfl .venv-decent demo build
