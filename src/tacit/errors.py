@@ -45,7 +45,7 @@ class UtilityWarning(UserWarning):
 
 
 class ProcessLostError(TacitError):
-    """Another process of a run ended, or cannot be reached; this one releases nothing."""
+    """Another process of a run ended, or cannot be reached; this one releases nothing further."""
 
 
 class SolverError(TacitError):
@@ -72,6 +72,11 @@ def no_bounds(table: str, target: str) -> str:
         f"and lists, never from the records; tacit bounds {table} --target {target} > bounds.toml "
         "prints one to start from, then pass --bounds bounds.toml"
     )
+
+
+def what_was_released(*, written: bool) -> str:
+    """Return what a run in several processes released before it lost one of them."""
+    return "model, trace and certificate were written before" if written else "nothing was released"
 
 
 def install_with(extra: str) -> str:

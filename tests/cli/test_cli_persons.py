@@ -201,7 +201,11 @@ def test_a_proposal_for_persons_at_several_sites_is_charged_across_them(table, c
     who = ("--person-column", "who", "--agent-column", "site")
     refused = [
         ((*again, "--agent-column", "site"), "--person-column"),
-        ((*again[:5], "r", *again[6:], *who), "one person and the account one of one record"),
+        ((*again[:5], "r", *again[6:], *who), "charged to account 'p'"),
+        (
+            (*again[:5], "r", *again[6:], *who, "--another-account"),
+            "one person and the account one of one record",
+        ),
         ((*again, "--person-column", "site", "--agent-column", "who"), "agents"),
     ]
     for command, expected in refused:

@@ -1,5 +1,7 @@
 """Several exchanges for one question: Chebyshev's polynomial, no privacy spent, and its reach."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -128,10 +130,8 @@ def test_exactly_the_answers_that_can_reach_an_agent_move_what_it_hears(exchange
     reach = rounds_that_reach(made, released=False)
     for i in range(4):
         targets = shards.stacked.targets.at[i].multiply(-1)
-        other = shards.__class__(
-            shards.stacked.__class__(shards.stacked.features, targets, shards.stacked.mask),
-            shards.counts, shards.record_norm,
-        )  # fmt: skip
+        stacked = dataclasses.replace(shards.stacked, targets=targets)
+        other = dataclasses.replace(shards, stacked=stacked)
         # answers of agent i in any round have reached j iff those of the first one have
         moved = [np.any(a != b) for a, b in zip(heard(shards, 3), heard(other, 3), strict=True)]
         for j in range(4):

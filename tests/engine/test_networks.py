@@ -205,6 +205,8 @@ def test_a_float32_plan_stays_in_float32_on_every_network(index):
     doors = Live(made.program.oracles, made.program.mechanism, keys)
     private = behind_the_door(made, shards)
     models, trace = sweep(stack([made.program]), doors, private, keep=frozenset(KEPT))
+    # all but the size of the noise, which its test adds up in double precision
+    trace = dataclasses.replace(trace, records=dataclasses.replace(trace.records, drawn=None))
     floating = [
         x for x in jax.tree.leaves((models, trace)) if jnp.issubdtype(x.dtype, jnp.floating)
     ]

@@ -195,6 +195,7 @@ def test_methods_run_around_a_centre_with_the_credit_that_they_have(method, obse
             epsilon=1.0, delta=1e-3, algorithm=method, centre=True, rounds=6, observer=observer,
             precision="float64",
         ),
+        dealt=True,
     )  # fmt: skip
     made = proposal.plan()
     plain = dataclasses.replace(Request(epsilon=1.0, delta=1e-3, algorithm=method, rounds=6))

@@ -155,7 +155,9 @@ def test_no_odd_cell_of_any_column_changes_another_record(way, column, known, tm
     bases, changed = files_of_text(draw, way)
 
     def cases():
-        for cell, place in product(draw.sample(ODD, 20), (0, ROWS // 2)):
+        # a good cell stands first, since a date and a label may refuse every odd one
+        cells_of_column = [good(draw, german)[column], *draw.sample(ODD, 20)]
+        for cell, place in product(cells_of_column, (0, ROWS // 2)):
             cells = good(draw, german)
             cells[column] = cell
             for whole in (True, False):

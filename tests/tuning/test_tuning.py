@@ -56,7 +56,8 @@ def proposed(agents=2, share=0.25, **shared):
         ("plain", request(**shared), StructureRequest()),
         ("long", request(**{**shared, "rounds": 6}), StructureRequest()),
     ]
-    return propose_choice([data_facts(made())] * 3, data.counts, several, share=share)
+    counts, dealt = data.counts, data.dealt
+    return propose_choice([data_facts(made())] * 3, counts, several, share=share, dealt=dealt)
 
 
 @pytest.fixture(scope="module")

@@ -213,7 +213,7 @@ def test_files_are_written_whole_or_not_at_all(tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("pathlib.Path.write_text", full)
+        patch.setattr("tacit.report.save.private_opener", full)
         with pytest.raises(InputError, match="No space left"):
             write(made(seconds=9.0), out, force=True)
     assert (out / "results.json").read_text() == before

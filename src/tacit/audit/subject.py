@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -33,6 +33,7 @@ from tacit.oracles import (
 from tacit.privacy import Adjacency, Messages, Observer, ReplaceOne, Terms
 from tacit.problems import (
     NoRegulariser,
+    Origin,
     Problem,
     Shards,
     Squared,
@@ -274,7 +275,9 @@ def canary(
     ]
     changed = [agent * records + place for agent, place in places]
     rows[changed], targets[changed] = one, -FAR
-    first = pack(rows, targets, parts, record_norm=1.0, precision="float64", enforce="clip")
+    packed = pack(rows, targets, parts, record_norm=1.0, precision="float64", enforce="clip")
+    # every place is full, so whose it is need not be drawn
+    first = replace(packed, origin=Origin(rows_per_person=adjacency.rows_per_person))
     second = first
     for agent, place in places:
         second = replace_record(second, agent, place, other, FAR)

@@ -19,8 +19,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from queue import SimpleQueue
 
-from tacit.cli.cluster import DONE, WORKER, Place
+from tacit.cli.cluster import DONE, WORKER, WRITTEN, Place
 from tacit.cli.console import error_line
+from tacit.errors import what_was_released
 
 FAILED = 2  # the exit code
 # seconds until others are asked to end as they should by themselves, and until they are ended
@@ -47,6 +48,7 @@ class Children:
     charges: bool
     lines: dict[int, list[str]] = field(default_factory=dict)
     done: set[int] = field(default_factory=set)
+    written: bool = False
     printed: SimpleQueue[bytes] = field(default_factory=SimpleQueue)
     unprinted: OSError | None = None
 
@@ -160,6 +162,8 @@ class Children:
             text = line.rstrip("\n")
             if text == DONE:
                 self.done.add(index)
+            elif text == WRITTEN:
+                self.written = True
             elif text.startswith(_KINDS[0]):
                 self.lines[index].append(text)
             elif text.startswith(_INTERRUPTED):  # which this process tells itself
@@ -198,7 +202,7 @@ class Children:
         ended = f"ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
         if code == _ABORTED:
             ended = "lost the others, of whom one ended or fell silent"
-        released = "nothing was released"
+        released = what_was_released(written=self.written)
         if 0 not in self.processes:  # it may have had word that all are done, and this one not
             released = "whether a model was released the first process tells"
         if failed in self.done:

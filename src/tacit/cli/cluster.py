@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 OPTIONS = ("processes", "cluster", "process")
 WORKER = "TACIT_WORKER"  # address, number and count, of a process that computes
-DONE = "tacit-worker: done"  # what it says to the one that watches once all have done their part
+# what it says to the one that watches: all have done their part; what was released is written
+DONE, WRITTEN = "tacit-worker: done", "tacit-worker: written"
 _LOOPBACK, _AUTO = "127.0.0.1", "auto"
 # number and count of a process, as launchers say it; SLURM last, for the others start inside it
 _LAUNCHERS = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -10,7 +11,9 @@ from typing import Any
 
 import typer
 
+from tacit.cli.cluster import WRITTEN
 from tacit.cli.console import emit, error_line, printable
+from tacit.engine.processes import connected
 from tacit.report import (
     ORACLE,
     charged_line,
@@ -47,6 +50,10 @@ class Keeper:
         """Write model, trace and certificate, if a report is asked for."""
         if self.output.out is not None:
             self.certificate = save_released(training, self.output.out, force=self.output.force)
+            processes = connected()
+            if processes is not None:
+                processes.mark_released()
+                print(WRITTEN, file=sys.stderr, flush=True)
 
 
 def warned(text: str) -> None:

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import version
+from threading import Event
 from typing import Any
 
 import jax
@@ -25,7 +26,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from jax._src import distributed  # whose store has no public name
 
 from tacit import __version__
-from tacit.errors import InputError, ProcessLostError, TacitError
+from tacit.errors import InputError, ProcessLostError, TacitError, what_was_released
 from tacit.problems import Draw
 
 _ROOM, _FAILED = "tacit/said", "tacit/failed"
@@ -50,11 +51,16 @@ class Processes:
     _store: Any = field(repr=False)
     # how often something was said under a name: what is said again stands beside it
     _said: Counter[str] = field(default_factory=Counter, repr=False)
+    _released: Event = field(default_factory=Event, repr=False)
 
     @property
     def first(self) -> bool:
         """Whether this one speaks for all: it charges, prints and writes."""
         return self.index == 0
+
+    def mark_released(self) -> None:
+        """Note, in the first process, that what the run released has been written."""
+        self._released.set()
 
     def gathered(self, what: str, text: str) -> list[str]:
         """Return what every process says under this name, once all have.
@@ -155,7 +161,7 @@ class Processes:
         except (RuntimeError, ValueError, OSError) as error:
             if not any(word in str(error).lower() for word in _LOST):
                 raise
-        released = "nothing was released"
+        released = what_was_released(written=self._released.is_set())
         if not self.first:
             released = "whether a model was released the first process tells"
         raise ProcessLostError(
