@@ -236,7 +236,6 @@ QUICK_SETS = {
     "test_the_closed_form_is_the_maximum_that_an_optimiser_finds": 3,
     "test_the_coefficient_is_the_derivative_of_the_value": 2,
     "test_the_coefficient_matches_central_differences": 1,
-    "test_the_comparison_of_batches_sees_an_answer_that_goes_by_slots": 0,
     "test_the_curve_is_nowhere_above_the_published_one": 3,
     "test_the_exact_value_is_that_of_brute_force_which_catches_a_wrong_neighbour_set": 1,
     "test_the_folder_holds_results_plan_state_and_a_page_that_draws_the_network": 0,

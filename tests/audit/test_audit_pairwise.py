@@ -131,7 +131,12 @@ def test_exactly_the_answers_that_can_reach_an_agent_move_what_it_hears(name):
     shown = between_agents(SimpleNamespace(plan=made, certificate=made.certificate, choice=None))
     assert shown["mu"] == [each[apart].min(), each[apart].max()]
     assert shown["epsilon"][1] <= made.terms.epsilon * (1 + 1e-9)
-    # pairs of very many agents are not looked at
+    # nobody's pairs are stated of one of several trainings, of dealt records, of very many agents
+    chosen = SimpleNamespace(plan=made, certificate=made.certificate, choice=made.certificate)
+    assert between_agents(chosen) is None
+    dealt = dataclasses.replace(made, spec=dataclasses.replace(made.spec, dealt=True))
+    shown = SimpleNamespace(plan=dealt, certificate=made.certificate, choice=None)
+    assert between_agents(shown) is None
     with patch.object(sys.modules[between_agents.__module__], "_MOST_PAIRED", 3):
         assert between_agents(SimpleNamespace(plan=made, choice=None, certificate=None)) is None
     # with the wrong neighbours an answer arrives that was not counted

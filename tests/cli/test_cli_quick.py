@@ -98,7 +98,7 @@ def test_programs_are_kept_and_none_holds_a_record(tmp_path):
 
 
 ROADS = (
-    ("--reference", "--oracle-metrics", "--out", "one", "--force"),
+    ("--reference", "--oracle-metrics"),
     ("--observer", "sum", "--evaluate", "0.2"),
     ("--network", "ring", "--algorithm", "nids"),
     ("--network", "ring", "--algorithm", "recal"),
@@ -115,7 +115,7 @@ def test_other_records_of_one_shape_need_no_other_program(tmp_path):
     """A program is named by all that is in it, constants included: none follows from a record."""
     records(tmp_path)
     for road in ROADS:
-        done = tacit(tmp_path, *TRAIN, *road)
+        done = tacit(tmp_path, *TRAIN, *road, "--out", "one", "--force")
         assert done.returncode == 0, done.stderr
     assert tacit(tmp_path, "predict", "one/model.json", "t.csv").returncode == 0
     for audit in AUDITS:  # whose records follow from the seed
@@ -126,7 +126,7 @@ def test_other_records_of_one_shape_need_no_other_program(tmp_path):
     assert len(list((tmp_path / "programs").iterdir())) == 1  # no process leaves its own folder
     records(tmp_path, seed=6)
     for road in ROADS:
-        assert tacit(tmp_path, *TRAIN, *road).returncode == 0
+        assert tacit(tmp_path, *TRAIN, *road, "--out", "one", "--force").returncode == 0
     assert tacit(tmp_path, "predict", "one/model.json", "t.csv").returncode == 0
     for audit in AUDITS:
         assert tacit(tmp_path, *audit, "6").returncode == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import json
 import math
 import platform
@@ -35,6 +36,8 @@ from tacit_papers.reproductions.draw import drawing
 from tacit_papers.reproductions.figure import commonest_label, level
 from tacit_papers.reproductions.machine import machine
 from tacit_papers.reproductions.portions import sources
+
+saving = importlib.import_module("tacit.report.save")
 
 TIGHT, LOOSE = (Budget(total, 1e-5, "messages", total / 5) for total in (0.5, 1.0))
 OPEN = Budget(math.inf, 1e-5, "messages")
@@ -213,7 +216,7 @@ def test_files_are_written_whole_or_not_at_all(tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("tacit.report.save.private_opener", full)
+        patch.setattr(saving, "private_opener", full)
         with pytest.raises(InputError, match="No space left"):
             write(made(seconds=9.0), out, force=True)
     assert (out / "results.json").read_text() == before

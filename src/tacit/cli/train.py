@@ -152,7 +152,7 @@ def train(  # noqa: PLR0913 - one parameter per option
             )
         try:
             if not json:
-                typer.echo(_heading(prepared))
+                typer.echo(_heading(prepared, seed))
             keeper = Keeper(output)
             trained = _trained(prepared, keeper, seed=seed, shown=shown, masks=masks)
         finally:
@@ -364,14 +364,16 @@ def _trained(
         )
 
 
-def _heading(prepared: Prepared) -> str:
+def _heading(prepared: Prepared, seed: int | None) -> str:
     proposal, dataset = prepared.proposal, prepared.records.dataset
     agents = _plural(len(proposal.counts), "agent")
     rounds = _plural(proposal.rounds, "round")
     if proposal.network is not None:
         tree = "the spanning tree of " if proposal.network.kind == "tree" else ""
         rounds += f" on {tree}{proposal.network.name}"
-    held = ""
+    by_seed, held = "", ""
+    if proposal.data.table is None or seed is not None:  # else a secret draw divides the records
+        by_seed = f", split seed {proposal.split_seed}"
     if proposal.evaluation is not None:
         rows = proposal.budget.rows_per_person
         unit = "records" if rows is None else "persons"
@@ -381,7 +383,7 @@ def _heading(prepared: Prepared) -> str:
     return (
         f"Training on {dataset.title}: {proposal.units_text}, {agents}{held}\n"
         f"{proposal.method.name}, {rounds}; observer {proposal.budget.observer}, relation "
-        f"{proposal.budget.relation}, split seed {proposal.split_seed}\n"
+        f"{proposal.budget.relation}{by_seed}\n"
         f"Loss: {proposal.clipped_loss}"
     )
 

@@ -242,7 +242,10 @@ def settings(proposal: Proposal, plan: Plan, certificate: Certificate) -> list[t
     rows += [(_NAMES.get(k, k), _over_time(v)) for k, v in plan.schedules.items()]
     fields = describe(plan.program.algorithm).items()
     rows += [(_NAMES.get(k, k), f"{v:g}") for k, v in fields if isinstance(v, float)]
-    return [*rows, ("precision", plan.precision), ("split seed", str(proposal.split_seed))]
+    rows += [("precision", plan.precision)]
+    if proposal.data.table is None or certificate.reproduction:  # else a secret draw divides them
+        rows += [("split seed", str(proposal.split_seed))]
+    return rows
 
 
 def _places(proposal: Proposal) -> str:

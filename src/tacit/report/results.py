@@ -165,12 +165,14 @@ def between_agents(training: Training) -> dict[str, Any] | None:
     """Return the least and the largest mu and epsilon between two agents (`pairwise_mu`).
 
     None where all agents hear one public value, which is what the certificate is for, without
-    privacy, where answers have no mu, or for one of several trainings: neighbours heard those that
-    lost, too. None also for more than 1,000 agents: pairs grow with their square, and what one
-    agent learns is at most what the certificate says.
+    privacy, where answers have no mu, for one of several trainings (neighbours heard those that
+    lost, too), or where nobody knows which agent has a record. None also for more than 1,000
+    agents: pairs grow with their square, and what one agent learns is at most what the certificate
+    says.
     """
     plan, certificate = training.plan, training.certificate
-    if training.choice is not None or plan.spec.agents > _MOST_PAIRED:
+    several = training.choice is not None or plan.spec.agents > _MOST_PAIRED
+    if several or plan.spec.dealt:
         return None
     private = math.isfinite(certificate.epsilon) and not certificate.reproduction
     if plan.program.network.one_public or not plan.ledger.has_mu or not private:
