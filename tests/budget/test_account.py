@@ -13,7 +13,7 @@ import tempfile
 import threading
 import time
 from contextlib import suppress
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -32,7 +32,6 @@ from tacit.budget import reservation as reservations
 from tacit.budget.balance import standing_of
 from tacit.budget.head import read_head
 from tacit.budget.places import head_file, place_file
-from tacit.budget.process import this_process
 from tacit.budget.store import connected, entries_of, locked
 from tacit.errors import AccountError, InputError
 from tacit.privacy import GaussianAnswer, LaplaceAnswer, Sampled, mu_of
@@ -90,19 +89,18 @@ def test_a_reservation_comes_back_until_it_is_marked_and_never_after(account):
 
 def test_the_mark_is_refused_once_a_reservation_was_returned_by_another(account, monkeypatch):
     late = account.reserve(charge(), PURPOSE)
-    monkeypatch.setattr("tacit.budget.account.is_gone", lambda process: True)
-    other = account.reserve(charge(), PURPOSE)  # takes this process for gone
+    monkeypatch.setattr("tacit.budget.account._PATIENCE", timedelta(seconds=-1))
+    other = account.reserve(charge(), PURPOSE)
     with pytest.raises(AccountError, match="returned"):
         late.begin()
     other.begin()
     assert [run.status for run in account.state().runs] == ["returned", "opened"]
 
 
-def test_reservations_of_a_process_that_lives_are_not_returned(account):
+def test_reservations_are_not_returned_within_an_hour(account):
     account.reserve(charge(), PURPOSE)
     account.reserve(charge(), PURPOSE)
     assert [run.status for run in account.state().runs] == ["reserved", "reserved"]
-    assert this_process()["pid"] == os.getpid()
 
 
 def test_a_reservation_is_good_for_one_run_with_its_events(account):

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import os
 import secrets
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -27,15 +29,12 @@ from tacit.budget.places import (
     place_file,
     private_folder,
 )
-from tacit.budget.process import is_gone, this_process
 from tacit.budget.reservation import Reservation, advance_head
-from tacit.budget.seal import data_version, seen_alone
 from tacit.budget.state import State
 from tacit.budget.store import PATIENCE, connected, create, entries_of, locked, told
 from tacit.budget.sums import share_of
 from tacit.budget.terms import AccountTerms, Purpose
 from tacit.budget.verifying import (
-    checked_balance,
     checked_state,
     contains,
     head_of,
@@ -43,6 +42,8 @@ from tacit.budget.verifying import (
     whole,
 )
 from tacit.errors import AccountError, InputError
+
+_PATIENCE = timedelta(hours=1)
 
 
 @dataclass(frozen=True)
@@ -132,7 +133,7 @@ class Account:
     def reserve(self, charge: Charge, purpose: Purpose) -> Reservation:
         """Reserve the events of a run, before a record is read, and return the reservation.
 
-        Reservations of processes that are gone, which never opened their door, are returned first.
+        Reservations that were not opened within an hour are returned first.
 
         Raises
         ------
@@ -153,9 +154,9 @@ class Account:
         with ExitStack() as stack:
             connection = stack.enter_context(self._connected())
             with told(self.file), locked(connection):
-                before = checked_balance(connection, self.name, self.file)
+                before = self._checked(connection).balance
                 self._check_head_writable(before)
-                before = _without_the_gone(connection, before)
+                before = _without_the_old(connection, before)
                 table = self._checked_table(before)
                 check_fits(before, charge, purpose)
                 share = share_of(before.terms, before.caps.order, charge)
@@ -165,12 +166,10 @@ class Account:
                     "charge": charge.to_dict(),
                     "share": share.to_dict(),
                     "purpose": _written(purpose),
-                    "process": this_process(),
+                    "process": os.getpid(),
                     **({} if table is None else {"table": table}),
                 }
-                version = data_version(connection)
                 after = record(connection, before, content)
-            files = seen_alone(connection, self.file, version)
             return Reservation(
                 self.name,
                 self.file,
@@ -181,7 +180,6 @@ class Account:
                 after,
                 connection,
                 stack.pop_all(),
-                files,
             )
 
     def reopened(self, run: str) -> Reservation:
@@ -374,10 +372,15 @@ def _readable(accounts: Iterable[Account]) -> Iterator[State]:
             yield account.state()
 
 
-def _without_the_gone(connection: sqlite3.Connection, balance: Balance) -> Balance:
-    """Return reservations without a mark whose process is gone; the balance is that afterwards."""
+def _without_the_old(connection: sqlite3.Connection, balance: Balance) -> Balance:
+    """Return reservations that were not opened in time; the balance is that afterwards.
+
+    Their processes are gone, as a rule. One that lives after all finds its reservation returned,
+    and reads no record.
+    """
+    now = datetime.now(UTC)
     for run, waiting in balance.waiting.items():
-        if is_gone(waiting["process"]):
+        if now - datetime.fromisoformat(waiting["when"]) > _PATIENCE:
             balance = record(connection, balance, {"kind": "returned", "run": run})
     return balance
 

@@ -38,7 +38,7 @@ class Balance:
     sums
         Over all charges that were not returned.
     waiting
-        Reservations without a mark: by run, its process, its share, and its table if it has one.
+        Reservations without a mark: by run, its time, its share, and its table if it has one.
     tables
         Digests of the columns of the tables that runs read (`tacit.budget.bodies`).
     first
@@ -123,7 +123,7 @@ class Standing:
         match content["kind"]:
             case "reserved":
                 sums = sums.plus(Share.from_dict(content["share"]))
-                kept = ("process", "share", "table")
+                kept = ("when", "share", "table")
                 waiting[content["run"]] = {name: content[name] for name in kept if name in content}
             case "opened":
                 table = waiting.pop(content["run"]).get("table")
@@ -210,12 +210,13 @@ def moved(balance: Balance, last: Entry) -> Balance:
 
 def record(connection: sqlite3.Connection, balance: Balance, content: Mapping[str, Any]) -> Balance:
     """Write the next entry with its balance, and return that; the caller holds the lock."""
+    content = dated(content)
     standing = balance.standing.after(content)
-    written = {**dated(content), "balance": standing.to_dict(balance.first)}
+    written = {**content, "balance": standing.to_dict(balance.first)}
     entry = add(connection, balance.last, written)
     return dataclasses.replace(balance, last=entry, **vars(standing))
 
 
 def dated(content: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the content of an entry with the time, which is for the reader only."""
+    """Return the content of an entry with the time."""
     return {**content, "when": datetime.now(UTC).isoformat(timespec="seconds")}

@@ -16,7 +16,6 @@ from tacit.budget.balance import Balance, moved, record
 from tacit.budget.charge import Charge
 from tacit.budget.head import head_locked, read_head, write_head
 from tacit.budget.places import head_file
-from tacit.budget.seal import Seen, data_version, seen, seen_alone, write_seal
 from tacit.budget.state import followed
 from tacit.budget.store import PATIENCE, digest_of, entries_of, last_of, locked, told
 from tacit.budget.sums import Share, share_of
@@ -53,8 +52,6 @@ class Reservation:
     state: Balance
     _connection: sqlite3.Connection
     _held: ExitStack
-    # as they were after the last write here, if nobody else has written since they were verified
-    _files: Seen | None = None
     _begun: bool = False
     _ready: bool = False
     _closed: bool = False
@@ -157,15 +154,11 @@ class Reservation:
                     content["charge"] = named.to_dict()
                     content["share"], content["instead_of"] = share.to_dict(), self.share.to_dict()
                 self._add({"kind": "closed", **content}, allowed=("opened",))
-                if self._files is not None:
-                    write_seal(self.state.identity, self.state.last, self._files)
         return self.state
 
     def _add(self, content: Mapping[str, Any], *, allowed: tuple[str, ...]) -> None:
         with told(self.file):
             with locked(self._connection):
-                version = data_version(self._connection)
-                untouched = self._files == seen(self.file)
                 balance, status = self._followed()
                 if status not in allowed:
                     raise AccountError(
@@ -175,8 +168,6 @@ class Reservation:
                 written = {**content, "run": self.run}
                 balance = record(self._connection, balance, written)
             self.state, self._status = balance, status_after(status, written)
-            after = seen_alone(self._connection, self.file, version)
-            self._files = after if untouched else None
 
     def _followed(self) -> tuple[Balance, str]:
         """Return the balance after what others wrote meanwhile, and what became of this run."""

@@ -41,7 +41,7 @@ class ChargedRun:
     when: str
     purpose: Purpose
     charge: Charge
-    process: Mapping[str, Any]
+    process: int
     share: Share
     status: Status = "reserved"
     files: tuple[str, ...] = ()
@@ -218,7 +218,7 @@ def _reserved(number: int, content: Mapping[str, Any]) -> ChargedRun:
         when=content["when"],
         purpose=Purpose(**purpose),
         charge=Charge.from_dict(content["charge"]),
-        process=content["process"],
+        process=int(content["process"]),
         share=Share.from_dict(content["share"]),
     )
 

@@ -202,16 +202,6 @@ def entries_of(
     return entries
 
 
-def tail_of(connection: sqlite3.Connection, name: str, number: int) -> list[Entry]:
-    """Return the entries from a number on, digested again from the digest before them."""
-    if number == 1:
-        return entries_of(connection, name)
-    row = connection.execute(
-        "SELECT number, body, digest FROM entries WHERE number = ?", (number - 1,)
-    ).fetchone()
-    return [] if row is None else entries_of(connection, name, after=Entry(*row))
-
-
 def last_of(connection: sqlite3.Connection) -> Entry:
     """Return the last entry."""
     number, body, digest = connection.execute(

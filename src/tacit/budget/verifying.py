@@ -1,4 +1,4 @@
-"""What is verified of an account before it is believed: the whole of it, or what decides a charge.
+"""What is verified of an account before it is believed, and before each charge.
 
 The head of the chain stands outside the file, and so it is the head that says which file is right.
 """
@@ -10,13 +10,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from tacit.budget.balance import Balance, balance_of, standing_of
+from tacit.budget.balance import Balance, balance_of
 from tacit.budget.chain import Entry
 from tacit.budget.head import Head, read_head
 from tacit.budget.places import head_file, place_file
-from tacit.budget.seal import is_sealed, seen
-from tacit.budget.state import State, followed, state_of
-from tacit.budget.store import entries_of, last_of, tail_of, told
+from tacit.budget.state import State, state_of
+from tacit.budget.store import entries_of, told
 from tacit.errors import InputError
 
 Found = TypeVar("Found", bound=Balance)
@@ -38,42 +37,6 @@ def checked_state(connection: sqlite3.Connection, name: str, file: Path) -> Stat
     check_head(head, entries, name)
     _check_place(state, file)
     return state
-
-
-def checked_balance(connection: sqlite3.Connection, name: str, file: Path) -> Balance:
-    """Return the balance of an account, for a charge that is decided under the write lock.
-
-    Raises
-    ------
-    InputError
-        If the account was edited, cut or replaced by an older copy.
-
-    Notes
-    -----
-    **Guarantee.** Everything is verified, as by `checked_state`, unless the account is sealed: that
-    was done before, and nobody has touched its files since (`tacit.budget.seal`). Then the first
-    entry, the one that is the head, and all after it are digested again, and what these say of the
-    balance is added to that of the head. As the head stands outside the file, what the seal is
-    worth does not matter to a charge: no edit up to the head changes what it is decided on.
-    """
-    first = entries_of(connection, name, most=1)[0]
-    head = head_of(understood(name, file, lambda: balance_of(first, first)), file)
-    tail = [] if head is None else tail_of(connection, name, head.number)
-    if head is None or not tail or tail[0].digest != head.digest:
-        raise _another(head, last_of(connection).number, name)
-    balance = understood(name, file, lambda: balance_of(first, tail[-1]))
-    if not is_sealed(balance.identity, balance.last, seen(file)):
-        return checked_state(connection, name, file).balance
-    understood(name, file, lambda: _added(balance, tail))
-    _check_place(balance, file)
-    return balance
-
-
-def _added(balance: Balance, tail: Sequence[Entry]) -> Balance:
-    """Return the balance after entries that follow one by one from the first of them."""
-    for _ in followed(balance, standing_of(tail[0])[0], tail[1:]):
-        pass
-    return balance
 
 
 def whole(entries: Sequence[Entry], name: str, file: Path) -> State:

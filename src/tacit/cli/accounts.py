@@ -13,7 +13,6 @@ import typer
 
 from tacit.algorithms import Method
 from tacit.budget import Account, Reservation, State, salted
-from tacit.budget.process import is_gone
 from tacit.cli.console import error_line
 from tacit.engine import returned_on_error
 from tacit.engine.mesh import check_devices
@@ -73,12 +72,12 @@ def account_given(given: dict[str, Any], *, charges: bool = True) -> Account | N
 
 
 def _tell_of_the_last(state: State) -> None:
-    """Say what the last run was charged if it never ended; later ones say no more of it."""
+    """Say what the last run was charged if it has not ended; later ones say no more of it."""
     for run in state.charged[-1:]:
-        if run.status == "opened" and is_gone(run.process):
+        if run.status == "opened":
             error_line(
-                f"the last run of account {state.name!r} ({run.purpose.what}, {run.when}) was "
-                f"killed after it was opened; it may have answered, and stays charged: "
+                f"the last run of account {state.name!r} ({run.purpose.what}, {run.when}) is "
+                f"under way or was killed; it may have answered, and stays charged: "
                 f"{cost_text(state, run)}",
                 kind="warning: ",
             )

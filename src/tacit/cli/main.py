@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import importlib
-import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,9 +15,8 @@ import typer
 from typer.exceptions import TyperException
 
 import tacit
-from tacit.cli.cluster import WORKER, led
+from tacit.cli.cluster import led
 from tacit.cli.console import error_line, leave_if_busy, open_streams
-from tacit.cli.early import check_early
 from tacit.cli.programs import keep_programs
 from tacit.errors import PrivacyError, TacitError
 
@@ -121,15 +119,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
     known = commands()
     try:
-        check_early(given)
         if given[0] in known and known[given[0]].divisible:
             among = led(given)
             if among is not None:
                 return among
-        keep_new = keep_programs()
+        keep_programs()
         code = application(known, given[0])(given, prog_name="tacit", standalone_mode=False)
-        if WORKER in os.environ:  # it does not exit in order
-            keep_new()
     except (TyperException, TacitError, MemoryError, OSError) as error:
         error_line(_in_words(error, known, given[0]))
         return BROKEN_LAW if isinstance(error, PrivacyError) else BAD_INPUT

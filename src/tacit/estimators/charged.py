@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -13,7 +14,6 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone
 
 from tacit.budget import Account, Reservation
-from tacit.budget.process import this_process
 from tacit.engine import Plan, check_chargeable, reserve, returned_on_error
 from tacit.errors import AccountError, InputError
 from tacit.estimators.encoding import Encoding
@@ -191,7 +191,7 @@ def _reserved(
         )
     except AccountError as error:
         runs = account.state().charged
-        own = sum(run.process == this_process() for run in runs)
+        own = sum(run.process == os.getpid() for run in runs)
         raise AccountError(
             f"{error}; {own} fits of this process were charged to it before, of {len(runs)} runs "
             "in all"
