@@ -27,6 +27,12 @@ def test_a_person_is_the_unit_of_a_fit():
     assert "zq" not in said
 
 
+def test_labels_that_read_as_one_number_are_one_person():
+    """Planted fault: labels as texts, by which 40 persons were 80, with twice the places."""
+    mixed = [f"{k:03d}" if row % 2 else float(k) for row, k in enumerate(PERSONS)]
+    assert fitted(mixed, rows_per_person=2).plan_.spec.counts == (80,)
+
+
 SECRET = ["HIV+8731", *["b"] * 119]
 REFUSED = {
     "no K": ({"persons": PERSONS}, "rows_per_person="),

@@ -219,8 +219,9 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
             certificate does not cover it: labels that follow the target, or a feature, disclose it
             for every row. Give owners that were known before anybody looked at the records.
         persons
-            With `rows_per_person`: one label per row, which says whom it is about, compared as
-            text. Labels are private. All rows of a person then go to one of the agents.
+            With `rows_per_person`: one label per row, which says whom it is about; labels that read
+            as one number are one, others are compared as text. Labels are private. All rows of a
+            person then go to one of the agents.
 
         Raises
         ------

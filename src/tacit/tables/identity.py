@@ -40,9 +40,9 @@ def identities(
     -----
     **Guarantee.** All rows of a person must have one identity: a person with two has twice K
     places, and is protected half as well. Persons that share one are protected together, so what
-    may be the same is made the same: cells that read as one number, 7 and 7.0 and 007, whether a
-    file stores them as numbers or as text. A float that may stand for several whole numbers could
-    be one of them elsewhere, and is refused.
+    may be the same is made the same: cells that read as one number, 7 and 7.0 and 007, or 1,234 and
+    1234 with commas between thousands, whether a file stores them as numbers or as text. A float
+    that may stand for several whole numbers could be one of them elsewhere, and is refused.
     """
     if INEXACT in kinds:
         raise InputError(
@@ -66,8 +66,9 @@ def canonical(text: str, form: Form) -> str:
     >>> [canonical(text, Form()) for text in ("7", "7.0", "007", "-0", "7a")]
     ['7', '7', '7', '0', '7a']
     """
+    read = "" if form.plain else form.reader()(text)
     try:
-        number = Decimal(text.replace(form.decimal, "."))
+        number = Decimal(read or text.replace(form.decimal, "."))
         short = number.is_finite() and len(number.as_tuple().digits) <= _EXACT.prec
         return str(_EXACT.add(number.normalize(_EXACT), 0)) if short else text
     except DecimalException:
