@@ -8,6 +8,7 @@ what two agents sum with what each file would make them sum.
 import numpy as np
 import pytest
 
+from tacit.datasets import Dataset
 from tacit.errors import InputError, PrivacyError
 from tacit.estimators.evaluated import divided
 from tacit.estimators.records import owned_rows
@@ -22,6 +23,7 @@ from tacit.problems import (
     pack,
     random_partition,
 )
+from tacit.training import divide
 
 ROWS, AGENTS, ATTEMPTS = 2000, 10, 80
 # noise of one answer in units of the sum of labels: mu of one round is 2 / NOISE
@@ -91,7 +93,32 @@ def persons_held_out(labels, draw):
     return [labels[kept[0]], labels[held[0]]]
 
 
-ROADS = (dealt, held_out, of_estimator, persons_dealt, persons_held_out)
+def private_records(labels):
+    """Return a data set that is not published, of which a fifth is for testing."""
+    return Dataset(
+        name="private",
+        title="Private",
+        features=np.asarray(labels, float)[:, None],
+        targets=np.where(labels > 0, 1.0, -1.0),
+        task="binary",
+        classes=2,
+        feature_names=("label",),
+        train_rows=4 * len(labels) // 5,
+        fixed_test=False,
+        public=False,
+        licence="",
+        source="",
+        record_norm=1.0,
+        conditions=(),
+    )
+
+
+def split_for_testing(labels, draw):
+    parts = divide(private_records(labels), 1, split_seed=0, draw=draw).parts
+    return [parts.train_targets, parts.test_targets]
+
+
+ROADS = (dealt, held_out, of_estimator, persons_dealt, persons_held_out, split_for_testing)
 
 
 def sums(road, labels, draw):

@@ -90,7 +90,7 @@ def divide_local(  # noqa: PLR0913 - as `divide`
     feature_map = None if features is None else feature_map_named(features, inputs_for(table))
     return DividedData(
         _without_rows(table, files.rows),
-        parts_of(table, split_seed, feature_map),
+        parts_of(table, split_seed, feature_map, draw),
         local.owners,
         feature_map,
         features,
