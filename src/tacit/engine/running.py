@@ -66,7 +66,7 @@ class Run(ShownRun):
     charged
         Where it was charged; None if nowhere.
     origin
-        Where the records came from, for the data custodian's own checks.
+        Where the records came from, for the data custodian's own checks; it is not pickled.
     """
 
     model: HostArray
@@ -77,6 +77,10 @@ class Run(ShownRun):
     seconds: float
     charged: Charged | None = None
     origin: Origin | None = field(default=None, repr=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what is pickled and copied: not the origin, which says whose each record is."""
+        return {**self.__dict__, "origin": None}
 
 
 def run(  # noqa: PLR0913 - what is run, how, and who pays
@@ -144,7 +148,7 @@ def run(  # noqa: PLR0913 - what is run, how, and who pays
             execute = partial(_spread, devices=devices, keep=keep, report=report)
         if several:
             meeting.agree("run", _facts(plan, seed, keep, devices))
-        with charging(account, plan, seed) as released:
+        with charging(account, plan, seed, shards.origin) as released:
             # the first process comes here once its charge is on the disk
             meeting.agree("records", {"records": digest_of_all(shards) if several else None})
             if devices is not None:
