@@ -173,6 +173,61 @@ def test_a_person_who_loses_the_first_row_leaves_the_others_alone_under_a_secret
         assert np.abs(answers(files[0], draw) - answers(files[1], draw)).max() <= 1
 
 
+def begins_with_the_youngest(ages):
+    """Return the order of rows in a ring that is read from the youngest record on."""
+    return np.roll(np.arange(len(ages)), -int(np.argmin(ages)))
+
+
+def test_the_order_of_a_file_does_not_say_which_rows_of_a_person_count():
+    """Of 500 persons with four rows each, two count: the first two were another pair."""
+    ages = np.linspace(19, 99, ROWS)
+    ages[[0, ROWS // 2]] = 17, 18
+    replaced = ages.copy()
+    replaced[0] = 120
+    who = np.tile(np.arange(500), 4)
+    labels = np.repeat([1.0, -1.0], ROWS // 2)
+
+    def sums(ages, draw):
+        order = begins_with_the_youngest(ages)
+        persons, targets = Persons(who[order], 2, draw), labels[order]
+        places = map(persons.places, persons.deal(AGENTS, draw))
+        return np.array([targets[each].sum() for each in places])
+
+    # one person moves a sum by 4 at most, and all moved it by 200
+    public = [sums(each, Draw(seed=0)) for each in (ages, replaced)]
+    assert np.abs(public[0] - public[1]).max() == ROWS / AGENTS
+    noise, wrong = np.random.default_rng(5), 0
+    for attempt in range(ATTEMPTS):
+        truth = attempt % 2
+        answer = sums((ages, replaced)[truth], Draw.secret())
+        answer = answer + 4 / 0.237 * noise.standard_normal(AGENTS)
+        wrong += int(np.argmin([np.sum((answer - one) ** 2) for one in public])) != truth
+    assert wrong > 12
+
+
+def test_processes_that_have_some_of_the_rows_choose_the_same_of_a_person():
+    persons = Persons(np.arange(60) % 7, 3, Draw.secret())
+    kept = persons.numbers % 2 == 0
+    rows = np.flatnonzero(kept)
+    whole, some = persons.places(rows), persons.among(kept).places(np.arange(len(rows)))
+    np.testing.assert_array_equal(whole, rows[some])
+    again = Persons(persons.numbers, 3, persons.draw)  # a site that starts again
+    np.testing.assert_array_equal(whole, again.places(rows))
+    assert len({tuple(Persons(persons.numbers, 3).places(rows)) for _ in range(9)}) == 9
+
+
+def test_rows_of_a_person_that_a_public_seed_chose_are_stamped():
+    persons = Persons(np.arange(12) // 3, 2, Draw(seed=0))
+    shards = pack(
+        *(np.eye(12), np.ones(12), [np.arange(6), np.arange(6, 12)]),
+        record_norm=1.0,
+        precision="float64",
+        enforce="clip",
+        persons=persons,
+    )
+    assert shards.origin.reproducible
+
+
 def test_permutations_of_a_secret_draw_are_uniform_and_independent_of_purpose_and_agent():
     counts = np.zeros((4, 4), int)
     for _ in range(4000):

@@ -103,3 +103,8 @@ def test_text_that_reads_as_a_number_is_that_number_and_other_text_is_itself():
     assert canonical(long, point) != canonical(long[:-1] + "2", point)
     for text in ("7a", "a7", "nan", "sNaN", "inf", "-", "1e999999999", "1" * 401, "zq;7"):
         assert canonical(text, point) == text
+
+
+def test_an_accent_that_is_written_apart_is_the_same_name(tmp_path):
+    together, apart = "Jos\u00e9", "Jose\u0301"
+    assert persons(tmp_path, [f"{together} Ann", f"{apart} Ann"]) == [1, 0, 1, 0]

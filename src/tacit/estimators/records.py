@@ -12,10 +12,12 @@ from tacit import checks
 from tacit.errors import InputError
 from tacit.problems import Draw, Persons, numbered, partition_by, random_partition
 from tacit.proposal import DataFacts, Named
+from tacit.tables.form import Form
+from tacit.tables.identity import canonical
 from tacit.typing import HostArray, Task
 
 
-def persons_of(labels: Any, rows: int, rows_per_person: Any) -> Persons | None:
+def persons_of(labels: Any, rows: int, rows_per_person: Any, draw: Draw) -> Persons | None:
     """Return whose row each row is; None where rows are protected one by one.
 
     Parameters
@@ -24,6 +26,8 @@ def persons_of(labels: Any, rows: int, rows_per_person: Any) -> Persons | None:
         One per row, or None.
     rows_per_person
         K, or None.
+    draw
+        What chooses the K rows of a person.
 
     Raises
     ------
@@ -45,10 +49,10 @@ def persons_of(labels: Any, rows: int, rows_per_person: Any) -> Persons | None:
         raise InputError(
             f"persons has shape {values.shape}; give one label for each of the {rows} rows"
         )
-    text = [str(value).strip() for value in values]
+    text = [canonical(str(value).strip(), Form()) for value in values]
     if pd.isna(values).any() or not all(text):
         raise InputError("a row has no label in persons; give every row one")
-    return Persons(numbered(text), most)
+    return Persons(numbered(text), most, draw)
 
 
 def owned_rows(
