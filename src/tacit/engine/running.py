@@ -150,7 +150,7 @@ def run(  # noqa: PLR0913 - what is run, how, and who pays
             meeting.agree("run", _facts(plan, seed, keep, devices))
         with charging(account, plan, seed, shards.origin) as released:
             # the first process comes here once its charge is on the disk
-            meeting.agree("records", {"records": digest_of_all(shards) if several else None})
+            meeting.agree_on_records(partial(digest_of_all, shards))
             if devices is not None:
                 shards = spread(shards, devices)
             check_shards(shards)
