@@ -11,8 +11,10 @@ from tacit.budget import AccountTerms, Guarantee, open_account
 from tacit.engine import run
 from tacit.errors import InputError, PrivacyError
 from tacit.evaluation import evaluation_plan, with_evaluation
+from tacit.privacy import Adjacency, Messages, ReplaceOne, Terms
 from tacit.problems import (
     Draw,
+    Persons,
     check_origins,
     hold_out,
     origin_of,
@@ -25,7 +27,7 @@ from tacit.training import divide, proposal_for, train
 ROWS = 60
 
 
-def packed(parts):
+def packed(parts, persons=None):
     draw = np.random.default_rng(0)
     rows = draw.standard_normal((ROWS, 3))
     return pack(
@@ -33,6 +35,7 @@ def packed(parts):
         record_norm=1.0,
         precision="float64",
         enforce="clip",
+        persons=persons,
     )
 
 
@@ -110,3 +113,24 @@ def test_the_dearest_figure_is_stated_of_agents_that_hold_nothing_out(batches):
             else:
                 unlike += different > 1
     assert unlike  # who owns records is told their own figure
+
+
+def test_a_person_at_two_agents_is_refused_by_a_plan_for_one_and_by_an_evaluation():
+    """The certificate said mu of one agent: 0.388, where both together told 0.549."""
+    halves = [np.arange(ROWS // 2), np.arange(ROWS // 2, ROWS)]
+    persons = Persons(np.arange(ROWS) % (ROWS // 4), 2)
+    shards = packed(halves, persons)
+
+    def ran(agents):
+        adjacency = Adjacency(ReplaceOne(), "person", 2, agents)
+        terms = Terms(epsilon=1.0, delta=1e-3, adjacency=adjacency, observer=Messages())
+        return run(make_plan("noisy-gradient", shards, terms=terms), shards, runtime="simulate")
+
+    with pytest.raises(InputError, match="a person has rows at 2 agents, and one may"):
+        ran(1)
+    assert ran(2).certificate.agents_per_person == 2
+    with pytest.raises(InputError, match="asked at another"):
+        hold_out(halves, 0.3, persons=persons)
+    kept, held = hold_out(persons.deal(2, Draw.secret()), 0.3, persons=persons)
+    sides = [set(persons.numbers[np.concatenate(side)]) for side in (kept, held)]
+    assert not sides[0] & sides[1]

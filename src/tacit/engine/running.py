@@ -42,6 +42,7 @@ from tacit.problems import (
     spread,
 )
 from tacit.problems.memory import device_array, held_here, on_host, own_array, stays_in_cache
+from tacit.problems.persons import check_at_agents
 from tacit.typing import HostArray
 
 Runtime = Literal["simulate", "serial"]
@@ -345,6 +346,7 @@ def _check_origin(plan: Plan, origin: Origin | None) -> None:
             f"the plan protects {wanted}, and the shards were packed for {packed}; pack them with "
             "the persons of the plan, or plan again"
         )
+    check_at_agents(origin.agents_per_person, plan.terms.adjacency.agents_per_person)
     if origin.dealt != plan.spec.dealt:
         done, wanted = (
             "dealt at random" if it else "given" for it in (origin.dealt, plan.spec.dealt)

@@ -139,6 +139,8 @@ class Origin:
         Whether a public seed dealt them or held some out: then nothing is private.
     side
         Of a division for an evaluation; None where nothing is held out.
+    agents_per_person
+        At how many of these agents a person has rows, at most.
     table
         A random name of the table that the rows are numbered in.
     rows
@@ -149,6 +151,7 @@ class Origin:
     dealt: bool = False
     reproducible: bool = False
     side: Side | None = None
+    agents_per_person: int = field(default=1, compare=False)
     table: bytes = field(default_factory=lambda: secrets.token_bytes(_TOKEN), compare=False)
     rows: tuple[Int[HostArray, "_m"], ...] = field(default=(), compare=False, repr=False)
 

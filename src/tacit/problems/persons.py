@@ -133,14 +133,22 @@ class Persons:
         order = np.argsort(of_rows, kind="stable")
         return Parts(np.split(order, np.cumsum(np.bincount(of_rows))[:-1]), groups.origin)
 
+    def most_agents(self, parts: Sequence[Int[HostArray, "_m"]]) -> int:
+        """Return at how many agents with these rows a person has some, at most."""
+        at = np.concatenate([np.unique(self.numbers[part]) for part in parts])
+        return int(np.bincount(at).max())
+
     def check_agents(self, parts: Sequence[Int[HostArray, "_m"]], agents_per_person: int) -> None:
         """Raise `InputError` if a person has rows at more agents than that; none is named."""
-        at = np.concatenate([np.unique(self.numbers[part]) for part in parts])
-        most = int(np.bincount(at).max())
-        if most > agents_per_person:
-            allowed = "one" if agents_per_person == 1 else str(agents_per_person)
-            raise InputError(
-                f"a person has rows at {most} agents, and {allowed} may have them; say at how many "
-                "agents a person may be (agents_per_person, --agents-per-person), which takes more "
-                "noise"
-            )
+        check_at_agents(self.most_agents(parts), agents_per_person)
+
+
+def check_at_agents(most: int, agents_per_person: int) -> None:
+    """Raise `InputError` if a person has rows at more agents than that."""
+    if most > agents_per_person:
+        allowed = "one" if agents_per_person == 1 else str(agents_per_person)
+        raise InputError(
+            f"a person has rows at {most} agents, and {allowed} may have them; say at how many "
+            "agents a person may be (agents_per_person, --agents-per-person), which takes more "
+            "noise"
+        )

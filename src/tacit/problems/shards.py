@@ -200,6 +200,7 @@ def pack(  # noqa: PLR0913 - rows, whose they are, and what is enforced
         origin,
         reproducible=origin.reproducible or not (persons is None or persons.draw.is_secret),
         rows_per_person=None if persons is None else persons.rows_per_person,
+        agents_per_person=1 if persons is None else persons.most_agents(list(parts)),
         rows=tuple(indices),
     )
     return Shards(data, counts, float(record_norm), origin)
