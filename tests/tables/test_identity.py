@@ -119,3 +119,8 @@ def test_a_number_in_groups_of_digits_is_that_number(form, alike):
     assert len({canonical(text, form) for text in alike}) == 1
     assert canonical("1,5,7", form) == "1,5,7"
     assert canonical("7", form) == "7"
+
+
+def test_an_accent_that_is_written_apart_is_the_same_name(tmp_path):
+    together, apart = "Jos\u00e9", "Jose\u0301"
+    assert persons(tmp_path, [f"{together} Ann", f"{apart} Ann"]) == [1, 0, 1, 0]

@@ -199,7 +199,8 @@ def _check_alike(processes: Processes, files: Files, proposal: Proposal) -> None
     columns = [list(table.columns) for table in files.tables.values()]
     processes.agree("proposal", {"proposal": proposal.digest, "columns": columns})
     read = [*files.tables, *(() if files.tests is None else (files.tests.path,))]
-    processes.agree("files", {"files": [_digest(file).hex() for file in read]})
+    digests = [_digest(file).hex() for file in read]
+    processes.agree("files", {"files": processes.blinded(digests)})
 
 
 def begun(reservation: Reservation, contents: Iterable[bytes]) -> None:

@@ -42,6 +42,7 @@ from tacit.problems import (
     spread,
 )
 from tacit.problems.memory import device_array, held_here, on_host, own_array, stays_in_cache
+from tacit.problems.persons import check_at_agents
 from tacit.typing import HostArray
 
 Runtime = Literal["simulate", "serial"]
@@ -66,7 +67,7 @@ class Run(ShownRun):
     charged
         Where it was charged; None if nowhere.
     origin
-        Where the records came from, for the data custodian's own checks.
+        Where the records came from, for the data custodian's own checks; it is not pickled.
     """
 
     model: HostArray
@@ -77,6 +78,10 @@ class Run(ShownRun):
     seconds: float
     charged: Charged | None = None
     origin: Origin | None = field(default=None, repr=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what is pickled and copied: not the origin, which says whose each record is."""
+        return {**self.__dict__, "origin": None}
 
 
 def run(  # noqa: PLR0913 - what is run, how, and who pays
@@ -144,9 +149,9 @@ def run(  # noqa: PLR0913 - what is run, how, and who pays
             execute = partial(_spread, devices=devices, keep=keep, report=report)
         if several:
             meeting.agree("run", _facts(plan, seed, keep, devices))
-        with charging(account, plan, seed) as released:
+        with charging(account, plan, seed, shards.origin) as released:
             # the first process comes here once its charge is on the disk
-            meeting.agree("records", {"records": digest_of_all(shards) if several else None})
+            meeting.agree_on_records(partial(digest_of_all, shards))
             if devices is not None:
                 shards = spread(shards, devices)
             check_shards(shards)
@@ -341,6 +346,7 @@ def _check_origin(plan: Plan, origin: Origin | None) -> None:
             f"the plan protects {wanted}, and the shards were packed for {packed}; pack them with "
             "the persons of the plan, or plan again"
         )
+    check_at_agents(origin.agents_per_person, plan.terms.adjacency.agents_per_person)
     if origin.dealt != plan.spec.dealt:
         done, wanted = (
             "dealt at random" if it else "given" for it in (origin.dealt, plan.spec.dealt)

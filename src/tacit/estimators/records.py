@@ -17,7 +17,7 @@ from tacit.tables.identity import canonical
 from tacit.typing import HostArray, Task
 
 
-def persons_of(labels: Any, rows: int, rows_per_person: Any) -> Persons | None:
+def persons_of(labels: Any, rows: int, rows_per_person: Any, draw: Draw) -> Persons | None:
     """Return whose row each row is; None where rows are protected one by one.
 
     Parameters
@@ -26,6 +26,8 @@ def persons_of(labels: Any, rows: int, rows_per_person: Any) -> Persons | None:
         One per row, or None.
     rows_per_person
         K, or None.
+    draw
+        What chooses the K rows of a person.
 
     Raises
     ------
@@ -57,7 +59,7 @@ def persons_of(labels: Any, rows: int, rows_per_person: Any) -> Persons | None:
     if pd.isna(values).any() or not all(text):
         raise InputError("a row has no label in persons; give every row one")
     same = {label: canonical(label, Form()) for label in set(text)}
-    return Persons(numbered(map(same.__getitem__, text)), most)
+    return Persons(numbered(map(same.__getitem__, text)), most, draw)
 
 
 def owned_rows(
