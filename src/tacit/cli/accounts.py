@@ -15,7 +15,7 @@ from tacit.algorithms import Method
 from tacit.budget import Account, Reservation, State, salted
 from tacit.budget.process import is_gone
 from tacit.cli.console import error_line
-from tacit.engine import returned_on_error
+from tacit.engine import check_masks, returned_on_error
 from tacit.engine.mesh import check_devices
 from tacit.engine.processes import Processes, shared_draw
 from tacit.errors import AccountError, InputError
@@ -126,6 +126,7 @@ def charged_records(  # noqa: PLR0913 - what is read, and who pays
     processes: Processes | None = None,
     *,
     seed: int | None = None,
+    masks: bool = False,
 ) -> tuple[DividedData, Reservation | None]:
     """Return the records of a table with the reservation that was made before they were read.
 
@@ -141,6 +142,8 @@ def charged_records(  # noqa: PLR0913 - what is read, and who pays
         Each has the rows of its own agents then, by the draw of the first.
     seed
         Of the noise of a reproduction, whose records are divided by the public split seed.
+    masks
+        Whether they are asked for, which not every plan has a use for.
     """
     facts = DataFacts.of(files.bounds, proposal.data.features)
     agents = None if files.owners is not None else len(proposal.counts)
@@ -153,6 +156,8 @@ def charged_records(  # noqa: PLR0913 - what is read, and who pays
     )
     check_known(facts, counts, proposal, rows_per_person=rows)
     reservation, plan = None, proposal.plan(methods)
+    if masks:
+        check_masks(plan)
     if processes is not None:
         _check_alike(processes, files, proposal)
         check_devices(plan.program, Devices(), serial=False, masks=False)

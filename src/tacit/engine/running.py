@@ -20,7 +20,7 @@ from tacit.engine.exactness import check_arithmetic
 from tacit.engine.masking import Masking
 from tacit.engine.mesh import check_devices, simulate_over, streamed_over
 from tacit.engine.network import Star
-from tacit.engine.planning import Plan
+from tacit.engine.planning import Plan, check_parts
 from tacit.engine.processes import side_by_side, versions
 from tacit.engine.program import Program
 from tacit.engine.protocol import KEPT, Trace, observed_ledger, tested
@@ -30,7 +30,7 @@ from tacit.engine.supply import Supply
 from tacit.engine.targets import check_targets
 from tacit.errors import InputError, PrivacyError
 from tacit.noise import Stream
-from tacit.oracles import Oracle
+from tacit.oracles import Oracle, check_of_library
 from tacit.privacy import Certificate, Ledger, Mechanism, Messages, NoNoise
 from tacit.problems import (
     Devices,
@@ -178,6 +178,8 @@ def _check(plan: Plan, shards: Shards, seed: int | None, keep: frozenset[str]) -
     """Raise unless the plan can be run so on shards of which no record was looked at."""
     if not keep <= set(KEPT):
         raise InputError(f"cannot keep {sorted(keep - set(KEPT))}; choose from {', '.join(KEPT)}")
+    check_parts(plan.spec, plan.terms, plan.network)
+    check_of_library(plan, plan.ledger, plan.certificate, *plan.bounds, plan.program.network)
     check_bounds(plan)
     check_certificate(plan)
     check_facts(plan, shards)

@@ -259,20 +259,22 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
             targets = self._targets(answers)
             people = persons_of(persons, len(rows), self.rows_per_person, self._draw())
             shown = fit_warnings(self._facts(ranges, targets), delta, people or len(rows))
-            for category, text in (*shown, *scaling_warnings(rows, column_names(self))):
-                warnings.warn(text, category, stacklevel=2)
+            told = [*shown, *scaling_warnings(rows, column_names(self))]
             encoding = Encoding(ranges, self._feature_map(ranges))
             shards, proposal, held = proposed(self, rows, encoding, targets, agents, people)
             plan = proposal.plan()
             last = last_question(proposal, plan)
             # targets are encoded in [-1, 1], whichever range they have
-            for text in risk_warning(proposal, known_forecast(proposal, plan), scaled=True):
-                warnings.warn(text, UtilityWarning, stacklevel=2)
+            risk = risk_warning(proposal, known_forecast(proposal, plan), scaled=True)
+            told += [(UtilityWarning, text) for text in risk]
             finished = run(plan, shards, runtime="simulate", seed=seed, account=paid)
         plan = self._keep(finished, encoding, targets)
         self.loss_ = proposal.clipped_loss
         score = scored(proposal, plan, last, finished, held, targets, seed)
-        self.private_score_, self.certificate_ = score
+        self.private_score_, self.certificate_, failed = score
+        told += [(UtilityWarning, failed)] if failed else []
+        for category, text in told:  # a filter may raise them, and the fit is paid for by now
+            warnings.warn(text, category, stacklevel=2)
         return self
 
     @abc.abstractmethod
