@@ -1,8 +1,11 @@
 """Nothing after the answers loses them: each later step of a command is made to fail."""
 
+import errno
 import importlib
+import io
 import json
 import sys
+import tempfile
 
 import jax
 import numpy as np
@@ -11,8 +14,9 @@ import pytest
 from conftest import bounds_of_ill
 from tacit.budget import AccountTerms, Guarantee, open_account
 from tacit.cli.main import main
+from tacit.errors import InputError
 from tacit.models import load_model
-from tacit.training import DividedData
+from tacit.training import Attempts, DividedData
 
 SECRET = "cell 'smoker' of row 7"  # what the message of another library may quote
 
@@ -242,3 +246,82 @@ def test_the_seal_on_training_rows_sees_oracle_metrics(table, sealed, capsys):
     assert main(command(table, "train", "--no-centre", "--oracle-metrics")) == 0
     assert sealed
     assert "measuring on the training records failed" in capsys.readouterr().err
+
+
+class Full(io.StringIO):
+    """A stream on a disk that is full."""
+
+    def write(self, text):
+        del text
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+def test_a_stream_that_takes_nothing_loses_no_run(stream, table, monkeypatch, capsys):
+    account = account_of(table)
+    # at this delta there is a warning beside the heading, both after the charge
+    given = [*command(table, "train", "--no-centre"), "--delta", "2e-3"]
+    monkeypatch.setattr(sys, stream, Full())
+    assert main(given) == (2 if stream == "stdout" else 0)
+    assert_released(table, table / "out")
+    assert account.state().charged[0].status == "released"
+    if stream == "stdout":
+        assert "standard output takes nothing (No space left on device)" in capsys.readouterr().err
+
+
+def test_a_result_that_could_not_be_printed_as_json_is_no_success(table, monkeypatch, capsys):
+    broken(monkeypatch, "tacit.cli.outcome.results")
+    account_of(table)
+    assert main(command(table, "train", "--no-centre", "--json")) == 2
+    assert_released(table, table / "out")
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "printing the results failed: KeyError" in said.err
+
+
+@pytest.mark.parametrize("name", ["train", "tune"])
+def test_a_folder_that_takes_nothing_sends_what_was_released_elsewhere(
+    name, table, monkeypatch, capsys
+):
+    saving = importlib.import_module("tacit.report.save")
+    original = saving.write_folder
+    (table / "elsewhere").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(table / "elsewhere"))
+
+    def full(texts, out, **how):
+        if out == table / "out":
+            raise InputError(f"{out} cannot be written (No space left on device)")
+        return original(texts, out, **how)
+
+    monkeypatch.setattr(saving, "write_folder", full)
+    account = account_of(table)
+    more = ["--candidates", str(table / "c.toml")] if name == "tune" else []
+    assert main(command(table, name, "--no-centre", *more)) == 2
+    said = capsys.readouterr()
+    (folder,) = (table / "elsewhere").iterdir()
+    assert_released(table, folder)
+    assert str(folder / "model.json") in said.out
+    assert "goes into another folder" in said.err
+    assert account.state().charged[0].status == "released"
+
+
+def test_a_certificate_is_printed_where_no_folder_takes_what_was_released(
+    table, monkeypatch, capsys
+):
+    broken(monkeypatch, "tacit.report.save.write_folder")
+    account_of(table)
+    assert main(command(table, "train", "--no-centre")) == 2
+    assert "epsilon = 3.0000" in capsys.readouterr().out
+
+
+def test_masks_that_a_plan_has_no_use_for_are_refused_before_the_charge(table, capsys):
+    account = account_of(table)
+    assert main(command(table, "train", "--masks")) == 2
+    assert "masks are for answers" in capsys.readouterr().err
+    assert account.state().charged == ()
+
+
+def test_nothing_is_lost_where_nobody_could_be_told_of_a_failure():
+    attempts = Attempts(fails)
+    assert attempts.attempt("a step", fails, 3) == 3
+    assert "a step failed: KeyError" in attempts.failures[0]

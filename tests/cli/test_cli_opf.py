@@ -5,8 +5,11 @@ import re
 
 import pytest
 
+from tacit.budget import Account
 from tacit.cli.main import main
+from tacit.power import delivery as delivery_room
 from tacit.power import parse_case
+from tacit.power.moment import command as command_room
 from tacit.power.moment import opf as opf_room
 from tacit.problems import conic_solver
 
@@ -176,3 +179,32 @@ def test_a_network_that_serves_nobody_is_refused_before_anything_is_asked(
 
 def _never(*_, **__):
     raise AssertionError("a zone was asked")
+
+
+@pytest.mark.parametrize("fails", ["solved_at", "opf_warnings", "folder_texts"])
+def test_what_a_grid_answered_outlives_whatever_is_computed_from_it(
+    capsys, tmp_path, monkeypatch, fails
+):
+    monkeypatch.setenv("TACIT_STATE_DIR", str(tmp_path / "state"))
+    where = ["--accounts", str(tmp_path)]
+    opening = ["budget", "open", "grid", "--epsilon", "2", "--delta", "2e-3", *where]
+    assert main([*opening, "--relation", "target_change:0.01"]) == 0
+    rooms = {"solved_at": opf_room, "opf_warnings": command_room, "folder_texts": delivery_room}
+
+    def failing(*_):
+        raise RuntimeError("40 MW")
+
+    monkeypatch.setattr(rooms[fails], fails, failing)
+    file = tmp_path / "own.m"
+    file.write_text(OWN)
+    out = tmp_path / "report"
+    words = [str(file), *BUDGET, "--zones", "2", "--out", str(out), "--account", "grid", *where]
+    code, _, err = called(capsys, *words)
+    assert code == 2
+    assert f"answers.json and the certificate stand in {out}" in err
+    assert "40 MW" not in err
+    names = {"answers.json", "certificate-1.json", "plan.json", "proposal.json"}
+    assert {path.name for path in out.iterdir()} == names
+    answers = json.loads((out / "answers.json").read_text())["answers"]
+    assert len(answers) == 6
+    assert [run.status for run in Account("grid", tmp_path).state().charged] == ["released"]

@@ -143,6 +143,7 @@ def kept(tmp_path, monkeypatch, devices, **asked):
     monkeypatch.setattr(accounts, "Devices", devices)
     monkeypatch.setattr(accounts, "check_devices", lambda *_, **__: None)
     processes = Processes(0, 2, Echo())
+    monkeypatch.setattr(Processes, "blinded", lambda processes, digests: digests)
     monkeypatch.setattr(accounts, "shared_draw", lambda draw, processes: Draw(seed=0))
     records, _ = accounts.charged_records(files, proposal, request.methods, None, None, processes)
     return records

@@ -12,7 +12,7 @@ from tacit.audit.search import CHANGED, Search
 from tacit.audit.subjects import subject_named
 from tacit.oracles import Gradient
 from tacit.privacy import ReplaceOne, ZeroOut
-from tacit.problems import MultinomialLogistic, Persons, Squared, pack
+from tacit.problems import Draw, MultinomialLogistic, Persons, Squared, pack
 
 # how near to 1 the norm of a record is
 NEAR = 1 - 1e-9
@@ -90,8 +90,8 @@ def test_a_search_finds_no_person_beyond_the_bound_but_one_behind_a_private_divi
         assert largest(CountsRows(Squared(), 1.0)) > 1.2
 
 
-def packed(numbers, rows, targets, persons=Persons, *, places=2):
-    people = persons(np.array(numbers), places)
+def packed(numbers, rows, targets, persons=Persons, *, places=2, draw=Draw(seed=0)):  # noqa: B008
+    people = persons(np.array(numbers), places, draw)
     parts = [np.arange(len(numbers))]
     shards = pack(
         rows, targets, parts, record_norm=1.0, precision="float64", enforce="clip", persons=people
@@ -136,10 +136,23 @@ def test_other_rows_of_a_person_change_the_places_of_that_person_alone(persons, 
     assert all(seen) == holds
 
 
-def test_a_person_has_the_first_rows_and_empty_places():
+def test_a_person_has_the_first_rows_of_a_reproduction_and_empty_places():
     numbers, rows = [0, 1, 0, 0], np.array([[0.1], [0.2], [0.3], [0.4]])
     shard, counts = packed(numbers, rows, np.ones(4))
     assert counts == (4,)
     assert np.asarray(shard.features)[:, 0].tolist() == [0.1, 0.3, 0.2, 0.0]
     assert np.asarray(shard.mask).tolist() == [1, 1, 1, 0]
     assert np.asarray(shard.targets).tolist() == [1, 1, 1, 0]
+
+
+def test_any_rows_of_a_person_are_as_likely_to_count_under_a_secret_draw():
+    numbers, rows = [0, 1, 0, 0], np.array([[0.1], [0.2], [0.3], [0.4]])
+    drawn = []
+    for _ in range(300):
+        shard, _ = packed(numbers, rows, np.ones(4), draw=Draw.secret())
+        places = np.asarray(shard.features)[:, 0].tolist()
+        assert places[2:] == [0.2, 0.0]
+        drawn.append(frozenset(places[:2]))
+    times = [drawn.count(pair) for pair in set(drawn)]
+    assert len(times) == 3
+    assert min(times) > 50  # a hundred are expected, and fifty are six deviations below

@@ -353,3 +353,10 @@ def test_columns_as_behind_a_standard_scaler_are_warned_of_and_others_are_not():
     # warnings are errors in this suite: neither halves of -1 and 1, nor public numbers, warn
     signs = np.where(np.arange(len(x)) % 2, 1.0, -1.0)[:, None]
     model.fit(np.concatenate([x - 3, signs], axis=1), y)
+
+
+def test_a_target_that_is_missing_is_refused_as_any_other_that_is_no_number():
+    """Planted fault: None, of which NumPy makes NaN, taken for the middle of the range."""
+    model = PrivateLinearRegression(**PUBLIC, epsilon=1.0, rounds=2, target_bounds=(0, 1))
+    with pytest.raises(InputError, match="a target is no number"):
+        model.fit(np.full((4, 3), 0.5), [0.1, None, 0.2, 0.3])

@@ -6,6 +6,8 @@ from sklearn.base import clone
 
 from tacit.errors import InputError
 from tacit.estimators import PrivateLogisticRegression
+from tacit.estimators.records import persons_of
+from tacit.problems import Draw
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-4, "bounds": (0, 1), "classes": [0, 1], "rounds": 2}
 DRAW = np.random.default_rng(0)
@@ -25,6 +27,12 @@ def test_a_person_is_the_unit_of_a_fit():
     assert model.certificate_.unit == "person"
     assert "number of persons of each agent" in said
     assert "zq" not in said
+
+
+def test_labels_that_read_as_one_number_are_one_person():
+    """Planted fault: labels as texts, by which 40 persons were 80, with twice the places."""
+    mixed = [f"{k:03d}" if row % 2 else float(k) for row, k in enumerate(PERSONS)]
+    assert fitted(mixed, rows_per_person=2).plan_.spec.counts == (80,)
 
 
 SECRET = ["HIV+8731", *["b"] * 119]
@@ -65,3 +73,9 @@ def test_persons_at_several_agents_are_charged_for_all_of_them():
     assert thrice.certificate_.mu == pytest.approx(once.certificate_.mu, rel=1e-5)
     ratio = thrice.plan_.multiplier / once.plan_.multiplier
     assert ratio == pytest.approx(np.sqrt(3), rel=1e-5)
+
+
+def test_a_label_that_reads_as_the_same_number_is_the_same_person():
+    labels = [7, "7", 7.0, " 007", np.int64(7), "8", "Jos\u00e9", "Jose\u0301"]
+    people = persons_of(labels, len(labels), 2, Draw.secret())
+    assert people.numbers.tolist() == [0, 0, 0, 0, 0, 1, 2, 2]

@@ -14,6 +14,7 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 from sklearn.base import clone
 
+from tacit.budget import AccountTerms, Guarantee, open_account
 from tacit.errors import PrivacyError, PrivacyWarning, PublicFactsWarning, UtilityWarning
 from tacit.estimators import (
     PrivateLinearRegression,
@@ -282,3 +283,19 @@ def test_encoded_cells_lie_between_minus_1_and_1_to_the_last_bit():
     assert np.abs(cells).max() <= 1
     np.testing.assert_array_equal(cells[-2, :-1], -1.0)
     np.testing.assert_array_equal(cells[-1], 1.0)
+
+
+def test_a_warning_that_is_an_error_loses_no_fit_that_was_charged(tmp_path, monkeypatch):
+    monkeypatch.setenv("TACIT_STATE_DIR", str(tmp_path / "state"))
+    account = open_account("books", Guarantee(9.0, 1e-2), AccountTerms(), folder=tmp_path)
+    rows = np.random.default_rng(0).uniform(-1, 1, (60, 2))
+    model = PrivateLogisticRegression(
+        epsilon=0.5, delta=5e-3, bounds=(-1, 1), classes=[0, 1], rounds=3, account=account
+    )  # at this delta, and at this risk, there are warnings
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises((PrivacyWarning, UtilityWarning)):
+            model.fit(rows, np.arange(60) % 2)
+    assert account.state().charged[0].status == "released"
+    assert np.isfinite(model.coef_).all()
+    assert model.certificate_.epsilon <= 0.5

@@ -102,3 +102,16 @@ def test_bins_need_a_number_and_inputs_must_agree():
         Inputs(("a", "b"), 1.0, numbers=(2,))
     with pytest.raises(InputError, match="numbers"):
         Inputs(("a", "b"), 1.0, picture=(2, 2, 1))
+
+
+@pytest.mark.parametrize(("columns", "count"), [(5, 10), (105, 1000)])
+def test_fourier_features_of_a_row_do_not_depend_on_which_rows_stand_beside_it(columns, count):
+    """Planted fault: a product of matrices in double precision, whose order follows their size."""
+    names = tuple(map(str, range(columns)))
+    features = feature_map_named(f"fourier:{count}", Inputs(names, math.sqrt(columns)))
+    rows = np.random.default_rng(0).uniform(-1, 1, (4_100, columns))
+    whole = features.apply(rows)
+    for some in (slice(1), slice(130), slice(999), slice(4_097), slice(1, None), slice(17, 90)):
+        assert np.array_equal(features.apply(rows[some]), whole[some])
+    phases = (rows[:, None] * features._frequencies[None, :2]).sum(axis=-1)
+    assert np.allclose(whole[:, 0:4:2], np.cos(phases) * math.sqrt(2 / count), rtol=0, atol=1e-6)

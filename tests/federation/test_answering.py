@@ -11,6 +11,7 @@ from tests.federation.wire import local_of
 
 from tacit.engine.supply import Supply
 from tacit.errors import PrivacyError
+from tacit.privacy.drawn import LEAST
 from tacit.problems import Draw
 
 ROUNDS = 60
@@ -79,7 +80,7 @@ def answered(study, rounds, agent=0):
 
 
 def test_a_site_refuses_to_go_on_when_its_noise_is_too_small(long):
-    """Before the last round: at the first look, at 128 numbers, of noise that is not there."""
+    """Before the last round: at the first look, at `LEAST` numbers, of noise that is not there."""
     block = Supply.block
 
     def divided(supply, first, last):
@@ -87,7 +88,7 @@ def test_a_site_refuses_to_go_on_when_its_noise_is_too_small(long):
         return raw._replace(steps=raw.steps // 1000)
 
     numbers = local_of(long, 0, None).plan.ledger.values
-    first = -(-128 // numbers)
+    first = -(-LEAST // numbers)
     assert first < ROUNDS
     assert answered(long, ROUNDS) is not None  # honest noise
     with mock.patch.object(Supply, "block", divided):

@@ -190,7 +190,7 @@ def test_every_bit_of_a_key_matters_and_a_key_is_never_shown():
         other = (int.from_bytes(KEY, "little") ^ (1 << bit)).to_bytes(32, "little")
         assert not np.any(Stream(other).words(HERE, Use.NOISE, 4) == first)
     assert repr(Stream(KEY)) == "Stream()"
-    keys = {Stream.fresh().key for _ in range(50)}
+    keys = {Stream.fresh().secret for _ in range(50)}
     assert len(keys) == 50
     bits = np.array([np.unpackbits(np.frombuffer(key, np.uint8)) for key in keys])
     assert np.all(bits.any(axis=0))

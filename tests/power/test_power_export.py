@@ -25,7 +25,7 @@ from tacit.power import (
 from tacit.power.cases.pandapower_case import case_of_net
 from tacit.power.cases.tables import parse_net
 from tacit.power.charging import Carried
-from tacit.power.delivery import folder_texts
+from tacit.power.delivery import Keeper, folder_texts
 from tacit.power.models.binding import binding, binding_lines
 from tacit.power.moment import command as command_room
 from tacit.power.moment import export as export_room
@@ -235,7 +235,9 @@ def test_a_proposal_with_other_costs_than_the_case_is_refused(monkeypatch):
         raise AssertionError("nothing may be reserved for it")
 
     monkeypatch.setattr(command_room, "reserved", nothing)
-    carried = Carried(seed=1, oracle=False, account=None, files=())
+    carried = Carried(
+        seed=1, oracle=False, account=None, files=(), keeper=Keeper(None, force=False)
+    )
     with pytest.raises(InputError, match="other costs than those of three"):
         opf_report("three", dearer, proposal, carried)
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import sys
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -12,10 +13,20 @@ from conftest import make_shards, make_terms
 from tacit.algorithms import NoisyGradient
 from tacit.budget import AccountTerms, Guarantee, open_account
 from tacit.engine import run
+from tacit.engine.credit import certificate_of
 from tacit.engine.planning import plan
 from tacit.errors import InputError, PrivacyError
 from tacit.oracles import Gradient, MinibatchGradient, Oracle, ProximalStep, TargetGradient
-from tacit.privacy import Gaussian, Laplace, SensitivityBound, TargetChange
+from tacit.privacy import (
+    Gaussian,
+    Laplace,
+    Ledger,
+    ReplaceOne,
+    SensitivityBound,
+    TargetChange,
+    Terms,
+    mean_gradient_bound,
+)
 from tacit.problems import (
     L2,
     ClassWeighted,
@@ -256,3 +267,63 @@ def test_a_gaussian_that_is_the_librarys_is_accepted():
     assert planned(Gradient(PROBLEM.loss, 1.0), mechanism=Gaussian()).certificate.trust == (
         "none: every link may be read"
     )
+
+
+def smaller(self, spec, adjacency, *, norm):
+    """Planted fault: a thousandth of the bound of a gradient."""
+    enforced = spec.record_norm * self.coefficient_bound
+    facts = dataclasses.replace(spec, gradient_bound=1e-3 * enforced)
+    return mean_gradient_bound(facts, adjacency, norm=norm, rounds=1, questions=1)
+
+
+def test_a_class_of_the_library_with_another_method_is_somebody_elses(monkeypatch):
+    assert not planned(Gradient(PROBLEM.loss, 1.0)).certificate.conditional
+    monkeypatch.setattr(Gradient, "bound", smaller)
+    certificate = planned(Gradient(PROBLEM.loss, 1.0)).certificate
+    assert certificate.conditional
+    assert "tacit.oracles.gradient:Gradient" in certificate.conditions[0]
+
+
+def test_a_class_that_was_put_into_a_module_of_the_library_is_somebody_elses(monkeypatch):
+    there = type("There", (Gradient,), {"bound": smaller, "__module__": Gradient.__module__})
+    monkeypatch.setattr(sys.modules[Gradient.__module__], "There", there, raising=False)
+    assert planned(there(PROBLEM.loss, 1.0)).certificate.conditional
+
+
+class OwnRelation(ReplaceOne):
+    """A relation of one's own."""
+
+
+class OwnTerms(Terms):
+    """Terms of one's own."""
+
+
+class OwnLedger(Ledger):
+    """Planted fault: an observer is said to learn a thousandth."""
+
+    def mu_per_agent(self, observer):
+        return 1e-3 * super().mu_per_agent(observer)
+
+
+def of_class(kind, value):
+    fields = dataclasses.fields(value)
+    return kind(**{field.name: getattr(value, field.name) for field in fields})
+
+
+@pytest.mark.parametrize(
+    "terms", [make_terms(relation=OwnRelation()), of_class(OwnTerms, make_terms())]
+)
+def test_terms_of_ones_own_are_refused(terms):
+    with pytest.raises(InputError, match="no accountant knows"):
+        planned(Gradient(PROBLEM.loss, 1.0), terms=terms)
+
+
+def test_a_ledger_of_ones_own_is_refused():
+    made = planned(Gradient(PROBLEM.loss, 1.0))
+    ledger = of_class(OwnLedger, made.ledger)
+    star = made.program.network
+    stated = certificate_of(ledger, made.program.oracles, made.terms, made.terms.observer, star)
+    assert stated.epsilon < 0.01
+    forged = dataclasses.replace(made, ledger=ledger, certificate=stated)
+    with pytest.raises(InputError, match="OwnLedger is your own class"):
+        run(forged, make_shards(), runtime="simulate")

@@ -8,6 +8,7 @@ what two agents sum with what each file would make them sum.
 import numpy as np
 import pytest
 
+from tacit.datasets import Dataset
 from tacit.errors import InputError, PrivacyError
 from tacit.estimators.evaluated import divided
 from tacit.estimators.records import owned_rows
@@ -22,6 +23,7 @@ from tacit.problems import (
     pack,
     random_partition,
 )
+from tacit.training import divide
 
 ROWS, AGENTS, ATTEMPTS = 2000, 10, 80
 # noise of one answer in units of the sum of labels: mu of one round is 2 / NOISE
@@ -91,7 +93,32 @@ def persons_held_out(labels, draw):
     return [labels[kept[0]], labels[held[0]]]
 
 
-ROADS = (dealt, held_out, of_estimator, persons_dealt, persons_held_out)
+def private_records(labels):
+    """Return a data set that is not published, of which a fifth is for testing."""
+    return Dataset(
+        name="private",
+        title="Private",
+        features=np.asarray(labels, float)[:, None],
+        targets=np.where(labels > 0, 1.0, -1.0),
+        task="binary",
+        classes=2,
+        feature_names=("label",),
+        train_rows=4 * len(labels) // 5,
+        fixed_test=False,
+        public=False,
+        licence="",
+        source="",
+        record_norm=1.0,
+        conditions=(),
+    )
+
+
+def split_for_testing(labels, draw):
+    parts = divide(private_records(labels), 1, split_seed=0, draw=draw).parts
+    return [parts.train_targets, parts.test_targets]
+
+
+ROADS = (dealt, held_out, of_estimator, persons_dealt, persons_held_out, split_for_testing)
 
 
 def sums(road, labels, draw):
@@ -144,6 +171,61 @@ def test_a_person_who_loses_the_first_row_leaves_the_others_alone_under_a_secret
     for _ in range(20):
         draw = Draw.secret()
         assert np.abs(answers(files[0], draw) - answers(files[1], draw)).max() <= 1
+
+
+def begins_with_the_youngest(ages):
+    """Return the order of rows in a ring that is read from the youngest record on."""
+    return np.roll(np.arange(len(ages)), -int(np.argmin(ages)))
+
+
+def test_the_order_of_a_file_does_not_say_which_rows_of_a_person_count():
+    """Of 500 persons with four rows each, two count: the first two were another pair."""
+    ages = np.linspace(19, 99, ROWS)
+    ages[[0, ROWS // 2]] = 17, 18
+    replaced = ages.copy()
+    replaced[0] = 120
+    who = np.tile(np.arange(500), 4)
+    labels = np.repeat([1.0, -1.0], ROWS // 2)
+
+    def sums(ages, draw):
+        order = begins_with_the_youngest(ages)
+        persons, targets = Persons(who[order], 2, draw), labels[order]
+        places = map(persons.places, persons.deal(AGENTS, draw))
+        return np.array([targets[each].sum() for each in places])
+
+    # one person moves a sum by 4 at most, and all moved it by 200
+    public = [sums(each, Draw(seed=0)) for each in (ages, replaced)]
+    assert np.abs(public[0] - public[1]).max() == ROWS / AGENTS
+    noise, wrong = np.random.default_rng(5), 0
+    for attempt in range(ATTEMPTS):
+        truth = attempt % 2
+        answer = sums((ages, replaced)[truth], Draw.secret())
+        answer = answer + 4 / 0.237 * noise.standard_normal(AGENTS)
+        wrong += int(np.argmin([np.sum((answer - one) ** 2) for one in public])) != truth
+    assert wrong > 12
+
+
+def test_processes_that_have_some_of_the_rows_choose_the_same_of_a_person():
+    persons = Persons(np.arange(60) % 7, 3, Draw.secret())
+    kept = persons.numbers % 2 == 0
+    rows = np.flatnonzero(kept)
+    whole, some = persons.places(rows), persons.among(kept).places(np.arange(len(rows)))
+    np.testing.assert_array_equal(whole, rows[some])
+    again = Persons(persons.numbers, 3, persons.draw)  # a site that starts again
+    np.testing.assert_array_equal(whole, again.places(rows))
+    assert len({tuple(Persons(persons.numbers, 3).places(rows)) for _ in range(9)}) == 9
+
+
+def test_rows_of_a_person_that_a_public_seed_chose_are_stamped():
+    persons = Persons(np.arange(12) // 3, 2, Draw(seed=0))
+    shards = pack(
+        *(np.eye(12), np.ones(12), [np.arange(6), np.arange(6, 12)]),
+        record_norm=1.0,
+        precision="float64",
+        enforce="clip",
+        persons=persons,
+    )
+    assert shards.origin.reproducible
 
 
 def test_permutations_of_a_secret_draw_are_uniform_and_independent_of_purpose_and_agent():

@@ -103,3 +103,24 @@ def test_text_that_reads_as_a_number_is_that_number_and_other_text_is_itself():
     assert canonical(long, point) != canonical(long[:-1] + "2", point)
     for text in ("7a", "a7", "nan", "sNaN", "inf", "-", "1e999999999", "1" * 401, "zq;7"):
         assert canonical(text, point) == text
+
+
+@pytest.mark.parametrize(
+    ("form", "alike"),
+    [
+        (Form(thousands=",", delimiter=";"), ["1234567", "1,234,567", "1,234,567.0", "12,34,567"]),
+        (Form(decimal=",", thousands=".", delimiter=";"), ["1234", "1.234", "1.234,0", "1234,00"]),
+        (Form(thousands=" "), ["1234", "1 234", "1\u00a0234", "1\u202f234"]),
+        (Form(thousands="'"), ["1234", "1'234", "1\u2019234"]),
+    ],
+)
+def test_a_number_in_groups_of_digits_is_that_number(form, alike):
+    """Planted fault: such a text by itself, by which a person would have twice the places."""
+    assert len({canonical(text, form) for text in alike}) == 1
+    assert canonical("1,5,7", form) == "1,5,7"
+    assert canonical("7", form) == "7"
+
+
+def test_an_accent_that_is_written_apart_is_the_same_name(tmp_path):
+    together, apart = "Jos\u00e9", "Jose\u0301"
+    assert persons(tmp_path, [f"{together} Ann", f"{apart} Ann"]) == [1, 0, 1, 0]

@@ -2,13 +2,14 @@
 
 import math
 import random
+import tracemalloc
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from tacit.errors import InputError
-from tacit.tables import Bounds, Categories, Form, Numeric, encode
+from tacit.tables import Bounds, Categories, Form, Numeric, Source, encode, read_files
 from tacit.tables.numbers import read_number, read_numbers
 
 ILL = Categories(("no", "yes"))
@@ -93,3 +94,17 @@ def test_an_encoding_in_which_a_row_may_change_the_next_one_is_refused(name):
     assert b"1,a\\\n2,b".decode("unicode_escape") == "1,a2,b"
     with pytest.raises(InputError, match="save the file in UTF-8"):
         Form(encoding=name)
+
+
+def test_an_agent_with_a_long_name_costs_memory_once_and_a_zero_byte_is_part_of_a_name(tmp_path):
+    """Planted fault: an array of numpy's texts, each as long as the longest."""
+    path = tmp_path / "t.csv"
+    names = [*["a"] * 4_000, "x" * 100_000, "a\0"]
+    path.write_text("\n".join(["site,a,ill", *(f"{name},1,no" for name in names)]))
+    source = Source(path=path, target="ill", bounds=None, agent_column="site")
+    tracemalloc.start()
+    files = read_files(source, bounds_of(Numeric(0, 1)))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert [len(rows) for rows in files.owners] == [4_000, 1, 1]
+    assert peak < 50e6

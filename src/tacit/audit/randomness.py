@@ -76,7 +76,7 @@ def key_tests(fresh: Callable[[], Stream]) -> dict[str, float]:
     Two of n independent keys of 256 bits are equal with probability below n^2 2^-257; the squares
     of the 256 whitened counts add to chi-squared.
     """
-    keys = [fresh().key for _ in range(KEYS)]
+    keys = [fresh().secret for _ in range(KEYS)]
     bits = np.unpackbits(np.frombuffer(b"".join(keys), np.uint8).reshape(KEYS, -1), axis=1)
     whitened = (bits.sum(axis=0) - KEYS / 2) / np.sqrt(KEYS / 4)
     total, freedom = float(np.sum(whitened**2)) / 2, whitened.size / 2

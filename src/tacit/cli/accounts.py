@@ -14,7 +14,7 @@ import typer
 from tacit.algorithms import Method
 from tacit.budget import Account, Reservation, State, salted
 from tacit.cli.console import error_line
-from tacit.engine import returned_on_error
+from tacit.engine import check_masks, returned_on_error
 from tacit.engine.mesh import check_devices
 from tacit.engine.processes import Processes, shared_draw
 from tacit.errors import AccountError, InputError
@@ -125,6 +125,7 @@ def charged_records(  # noqa: PLR0913 - what is read, and who pays
     processes: Processes | None = None,
     *,
     seed: int | None = None,
+    masks: bool = False,
 ) -> tuple[DividedData, Reservation | None]:
     """Return the records of a table with the reservation that was made before they were read.
 
@@ -140,6 +141,8 @@ def charged_records(  # noqa: PLR0913 - what is read, and who pays
         Each has the rows of its own agents then, by the draw of the first.
     seed
         Of the noise of a reproduction, whose records are divided by the public split seed.
+    masks
+        Whether they are asked for, which not every plan has a use for.
     """
     facts = DataFacts.of(files.bounds, proposal.data.features)
     agents = None if files.owners is not None else len(proposal.counts)
@@ -152,6 +155,8 @@ def charged_records(  # noqa: PLR0913 - what is read, and who pays
     )
     check_known(facts, counts, proposal, rows_per_person=rows)
     reservation, plan = None, proposal.plan(methods)
+    if masks:
+        check_masks(plan)
     if processes is not None:
         _check_alike(processes, files, proposal)
         check_devices(plan.program, Devices(), serial=False, masks=False)
@@ -198,7 +203,8 @@ def _check_alike(processes: Processes, files: Files, proposal: Proposal) -> None
     columns = [list(table.columns) for table in files.tables.values()]
     processes.agree("proposal", {"proposal": proposal.digest, "columns": columns})
     read = [*files.tables, *(() if files.tests is None else (files.tests.path,))]
-    processes.agree("files", {"files": [_digest(file).hex() for file in read]})
+    digests = [_digest(file).hex() for file in read]
+    processes.agree("files", {"files": processes.blinded(digests)})
 
 
 def begun(reservation: Reservation, contents: Iterable[bytes]) -> None:

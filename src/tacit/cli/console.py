@@ -8,7 +8,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -35,8 +35,23 @@ def emit(values: dict[str, Any]) -> None:
 
 
 def error_line(text: str, *, kind: str = "error: ") -> None:
-    """Print one line on standard error, whatever line breaks the text has."""
-    typer.echo(f"tacit: {kind}{printable(' '.join(text.split()))}", err=True)
+    """Print one line on standard error, whatever line breaks the text has.
+
+    Where standard error is full or closed nobody can be told, and nothing ends for that: what is
+    under way may be paid for.
+    """
+    with suppress(OSError):
+        typer.echo(f"tacit: {kind}{printable(' '.join(text.split()))}", err=True)
+
+
+def say(text: str) -> None:
+    """Print what a run goes on without, whether or not standard output takes it."""
+    try:
+        typer.echo(text)
+    except OSError as error:
+        error_line(
+            f"standard output takes nothing ({error.strerror}); the run goes on", kind="warning: "
+        )
 
 
 def printable(text: str) -> str:

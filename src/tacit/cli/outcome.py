@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -14,6 +16,7 @@ import typer
 from tacit.cli.cluster import WRITTEN
 from tacit.cli.console import emit, error_line, printable
 from tacit.engine.processes import connected
+from tacit.errors import reason
 from tacit.report import (
     ORACLE,
     charged_line,
@@ -41,19 +44,48 @@ class Output:
 
 @dataclass
 class Keeper:
-    """Writes what a run released before anything else is computed; `certificate` is its file."""
+    """Writes what a run released before anything else is computed.
+
+    Attributes
+    ----------
+    certificate
+        Its file, once it is written.
+    elsewhere
+        Another folder than the one that was asked for, where that took nothing.
+    """
 
     output: Output
     certificate: Path | None = None
+    elsewhere: Path | None = None
+
+    @property
+    def folder(self) -> Path | None:
+        """Where the report goes."""
+        return self.elsewhere or self.output.out
 
     def keep(self, training: Training) -> None:
         """Write model, trace and certificate, if a report is asked for."""
-        if self.output.out is not None:
-            self.certificate = save_released(training, self.output.out, force=self.output.force)
+        if self.folder is not None:
+            self.certificate = save_released(training, self.folder, force=self.output.force)
             processes = connected()
             if processes is not None:
                 processes.mark_released()
                 print(WRITTEN, file=sys.stderr, flush=True)
+
+    def settle(self, training: Training) -> None:
+        """Write it now where it could not be written before, if need be into another folder.
+
+        Nothing is raised where no folder takes it: the certificate is then printed alone.
+        """
+        if self.folder is None or self.certificate is not None:
+            return
+        try:
+            self.keep(training)
+        except Exception as error:  # it was paid for, whatever it is
+            warned(f"{reason(error)}. What was released goes into another folder")
+            with suppress(Exception):
+                self.elsewhere = Path(tempfile.mkdtemp(prefix="tacit-"))
+                self.keep(training)
 
 
 def warned(text: str) -> None:
@@ -63,9 +95,8 @@ def warned(text: str) -> None:
 
 def deliver(
     training: Training,
-    output: Output,
+    keeper: Keeper,
     *,
-    kept: Path | None = None,
     further: Mapping[str, Any] | None = None,
     head: Sequence[str] = (),
 ) -> None:
@@ -75,30 +106,30 @@ def deliver(
 
     Parameters
     ----------
-    kept
-        The file of the certificate, where what was released is written already (`Keeper`).
+    keeper
+        Has written what was released, or settles it now.
     further
         Values that stand beside the results, and in them.
     head
         Lines before all others.
     """
-    out, oracle = output.out, output.oracle_metrics
-    attempts = Attempts(warned)
-    certificate = kept
-    if out is not None:
-        write = partial(save, training, out, oracle=oracle, further=further, warn=warned)
-        if kept is None:
-            certificate = write(force=output.force)
-        else:
-            attempts.attempt(
-                "writing the report", lambda: write(force=True, certificate=kept), None
-            )
-    complete = not attempts.failures
-    if oracle:
+    attempts, given = Attempts(warned), keeper.output
+    keeper.settle(training)
+    out, certificate = keeper.folder, keeper.certificate
+    if out is not None and certificate is not None:
+        write = partial(save, training, out, oracle=given.oracle_metrics, further=further)
+        attempts.attempt(
+            "writing the report",
+            lambda: write(force=True, certificate=certificate, warn=warned),
+            None,
+        )
+    if given.oracle_metrics:
         warned(f"{ORACLE} is computed from private records; do not publish it")
-    if output.json:
+    if given.json:
         attempts.attempt("printing the results", lambda: _print_json(training, out, further), None)
-    else:
+    kept = out is None or (certificate is not None and keeper.elsewhere is None)
+    complete = kept and not attempts.failures
+    if not given.json:
         typer.echo("\n".join([*map(printable, head), "", "Certificate", *_promised(training)]))
         attempts.attempt("printing the figures", lambda: _print_figures(training), None)
         typer.echo("\n".join([f"Took {training.seconds:.1f} s", *_where(certificate)]))

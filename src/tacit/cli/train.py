@@ -17,7 +17,7 @@ from tacit.cli.accounts import OPTIONS as ACCOUNT_OPTIONS
 from tacit.cli.accounts import account_given, charged_records
 from tacit.cli.cluster import OPTIONS as CLUSTER_OPTIONS
 from tacit.cli.cluster import among_processes, cluster_options
-from tacit.cli.console import bar, interruptible, path, read_text, reading_bar
+from tacit.cli.console import bar, interruptible, path, read_text, reading_bar, say
 from tacit.cli.declaring import form_options, takes
 from tacit.cli.options import RunOptions, all_options, methods_with, rounds_help, run_options
 from tacit.cli.outcome import Keeper, Output, deliver, warned
@@ -148,11 +148,11 @@ def train(  # noqa: PLR0913 - one parameter per option
         with reading_bar(shown=shown and is_table(data)) as reading:
             output = replace(output, reading=reading)
             prepared = interruptible(
-                lambda: _prepared(data, tables, given, output, proposal, account, seed)
+                lambda: _prepared(data, tables, given, output, proposal, account, seed, masks=masks)
             )
         try:
             if not json:
-                typer.echo(_heading(prepared, seed))
+                say(_heading(prepared, seed))
             keeper = Keeper(output)
             trained = _trained(prepared, keeper, seed=seed, shown=shown, masks=masks)
         finally:
@@ -160,7 +160,7 @@ def train(  # noqa: PLR0913 - one parameter per option
                 prepared.account.close(released=False)
     # by now the others are not needed any more: the loss of one takes no result away
     if processes is None or processes.first:
-        deliver(trained, output, kept=keeper.certificate)
+        deliver(trained, keeper)
 
 
 def _named(data: str) -> str | Path:
@@ -185,6 +185,8 @@ def _prepared(  # noqa: PLR0913, PLR0917 - what was typed, and who pays
     proposal: Path | None,
     account: Account | None,
     seed: int | None,
+    *,
+    masks: bool,
 ) -> Prepared:
     """Return records and proposal after every check that precedes training.
 
@@ -195,7 +197,8 @@ def _prepared(  # noqa: PLR0913, PLR0917 - what was typed, and who pays
         check_out(output.out, force=output.force)
     if is_table(data) and (account is not None or connected() is not None):
         check_output(output, public=False, name=data)
-        return _charged(data, tables, given, proposal, account, output.reading, seed)
+        reading = output.reading
+        return _charged(data, tables, given, proposal, account, reading, seed, masks=masks)
     prepared = _uncharged(data, tables, given, output, proposal, seed)
     processes = connected()
     if processes is not None:
@@ -212,6 +215,8 @@ def _charged(  # noqa: PLR0913, PLR0917 - as `_prepared`
     account: Account | None,
     reading: Report | None,
     seed: int | None,
+    *,
+    masks: bool,
 ) -> Prepared:
     """Return the records of a table, whose cells are looked at once the run is charged.
 
@@ -227,7 +232,7 @@ def _charged(  # noqa: PLR0913, PLR0917 - as `_prepared`
         known = None if proposed.data.table is None else proposed.data.table.bounds
         files = read_files(source_of(data, tables, known), known, reading)
     records, reservation = charged_records(
-        files, proposed, methods, account, reading, connected(), seed=seed
+        files, proposed, methods, account, reading, connected(), seed=seed, masks=masks
     )
     return Prepared(records, proposed, methods, reservation)
 

@@ -27,7 +27,7 @@ from tacit.errors import InputError
 from tacit.proposal import DataFacts, Proposal, Request, check_seed, propose
 from tacit.report import check_out, save_released
 from tacit.tables import Files, Table, read_files, table_of
-from tacit.training import Training, counts_ahead, data_facts, divide
+from tacit.training import Attempts, Training, counts_ahead, data_facts, divide
 from tacit.tuning import Price, Tuned, TuneProposal, plan_choice, price_of, propose_choice
 from tacit.tuning import tune as tuned
 
@@ -115,13 +115,13 @@ def tune(  # noqa: PLR0913 - one parameter per option
     for line in found.training.failures:
         warned(line)
     keeper = Keeper(replace(output, force=True))  # the candidates are in the folder
-    keeper.keep(found.training)
+    keeper.settle(found.training)
+    attempts = Attempts(warned)
     deliver(
         found.training,
-        keeper.output,
-        kept=keeper.certificate,
-        further={"choice": found.to_dict()},
-        head=_lines(found, prepared),
+        keeper,
+        further=attempts.attempt("stating the choice", lambda: {"choice": found.to_dict()}, None),
+        head=attempts.attempt("stating the pick", lambda: _lines(found, prepared), ()),
     )
 
 

@@ -15,6 +15,7 @@ from tacit.budget.charge import Events
 from tacit.engine.planning import Plan
 from tacit.errors import InputError
 from tacit.privacy import GaussianAnswer, Ledger, Messages, NoNoise, Observer, Sum, Terms
+from tacit.problems import Origin
 from tacit.typing import HostArray
 
 # mu is rounded up to this many digits, so that agents alike are written once
@@ -152,12 +153,23 @@ def reserve(
     return account.reserve(charge_of(plan), purpose_of(plan, what, proposal))
 
 
-def check_chargeable(*, seed: int | None, conditional: bool) -> None:
-    """Raise `InputError` for runs whose guarantee an account cannot hold."""
+def check_chargeable(*, seed: int | None, conditional: bool, origin: Origin | None = None) -> None:
+    """Raise `InputError` for runs whose guarantee an account cannot hold.
+
+    Parameters
+    ----------
+    origin
+        Where the records come from, if they were divided already.
+    """
     if seed is not None:
         raise InputError(
             "a run with a seed is a reproduction and not private, so no account can hold it; leave "
             "the seed out, or the account"
+        )
+    if origin is not None and origin.reproducible:
+        raise InputError(
+            "a public seed divided these records, so the run is a reproduction and not private, "
+            "and no account can hold it; divide them by a secret draw, or leave the account out"
         )
     if conditional:
         raise InputError(
@@ -170,7 +182,7 @@ def check_chargeable(*, seed: int | None, conditional: bool) -> None:
 
 @contextmanager
 def charging(
-    account: ChargedTo | None, plan: Plan, seed: int | None
+    account: ChargedTo | None, plan: Plan, seed: int | None, origin: Origin | None
 ) -> Iterator[Callable[[], Charged | None]]:
     """Charge a run before its body reads a record; yield a function that closes it as released.
 
@@ -179,7 +191,7 @@ def charging(
     if account is None:
         yield lambda: None
         return
-    reservation, before = _opened(account, plan, seed)
+    reservation, before = _opened(account, plan, seed, origin)
 
     def released() -> Charged:
         after = reservation.close(released=True)
@@ -191,9 +203,11 @@ def charging(
         reservation.close(released=False)  # nothing, if it was closed as released
 
 
-def _opened(account: ChargedTo, plan: Plan, seed: int | None) -> tuple[Reservation, Balance]:
+def _opened(
+    account: ChargedTo, plan: Plan, seed: int | None, origin: Origin | None
+) -> tuple[Reservation, Balance]:
     """Return a reservation that is open for this plan, and the account before it."""
-    check_chargeable(seed=seed, conditional=plan.certificate.conditional)
+    check_chargeable(seed=seed, conditional=plan.certificate.conditional, origin=origin)
     if isinstance(account, Reservation):
         account.use(charge_of(plan))
         return account, account.before

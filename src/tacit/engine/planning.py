@@ -25,7 +25,7 @@ from tacit.engine.program import Design, Draft, Program, check_noise, connect, d
 from tacit.engine.tracing import check_traces
 from tacit.errors import InputError
 from tacit.network import Network
-from tacit.oracles import Oracle, TargetQuestion
+from tacit.oracles import Oracle, TargetQuestion, check_of_library
 from tacit.privacy import (
     Adjacency,
     Certificate,
@@ -167,6 +167,7 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
     rounds = checks.at_least("rounds", rounds, 1)
     checks.instance("oracles", oracles, tuple, "give a tuple, as in (Gradient(loss, clip=0.5),)")
     check_size(rounds, spec.agents)
+    check_parts(spec, terms, network)
     connected = connect(network, algorithm, spec.agents, rounds)
     algorithm = algorithm.on_network(spec, network)
     questions = _numbered(algorithm, rounds, len(oracles))
@@ -223,6 +224,12 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
         program=program,
         network=network,
     )
+
+
+def check_parts(spec: Spec, terms: Terms, network: Network) -> None:
+    """Raise `InputError` unless what a run is certified by is described by tacit's own classes."""
+    adjacency = terms.adjacency
+    check_of_library(spec, terms, adjacency, adjacency.relation, terms.observer, network)
 
 
 def check_size(questions: int, agents: int) -> None:

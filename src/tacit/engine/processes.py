@@ -1,13 +1,16 @@
 """What the processes of one run tell each other beside its compiled program.
 
 Everything here goes through the store of JAX's distributed runtime, which the coordinator in
-process 0 keeps. It is public facts, digests and errors, and the key of the division under
-encryption; never a record. Nobody is authenticated: the machines belong to one trusted holder.
+process 0 keeps. It is public facts and errors, digests of records under a key, and, encrypted, that
+key and the one of the division; never a record. Nobody is authenticated: the machines belong to one
+trusted holder.
 """
 
 from __future__ import annotations
 
+import hmac
 import json
+import secrets
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,6 +33,7 @@ from tacit.errors import InputError, ProcessLostError, TacitError, what_was_rele
 from tacit.problems import Draw
 
 _ROOM, _FAILED = "tacit/said", "tacit/failed"
+_KEY = 32  # bytes
 _PAUSE, _LINGER = 0.05, 1.0  # seconds between two looks, and for the others to look once more
 _TOLD = 40  # characters of a fact that a message repeats; digests are longer, and tell nobody more
 # how errors of a lost connection read in XLA and gRPC
@@ -52,6 +56,7 @@ class Processes:
     # how often something was said under a name: what is said again stands beside it
     _said: Counter[str] = field(default_factory=Counter, repr=False)
     _released: Event = field(default_factory=Event, repr=False)
+    _key: list[bytes] = field(default_factory=list, repr=False)  # of digests, once there is one
 
     @property
     def first(self) -> bool:
@@ -136,6 +141,48 @@ class Processes:
                         "all the same options, files and versions"
                     )
 
+    def handed(self, what: str, content: bytes) -> bytes:
+        """Return what the first process hands to all under this name.
+
+        **Guarantee.** It is encrypted for each process: X25519 between a fresh key of the first and
+        a fresh one of the other, HKDF-SHA256, ChaCha20-Poly1305. So whoever only listens on the way
+        to the store learns its length. Nobody is authenticated here, as nowhere between the
+        processes of one holder.
+        """
+        mine = X25519PrivateKey.generate()
+        public = mine.public_key().public_bytes_raw().hex()
+        others = [
+            X25519PublicKey.from_public_bytes(bytes.fromhex(text))
+            for text in self.gathered(what, public)
+        ]
+
+        def cipher(other: X25519PublicKey) -> ChaCha20Poly1305:
+            kdf = HKDF(SHA256(), 32, salt=None, info=f"tacit {what}".encode())
+            return ChaCha20Poly1305(kdf.derive(mine.exchange(other)))
+
+        def encrypted() -> str:
+            parts = [cipher(other).encrypt(bytes(12), content, None) for other in others[1:]]
+            return json.dumps([part.hex() for part in parts])
+
+        parts = json.loads(self.word_of_first(f"{what} key", encrypted))
+        if self.first:
+            return content
+        return cipher(others[0]).decrypt(bytes(12), bytes.fromhex(parts[self.index - 1]), None)
+
+    def blinded(self, digests: Sequence[str | None]) -> list[str | None]:
+        """Return digests of records as these processes compare them, under a key of their own.
+
+        **Guarantee.** To others they say nothing: who knows all records but one would find by a
+        plain digest which one it is, and by one of dealt records whose each is. All call it.
+        """
+        if not self._key:
+            self._key.append(self.handed("digests", secrets.token_bytes(_KEY)))
+        (key,) = self._key
+        return [
+            None if one is None else hmac.digest(key, one.encode(), "sha256").hex()
+            for one in digests
+        ]
+
     def failed(self, why: str) -> None:
         """Tell the others that this one stops, as far as they can be reached."""
         with _quietly():
@@ -214,6 +261,11 @@ class Meeting:
         if self.processes is not None:
             self.processes.agree(what, facts)
 
+    def agree_on_records(self, digest: Callable[[], str | None]) -> None:
+        """Wait for all in the same way, and compare a digest that others learn nothing from."""
+        if self.processes is not None:
+            self.agree("records", {"records": self.processes.blinded([digest()])})
+
 
 @contextmanager
 def side_by_side(several: bool, account: object) -> Iterator[Meeting]:
@@ -251,34 +303,11 @@ def side_by_side(several: bool, account: object) -> Iterator[Meeting]:
 def shared_draw(draw: Draw, processes: Processes | None) -> Draw:
     """Return the first process's draw, in all of them; separate ones put a record at two agents.
 
-    **Guarantee.** A secret key is encrypted for each process: X25519 between a fresh key of the
-    first and a fresh one of the other, HKDF-SHA256, ChaCha20-Poly1305. So whoever only listens on
-    the way to the store learns nothing of the division. Nobody is authenticated here, as nowhere
-    between the processes of one holder.
+    **Guarantee.** A secret key travels under encryption (`Processes.handed`).
     """
-    if processes is None or not draw.is_secret:
+    if processes is None or draw.key is None:
         return draw
-    mine = X25519PrivateKey.generate()
-    public = mine.public_key().public_bytes_raw().hex()
-    others = [
-        X25519PublicKey.from_public_bytes(bytes.fromhex(text))
-        for text in processes.gathered("division", public)
-    ]
-
-    def cipher(other: X25519PublicKey) -> ChaCha20Poly1305:
-        kdf = HKDF(SHA256(), 32, salt=None, info=b"tacit division")
-        return ChaCha20Poly1305(kdf.derive(mine.exchange(other)))
-
-    def encrypted() -> str:
-        assert draw.key is not None
-        parts = [cipher(other).encrypt(bytes(12), draw.key, None) for other in others[1:]]
-        return json.dumps([part.hex() for part in parts])
-
-    parts = json.loads(processes.word_of_first("division key", encrypted))
-    if processes.first:
-        return draw
-    own = bytes.fromhex(parts[processes.index - 1])
-    return Draw(key=cipher(others[0]).decrypt(bytes(12), own, None))
+    return Draw(key=processes.handed("division", draw.key))
 
 
 def versions() -> dict[str, str]:

@@ -20,7 +20,7 @@ from tacit.engine.exactness import check_arithmetic
 from tacit.engine.masking import Masking
 from tacit.engine.mesh import check_devices, simulate_over, streamed_over
 from tacit.engine.network import Star
-from tacit.engine.planning import Plan
+from tacit.engine.planning import Plan, check_parts
 from tacit.engine.processes import side_by_side, versions
 from tacit.engine.program import Program
 from tacit.engine.protocol import KEPT, Trace, observed_ledger, tested
@@ -30,7 +30,7 @@ from tacit.engine.supply import Supply
 from tacit.engine.targets import check_targets
 from tacit.errors import InputError, PrivacyError
 from tacit.noise import Stream
-from tacit.oracles import Oracle
+from tacit.oracles import Oracle, check_of_library
 from tacit.privacy import Certificate, Ledger, Mechanism, Messages, NoNoise
 from tacit.problems import (
     Devices,
@@ -42,6 +42,7 @@ from tacit.problems import (
     spread,
 )
 from tacit.problems.memory import device_array, held_here, on_host, own_array, stays_in_cache
+from tacit.problems.persons import check_at_agents
 from tacit.typing import HostArray
 
 Runtime = Literal["simulate", "serial"]
@@ -66,7 +67,7 @@ class Run(ShownRun):
     charged
         Where it was charged; None if nowhere.
     origin
-        Where the records came from, for the data custodian's own checks.
+        Where the records came from, for the data custodian's own checks; it is not pickled.
     """
 
     model: HostArray
@@ -77,6 +78,10 @@ class Run(ShownRun):
     seconds: float
     charged: Charged | None = None
     origin: Origin | None = field(default=None, repr=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what is pickled and copied: not the origin, which says whose each record is."""
+        return {**self.__dict__, "origin": None}
 
 
 def run(  # noqa: PLR0913 - what is run, how, and who pays
@@ -144,9 +149,9 @@ def run(  # noqa: PLR0913 - what is run, how, and who pays
             execute = partial(_spread, devices=devices, keep=keep, report=report)
         if several:
             meeting.agree("run", _facts(plan, seed, keep, devices))
-        with charging(account, plan, seed) as released:
+        with charging(account, plan, seed, shards.origin) as released:
             # the first process comes here once its charge is on the disk
-            meeting.agree("records", {"records": digest_of_all(shards) if several else None})
+            meeting.agree_on_records(partial(digest_of_all, shards))
             if devices is not None:
                 shards = spread(shards, devices)
             check_shards(shards)
@@ -173,6 +178,8 @@ def _check(plan: Plan, shards: Shards, seed: int | None, keep: frozenset[str]) -
     """Raise unless the plan can be run so on shards of which no record was looked at."""
     if not keep <= set(KEPT):
         raise InputError(f"cannot keep {sorted(keep - set(KEPT))}; choose from {', '.join(KEPT)}")
+    check_parts(plan.spec, plan.terms, plan.network)
+    check_of_library(plan, plan.ledger, plan.certificate, *plan.bounds, plan.program.network)
     check_bounds(plan)
     check_certificate(plan)
     check_facts(plan, shards)
@@ -341,6 +348,7 @@ def _check_origin(plan: Plan, origin: Origin | None) -> None:
             f"the plan protects {wanted}, and the shards were packed for {packed}; pack them with "
             "the persons of the plan, or plan again"
         )
+    check_at_agents(origin.agents_per_person, plan.terms.adjacency.agents_per_person)
     if origin.dealt != plan.spec.dealt:
         done, wanted = (
             "dealt at random" if it else "given" for it in (origin.dealt, plan.spec.dealt)

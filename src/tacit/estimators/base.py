@@ -42,7 +42,7 @@ from tacit.estimators.validation import (
     validated_rows,
 )
 from tacit.features import FeatureMap
-from tacit.problems import Shards
+from tacit.problems import Draw, Shards
 from tacit.proposal import (
     WEIGHTS_ARE_PUBLIC,
     Named,
@@ -219,8 +219,9 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
             certificate does not cover it: labels that follow the target, or a feature, disclose it
             for every row. Give owners that were known before anybody looked at the records.
         persons
-            With `rows_per_person`: one label per row, which says whom it is about, compared as
-            text. Labels are private. All rows of a person then go to one of the agents.
+            With `rows_per_person`: one label per row, which says whom it is about. Labels that
+            read as one number are one person, others are compared as text. Labels are private. All
+            rows of a person then go to one of the agents.
 
         Raises
         ------
@@ -256,22 +257,24 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
             rows = dense(stored)
             ranges = self._ranges(rows, sparse=issparse(stored))
             targets = self._targets(answers)
-            people = persons_of(persons, len(rows), self.rows_per_person)
+            people = persons_of(persons, len(rows), self.rows_per_person, self._draw())
             shown = fit_warnings(self._facts(ranges, targets), delta, people or len(rows))
-            for category, text in (*shown, *scaling_warnings(rows, column_names(self))):
-                warnings.warn(text, category, stacklevel=2)
+            told = [*shown, *scaling_warnings(rows, column_names(self))]
             encoding = Encoding(ranges, self._feature_map(ranges))
             shards, proposal, held = proposed(self, rows, encoding, targets, agents, people)
             plan = proposal.plan()
             last = last_question(proposal, plan)
             # targets are encoded in [-1, 1], whichever range they have
-            for text in risk_warning(proposal, known_forecast(proposal, plan), scaled=True):
-                warnings.warn(text, UtilityWarning, stacklevel=2)
+            risk = risk_warning(proposal, known_forecast(proposal, plan), scaled=True)
+            told += [(UtilityWarning, text) for text in risk]
             finished = run(plan, shards, runtime="simulate", seed=seed, account=paid)
         plan = self._keep(finished, encoding, targets)
         self.loss_ = proposal.clipped_loss
         score = scored(proposal, plan, last, finished, held, targets, seed)
-        self.private_score_, self.certificate_ = score
+        self.private_score_, self.certificate_, failed = score
+        told += [(UtilityWarning, failed)] if failed else []
+        for category, text in told:  # a filter may raise them, and the fit is paid for by now
+            warnings.warn(text, category, stacklevel=2)
         return self
 
     @abc.abstractmethod
@@ -313,6 +316,10 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         slopes, missing = np.transpose(self.coef_), np.transpose(self.missing_coef_)
         model = Coefficients(slopes, missing, np.asarray(self.intercept_))
         return Encoding(ranges, self.feature_map_).scores(rows, model)
+
+    def _draw(self) -> Draw:
+        """Return what deals records out, holds some out, and chooses the rows of a person."""
+        return Draw.for_noise(self.random_state, self.split_seed)
 
     def _request(self, targets: Targets) -> Request:
         assert self.epsilon is not None

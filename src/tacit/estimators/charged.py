@@ -22,7 +22,7 @@ from tacit.estimators.ranges import ranges_for
 from tacit.estimators.records import Targets, owned_rows, persons_of
 from tacit.estimators.validation import validated
 from tacit.evaluation import check_covered
-from tacit.problems import Draw, Persons, Shards, check_held_out, origin_of, pack
+from tacit.problems import Persons, Shards, check_held_out, origin_of, pack
 from tacit.proposal import Proposal, propose
 from tacit.typing import HostArray
 
@@ -63,7 +63,7 @@ def proposed_ahead(
     targets = stand_in._targets(estimator._public_answers(count))
     public = all(public for _, _, public in stand_in._facts(ranges, targets))
     encoding = Encoding(ranges, stand_in._feature_map(ranges))
-    people = persons_of(persons, count, estimator.rows_per_person)
+    people = persons_of(persons, count, estimator.rows_per_person, estimator._draw())
     proposal = proposed(stand_in, rows, encoding, targets, agents, people).proposal
     return proposal, public, names or tuple(f"x{k}" for k in range(columns))
 
@@ -77,7 +77,7 @@ def proposed(
     persons: Persons | None,
 ) -> Proposed:
     """Return the records of a fit as they are trained on and held out, and their proposal."""
-    draw = Draw.for_noise(estimator.random_state, estimator.split_seed)
+    draw = estimator._draw() if persons is None else persons.draw
     everyone = owned_rows(agents, len(rows), persons, draw=draw)
     if persons is not None:
         persons.check_agents(everyone, estimator.agents_per_person)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 
 from jaxtyping import Int
 
 from tacit import checks
 from tacit.engine import Plan, Run
-from tacit.errors import UtilityWarning, reason
+from tacit.errors import reason
 from tacit.estimators.records import Targets
 from tacit.evaluation import (
     PrivateScore,
@@ -52,11 +51,11 @@ def scored(  # noqa: PLR0913, PLR0917 - a fit, and what was held out of it
     held_out: Shards | None,
     targets: Targets,
     seed: int | None,
-) -> tuple[PrivateScore | None, Certificate]:
+) -> tuple[PrivateScore | None, Certificate, str]:
     """Return the private score of the weights that a fit released, and the certificate of both.
 
-    An evaluation that fails is warned of and has no score; the certificate covers it all the same,
-    since it may have answered.
+    An evaluation that fails has no score, and a line that says so, else empty; the certificate
+    covers it all the same, since it may have answered.
 
     Parameters
     ----------
@@ -68,7 +67,7 @@ def scored(  # noqa: PLR0913, PLR0917 - a fit, and what was held out of it
         The rows that were held out of the fit.
     """
     if last is None or held_out is None:
-        return None, plan.certificate
+        return None, plan.certificate, ""
     both = with_evaluation(proposal, plan.certificate, last)
     try:
         asked = ask_held_out(
@@ -76,12 +75,10 @@ def scored(  # noqa: PLR0913, PLR0917 - a fit, and what was held out of it
         )
         labels = None if targets.labels is None else tuple(map(str, targets.labels.tolist()))
         scale = scale_of(proposal, labels, targets.scale)
-        return score_of_totals(proposal, asked.plan, asked.totals, scale), both
+        return score_of_totals(proposal, asked.plan, asked.totals, scale), both, ""
     except Exception as error:
-        warnings.warn(
+        line = (
             f"the evaluation failed: {reason(error)}. The fitted model stands, and its certificate "
-            "covers the evaluation; private_score_ is None",
-            UtilityWarning,
-            stacklevel=3,
+            "covers the evaluation; private_score_ is None"
         )
-        return None, both
+        return None, both, line

@@ -12,10 +12,12 @@ from tacit import checks
 from tacit.errors import InputError
 from tacit.problems import Draw, Persons, numbered, partition_by, random_partition
 from tacit.proposal import DataFacts, Named
+from tacit.tables import Form
+from tacit.tables.identity import canonical
 from tacit.typing import HostArray, Task
 
 
-def persons_of(labels: Any, rows: int, rows_per_person: Any) -> Persons | None:
+def persons_of(labels: Any, rows: int, rows_per_person: Any, draw: Draw) -> Persons | None:
     """Return whose row each row is; None where rows are protected one by one.
 
     Parameters
@@ -24,12 +26,20 @@ def persons_of(labels: Any, rows: int, rows_per_person: Any) -> Persons | None:
         One per row, or None.
     rows_per_person
         K, or None.
+    draw
+        What chooses the K rows of a person.
 
     Raises
     ------
     InputError
         If only one of the two is given, K is not a whole number of at least 1, or there is not one
         label for every row; no label is repeated.
+
+    Notes
+    -----
+    **Guarantee.** Labels that read as one number, 7 and 7.0 and 007, are one person, as in a table:
+    a program that reads a column in parts may hold a person's label as a number in one part and as
+    text in another, where somebody else's label is text.
     """
     if (labels is None) != (rows_per_person is None):
         missing = "persons= in fit" if labels is None else "rows_per_person="
@@ -48,7 +58,8 @@ def persons_of(labels: Any, rows: int, rows_per_person: Any) -> Persons | None:
     text = [str(value).strip() for value in values]
     if pd.isna(values).any() or not all(text):
         raise InputError("a row has no label in persons; give every row one")
-    return Persons(numbered(text), most)
+    same = {label: canonical(label, Form()) for label in set(text)}
+    return Persons(numbered(map(same.__getitem__, text)), most, draw)
 
 
 def owned_rows(

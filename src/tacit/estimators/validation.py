@@ -167,11 +167,11 @@ def labels_in(answers: HostArray, classes: Any) -> HostArray:
 
 def numbers_in(answers: HostArray) -> Float[HostArray, "N"]:
     """Return a regression's targets as numbers."""
-    return told_anew(
-        lambda: answers.astype(np.float64),
-        _KINDS,
-        lambda _: InputError("a target is no number; a regression needs numbers in y"),
-    )
+    wrong = InputError("a target is no number; a regression needs numbers in y")
+    found: HostArray = told_anew(lambda: answers.astype(np.float64), _KINDS, lambda _: wrong)
+    if np.isnan(found).any():  # None, of which scikit-learn says nothing and NumPy makes NaN
+        raise wrong
+    return found
 
 
 def _told(error: Exception, rows: Any) -> Exception:

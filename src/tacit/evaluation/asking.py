@@ -213,7 +213,7 @@ def with_evaluation(
         f"each {unit} is in one of the two, so both together cost it no more than the larger"
     )
     answering = np.flatnonzero(asked.counts).tolist()
-    return of_disjoint_parts(training, evaluation, answering, condition)
+    return of_disjoint_parts(training, evaluation, answering, condition, dealt=proposal.dealt)
 
 
 def evaluation_seed(seed: int | None) -> int | None:

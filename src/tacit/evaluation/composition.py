@@ -16,6 +16,8 @@ def of_disjoint_parts(
     evaluation: Certificate,
     answering: Sequence[int],
     condition: str,
+    *,
+    dealt: bool = False,
 ) -> Certificate:
     r"""Return the certificate of two runs, each record being in the data of one of them only.
 
@@ -29,6 +31,9 @@ def of_disjoint_parts(
         The agents of the second run, by their numbers in the first.
     condition
         What says which record is in which part.
+    dealt
+        Whether records were dealt to the agents at random: whoever has a record may be one who
+        answers, so that the dearest agent's figures are every agent's.
 
     Raises
     ------
@@ -85,6 +90,9 @@ def of_disjoint_parts(
     if training.per_agent_mu is not None and evaluation.per_agent_mu is not None:
         sizes = np.array(training.per_agent_mu)
         sizes[list(answering)] = np.maximum(sizes[list(answering)], evaluation.per_agent_mu)
+    if dealt:
+        epsilons[:] = np.max(epsilons)
+        sizes = None if sizes is None else np.full_like(sizes, np.max(sizes))
     return dataclasses.replace(
         training,
         epsilon=max(training.epsilon, evaluation.epsilon),

@@ -6,6 +6,11 @@ With K / 2 public frequencies w_k from N(0, I / s^2), the features of a row x ar
 
 whose inner products are unbiased for the Gaussian kernel exp(-|x - x'|^2 / (2 s^2)) (Rahimi and
 Recht 2007, algorithm 1). Each pair of cosine and sine has norm 1, so a row has norm 1 exactly.
+
+A library of linear algebra adds the products of w_k . x in an order that depends on how many rows
+there are and where one stands, so that one row more changes the last digits of others. Rows and
+frequencies are therefore cut to whole numbers of p digits each, with 2 p + ceil(log2 D) <= 53:
+every product and every sum is then exact, in whatever order.
 """
 
 from __future__ import annotations
@@ -24,13 +29,15 @@ from tacit.features.feature_map import FeatureMap, Inputs
 from tacit.typing import HostArray
 
 _BATCH = 4096
+_DIGITS = 53  # of whole numbers that double precision holds
 
 
 @dataclass(frozen=True)
 class Fourier(FeatureMap):
     """Cosines and sines of random directions, and the constant column if there is one.
 
-    **Guarantee.** As for `FeatureMap`; rows have norm 1, and sqrt(2) with a constant column.
+    **Guarantee.** As for `FeatureMap`, to the last bit, whatever rows stand beside one; rows have
+    norm 1, and sqrt(2) with a constant column.
 
     Attributes
     ----------
@@ -71,6 +78,21 @@ class Fourier(FeatureMap):
             drawn[:, self.inputs.constant] = 0  # its inner products are the same for all rows
         return drawn
 
+    @cached_property
+    def _whole(self) -> tuple[int, Float[HostArray, "K D"], int]:
+        """The digits p, and the frequencies as whole numbers of so many, times a power of two."""
+        digits = (_DIGITS - (len(self.inputs.names) - 1).bit_length()) // 2
+        power = int(np.frexp(np.abs(self._frequencies).max())[1]) - digits
+        return digits, np.trunc(np.ldexp(self._frequencies, -power)), power
+
+    def _phases(self, rows: Float[HostArray, "N D"]) -> Float[HostArray, "N K"]:
+        """Return w_k . x, of a row and its own power of two alone."""
+        digits, frequencies, power = self._whole
+        powers = np.frexp(np.abs(rows).max(axis=1, keepdims=True))[1] - digits
+        whole = np.trunc(np.ldexp(np.asarray(rows, np.float64), -powers))
+        phases: HostArray = np.ldexp(whole @ frequencies.T, powers + power)
+        return phases
+
     @property
     @override
     def columns(self) -> int:
@@ -93,7 +115,7 @@ class Fourier(FeatureMap):
         found = np.empty((len(rows), self.columns))
         size = np.sqrt(2 / self.features)
         for start in range(0, len(rows), _BATCH):
-            phases = rows[start : start + _BATCH] @ self._frequencies.T
+            phases = self._phases(rows[start : start + _BATCH])
             some = found[start : start + _BATCH]
             some[:, 0 : self.features : 2] = size * np.cos(phases)
             some[:, 1 : self.features : 2] = size * np.sin(phases)

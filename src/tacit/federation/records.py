@@ -21,13 +21,15 @@ from tacit.training import DividedData, divide, kept_precision
 def own_records(files: Files, proposal: Proposal, agent: int, draw: Draw) -> DividedData:
     """Return the records of the file as those of one agent, in the order of the file.
 
-    Those that the draw holds out for an evaluation are apart (`tacit.problems.hold_out`). A site
-    that starts again uses the draw of its first start, or it would train on records held out.
+    Those that the draw holds out for an evaluation are apart (`tacit.problems.hold_out`), and it
+    chooses the rows of a person. A site that starts again uses the draw of its first start, or it
+    would train on records held out, and on more rows of a person than count.
     """
     data = divide(
         table_of(files, precision=kept_precision(proposal, files.source)),
         1,
         split_seed=proposal.split_seed,
+        draw=draw,
         features=proposal.data.features,
         rows_per_person=proposal.budget.rows_per_person,
         agents_per_person=proposal.budget.agents_per_person,

@@ -6,7 +6,7 @@ import itertools
 import secrets
 import threading
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from enum import IntEnum
 from typing import NamedTuple, NoReturn
 
@@ -52,18 +52,25 @@ class Stream:
     (`claim`), and is neither copied nor pickled: a second run with its words would repeat the noise
     of the first.
 
-    Attributes
+    Parameters
     ----------
     key
-        32 bytes.
+        32 bytes. `dataclasses.replace` does not have it.
+
+    Attributes
+    ----------
+    secret
+        The key.
     """
 
-    key: bytes = field(repr=False)
+    key: InitVar[bytes]
+    secret: bytes = field(init=False, repr=False)
     _free: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
 
-    def __post_init__(self) -> None:
-        if len(self.key) != _KEY:
-            raise InputError(f"the key has {len(self.key)} bytes; it must have {_KEY}")
+    def __post_init__(self, key: bytes) -> None:
+        if len(key) != _KEY:
+            raise InputError(f"the key has {len(key)} bytes; it must have {_KEY}")
+        object.__setattr__(self, "secret", key)
 
     def claim(self) -> None:
         """Take the stream for one run.
@@ -101,7 +108,7 @@ class Stream:
         zeros = bytes(_WORD * total)
         buffer = np.empty((len(labels), total), np.uint64)
         for row, label in zip(buffer, labels, strict=True):
-            cipher = Cipher(algorithms.ChaCha20(self.key, _nonce(label, use)), mode=None)
+            cipher = Cipher(algorithms.ChaCha20(self.secret, _nonce(label, use)), mode=None)
             cipher.encryptor().update_into(zeros, row.view(np.uint8).data)
         return buffer[:, skip:]
 

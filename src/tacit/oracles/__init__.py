@@ -1,6 +1,7 @@
 """Questions: an exact value on a shard, and the bound on how far it can move."""
 
 from tacit.oracles.centred import Around, CentredGradient, RowMean, usable_centre
+from tacit.oracles.claims import check_of_library
 from tacit.oracles.clipped_errors import ClippedErrors
 from tacit.oracles.difference import MinibatchDifference, Pair, Snapshot
 from tacit.oracles.draws import Drawn, Words
@@ -61,6 +62,7 @@ __all__ = [
     "TargetsAt",
     "Words",
     "around",
+    "check_of_library",
     "margins",
     "packed",
     "record_sum",

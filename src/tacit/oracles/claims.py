@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import equinox as eqx
 import jax
 
+from tacit.errors import InputError
 from tacit.problems import Loss
 from tacit.typing import Array
 
@@ -17,8 +20,9 @@ from tacit.typing import Array
 def from_library(kind: type) -> bool:
     """Return whether a class is one of this library's own.
 
-    It must be what its module of `tacit` has under its name: a subclass of a class of the library,
-    or one that was put in its place, is somebody else's.
+    It must be what its module of `tacit` has under its name, and all that it defines must have been
+    written in this library: a subclass of a class of the library, one that was put in its place,
+    and one of which a method was replaced, as in a notebook, are somebody else's.
 
     Examples
     --------
@@ -31,7 +35,42 @@ def from_library(kind: type) -> bool:
     found: Any = sys.modules.get(module)
     for name in kind.__qualname__.split("."):
         found = getattr(found, name, None)
-    return found is kind
+    ours = (base for base in kind.__mro__ if base.__module__.partition(".")[0] == "tacit")
+    return found is kind and all(
+        _written_here(name, value) for base in ours for name, value in vars(base).items()
+    )
+
+
+_HERE = str(Path(__file__).parents[1])
+_GENERATED = ("<string>", dataclasses.__file__)  # what data classes write, under special names
+
+
+def _written_here(name: str, value: Any) -> bool:
+    """Return whether an attribute of a class is no function, or one of this library's files."""
+    if isinstance(value, type):
+        return from_library(value)
+    if not callable(value) and not isinstance(value, property | classmethod | staticmethod):
+        return True
+    function = inspect.unwrap(_function(value))
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return False
+    generated = name.startswith("__") and code.co_filename in _GENERATED
+    return generated or code.co_filename.startswith(_HERE)
+
+
+def _function(value: Any) -> Any:
+    return value.fget if isinstance(value, property) else getattr(value, "__func__", value)
+
+
+def check_of_library(*parts: object) -> None:
+    """Raise `InputError` unless an accountant knows the class of every part: the library's."""
+    for part in parts:
+        if part is not None and not from_library(type(part)):
+            raise InputError(
+                f"{name_of_class(type(part))} is your own class, or changed, and no accountant "
+                f"knows what it says; give a {type(part).__mro__[1].__name__} of tacit"
+            )
 
 
 def name_of_class(kind: type) -> str:

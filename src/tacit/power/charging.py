@@ -12,6 +12,7 @@ from tacit.cli.accounts import begun, confirmed
 from tacit.engine import reserve
 from tacit.errors import InputError
 from tacit.power.balance.proposal import GridProposal
+from tacit.power.delivery import Keeper
 from tacit.power.moment.opf import OpfProposal
 
 _RUN = "power flow on "
@@ -27,12 +28,15 @@ class Carried:
         Whether figures that read the true demand are shown though it is private.
     files
         Those that the demand stands in, of the case or of the series.
+    keeper
+        Writes the answers before anything is computed from them.
     """
 
     seed: int | None
     oracle: bool
     account: Account | None
     files: tuple[Path, ...]
+    keeper: Keeper
 
 
 @contextmanager

@@ -24,7 +24,7 @@ from tacit.power.day.command import OF_DAY, day_of, day_proposal, day_report
 from tacit.power.day.page import day_page
 from tacit.power.day.results import DayReport, day_told
 from tacit.power.day.study import DayProposal
-from tacit.power.delivery import Told, deliver
+from tacit.power.delivery import Keeper, Told, deliver
 from tacit.power.grids.network import Network
 from tacit.power.grids.zones import BUILT_IN
 from tacit.power.models.cost import has_costs
@@ -185,16 +185,15 @@ def grid(  # noqa: PLR0913, PLR0917 - one parameter per option
         check_chargeable(seed=seed, conditional=False)
     days = series or []
     held = days or ([] if power.is_published(case) else [Path(case)])
-    carried = Carried(seed, oracle_metrics, charged, tuple(held))
-    found = interruptible(
-        lambda: _solved(
-            case, given, None if proposal is None else read_text(proposal), days, carried
-        )
-    )
+    carried = Carried(seed, oracle_metrics, charged, tuple(held), Keeper(out, force))
+    text = None if proposal is None else read_text(proposal)
+    with carried.keeper.failing():
+        found = interruptible(lambda: _solved(case, given, text, days, carried))
     for warning in found.warnings:
         error_line(warning, kind="warning: ")
-    told, page = _told(found)
-    deliver(told, page, out, force=force, json=json)
+    with carried.keeper.failing():
+        told, page = _told(found)
+        deliver(told, page, carried.keeper, json=json)
 
 
 def _told(found: GridStudy | OpfReport | DayReport) -> tuple[Told, Callable[[], str]]:
@@ -320,6 +319,9 @@ def _balanced(
         _check_buses(len(proposal.zones), network, choice)
         prepared = power.grid(relaxation, proposal.partition(network))
     with reserved(carried, proposal) as reservation:
-        flow = run_proposal(prepared, proposal, seed=carried.seed, account=reservation)
+        release = partial(carried.keeper.keep, proposal, choice)
+        flow = run_proposal(
+            prepared, proposal, seed=carried.seed, account=reservation, release=release
+        )
     optimum = power.central(relaxation, relaxation.demand)
     return GridStudy(choice, flow, optimum, carried.oracle, case.ignored)

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import typer
 
 import tacit
-from tacit.cli.console import emit
-from tacit.engine import Run
+from tacit.cli.console import emit, error_line
+from tacit.engine import Plan, Run
+from tacit.errors import InputError, reason
 from tacit.proposal import Document
 from tacit.report import (
     CERTIFIED,
@@ -25,6 +29,7 @@ from tacit.report import (
 
 # what a folder has beside the files of every report; an earlier report's may hold true demands
 _FURTHER = (
+    "answers.json",
     "buses.csv",
     "dispatch.json",
     "dispatch.m",
@@ -34,6 +39,53 @@ _FURTHER = (
     "steps.csv",
     "ties.csv",
 )
+
+
+@dataclass
+class Keeper:
+    """Writes what a run answered before anything is computed from it.
+
+    Attributes
+    ----------
+    out
+        The folder of the report; None where none is wanted, and nothing is written.
+    certificate
+        The file of the certificate, once it is written.
+    """
+
+    out: Path | None
+    force: bool
+    certificate: Path | None = None
+
+    def keep(self, proposal: Document, data: str, run: Run) -> None:
+        """Write answers, proposal, plan and certificate; if that fails, `deliver` tries again."""
+        if self.out is None:
+            return
+        texts = {
+            "answers.json": json_text({"answers": np.asarray(run.model).tolist()}),
+            **_documents(run, proposal),
+        }
+        text = certificate_text(_stamped(run), data=data, proposal=proposal.digest)
+        obsolete = (*_FURTHER, "results.json", "report.html")
+        try:
+            self.certificate = write_folder(
+                texts, self.out, force=self.force, obsolete=obsolete, certificate=text
+            )
+        except InputError as error:
+            error_line(f"{error}; the run goes on", kind="warning: ")
+
+    @contextmanager
+    def failing(self) -> Iterator[None]:
+        """Say of an error what was written before."""
+        try:
+            yield
+        except Exception as error:
+            if self.certificate is None:
+                raise
+            told = f"{reason(error)}. answers.json and the certificate stand in {self.out}"
+        else:
+            return
+        raise InputError(told)
 
 
 class Told(NamedTuple):
@@ -94,21 +146,30 @@ def folder_texts(told: Told, page: str, out: Path) -> tuple[dict[str, str], str]
 
     No file holds a true demand, but where the results may show it.
     """
-    run = told.run
-    plan = dataclasses.replace(run.plan, certificate=run.certificate)  # with the stamp of a seed
     texts = {
         "results.json": json_text({**told.results(out), **told.further}),
-        "proposal.json": told.proposal.to_json() + "\n",
-        "plan.json": json_text(strict({**plan.to_dict(), "digest": plan.digest})),
+        **_documents(told.run, told.proposal),
         "report.html": page,
         **told.files(),
     }
-    return texts, certificate_text(plan, data=told.data, proposal=told.proposal.digest)
+    text = certificate_text(_stamped(told.run), data=told.data, proposal=told.proposal.digest)
+    return texts, text
 
 
-def deliver(
-    told: Told, page: Callable[[], str], out: Path | None, *, force: bool, json: bool
-) -> None:
+def _documents(run: Run, proposal: Document) -> dict[str, str]:
+    plan = _stamped(run)
+    return {
+        "proposal.json": proposal.to_json() + "\n",
+        "plan.json": json_text(strict({**plan.to_dict(), "digest": plan.digest})),
+    }
+
+
+def _stamped(run: Run) -> Plan:
+    """Return the plan with the certificate of the run, which says whether a seed was given."""
+    return dataclasses.replace(run.plan, certificate=run.certificate)
+
+
+def deliver(told: Told, page: Callable[[], str], keeper: Keeper, *, json: bool) -> None:
     """Write the folder, if one is wanted, and print the results.
 
     Notes
@@ -116,9 +177,16 @@ def deliver(
     **Guarantee.** With `force` no file of an earlier report of a grid stays beside those of this
     run: it may have been one without noise, with the true demands in it. Certificates stay.
     """
+    out, kept = keeper.out, keeper.certificate is not None
     if out is not None:
         texts, certificate = folder_texts(told, page(), out)
-        write_folder(texts, out, force=force, obsolete=_FURTHER, certificate=certificate)
+        write_folder(
+            texts,
+            out,
+            force=keeper.force or kept,
+            obsolete=_FURTHER,
+            certificate=None if kept else certificate,
+        )
     if json:
         emit(told.results(out))
     else:

@@ -37,7 +37,7 @@ DEALT = (
 
 # relations under which a record is a row of somebody
 _OF_ROWS = (ReplaceOne.name, ZeroOut.name)
-_REPRODUCTION = "reproduction, not private: the noise can be regenerated from the seed"
+_REPRODUCTION = "reproduction, not private: a seed repeats its noise, or who has which record"
 _CONDITIONAL = "Conditional (see the conditions): "
 REAL_NUMBERS = "holds for real numbers; what rounding adds to it is not known"
 _POST_PROCESSING = "; certified at the messages value, which holds for every sum by post-processing"
@@ -58,7 +58,7 @@ class Certificate:
     per_agent_epsilon, per_agent_mu
         One entry per agent.
     reproduction
-        Whether the noise came from a given seed: then nothing is private.
+        Whether noise or division came from a given seed: then nothing is private.
     conditions
         What else must hold, for example that ranges were public.
     attacker_tpr
@@ -162,7 +162,7 @@ class Certificate:
             return "no privacy: epsilon is infinite"
         head = _CONDITIONAL if self.conditional else ""
         law = "" if self.mu is None else f" (exactly Gaussian, mu = {self.mu:.4g})"
-        head += "with noise that nobody can regenerate: " if self.reproduction else ""
+        head += "with noise and a division that nobody can repeat: " if self.reproduction else ""
         return (
             f"{head}epsilon = {_rounded_up(self.epsilon)} at delta = {self.delta:g}{law}, "
             f"relation {self.relation}, unit {self.unit}"

@@ -67,8 +67,9 @@ from tacit.typing import HostArray
 # what a number in an answer may add to the probability that honest noise is refused, twice over
 PER_VALUE = 2.0**-100
 SLACK = 1e-5
-# of fewer numbers no test at such levels says much: the scale that was used is compared alone
-LEAST = 128
+# of fewer numbers no test at such levels sees even that there is no noise at all: the scale that
+# was used is compared alone
+LEAST = 16
 _MOST_EXPONENT = 700.0
 
 

@@ -6,7 +6,7 @@ import itertools
 import secrets
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Any, Literal, SupportsIndex, TypeAlias, overload
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
@@ -16,12 +16,12 @@ from tacit import checks
 from tacit.errors import InputError, PrivacyError
 from tacit.typing import HostArray
 
-Purpose: TypeAlias = Literal["deal", "hold out"]
+Purpose: TypeAlias = Literal["deal", "hold out", "test", "choose"]
 Side: TypeAlias = Literal["training", "held out"]
 
 KEY_BYTES = 32
 _WORD, _TOKEN = 8, 16  # bytes
-_PURPOSES: tuple[Purpose, ...] = ("deal", "hold out")
+_PURPOSES: tuple[Purpose, ...] = ("deal", "hold out", "test", "choose")
 # sets the permutations of held-out records apart from other draws under the same public seed
 _HOLD_OUT = 0x68656C64
 
@@ -139,6 +139,8 @@ class Origin:
         Whether a public seed dealt them or held some out: then nothing is private.
     side
         Of a division for an evaluation; None where nothing is held out.
+    agents_per_person
+        At how many of these agents a person has rows, at most.
     table
         A random name of the table that the rows are numbered in.
     rows
@@ -149,6 +151,7 @@ class Origin:
     dealt: bool = False
     reproducible: bool = False
     side: Side | None = None
+    agents_per_person: int = field(default=1, compare=False)
     table: bytes = field(default_factory=lambda: secrets.token_bytes(_TOKEN), compare=False)
     rows: tuple[Int[HostArray, "_m"], ...] = field(default=(), compare=False, repr=False)
 
@@ -172,6 +175,17 @@ class Parts(list[Int[HostArray, "_m"]]):
     def __init__(self, rows: Iterable[HostArray], origin: Origin) -> None:
         super().__init__(rows)
         self.origin = origin
+
+    @overload
+    def __getitem__(self, index: SupportsIndex) -> Int[HostArray, "_m"]: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Parts: ...
+
+    def __getitem__(self, index: SupportsIndex | slice) -> Any:
+        """Return the rows of an agent, or of some agents: their records were dealt all the same."""
+        found = super().__getitem__(index)
+        return Parts(found, self.origin) if isinstance(index, slice) else found
 
 
 def origin_of(parts: Sequence[HostArray]) -> Origin:

@@ -99,6 +99,11 @@ def hold_out(
     first
         The number of the first of these agents: whoever has one agent's rows only names it here.
 
+    Raises
+    ------
+    InputError
+        If the share is out of range, nobody is held out, or a person has rows at several agents.
+
     Notes
     -----
     **Guarantee.** Counts and a secret permutation decide who is held out, never what a record says
@@ -115,6 +120,8 @@ def hold_out(
     """
     if draw is None:
         draw = Draw.secret() if seed is None else Draw(seed=seed)
+    if persons is not None:
+        check_at_one_agent(persons.most_agents(parts))
     standing = [
         np.arange(len(part)) if persons is None else persons.standing(part) for part in parts
     ]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
-from jaxtyping import Int
+from jaxtyping import Bool, Int
 
 from tacit import checks
 from tacit.errors import InputError
@@ -21,19 +22,22 @@ class Persons:
     """Whose row each row is, and how many places a person has.
 
     **Guarantee.** Data sets are neighbours if one person's rows are others, more or fewer; the
-    number of persons is public. Which rows stand in a person's places is a function of that
-    person's rows alone, which of them are first; the number of places, and what divides an answer,
-    is K times a number of persons. Persons are dealt to agents and held out by a secret draw
-    (`Draw`), whose law is the same for every order of persons. So neighbours differ in the K places
-    of one person at each agent that has rows of that person. In a reproduction persons stand in the
-    order of their identities, and who is in the file is public.
+    number of persons is public. Which rows stand in a person's places is for a secret draw to say
+    (`Draw`), under which any K of them are equally likely, whatever other persons' rows are: its
+    law is the same wherever they stand in the file. The number of places, and what divides an
+    answer, is K times a number of persons. Persons are dealt to agents and held out by a draw, too,
+    whose law is the same for every order of persons. So neighbours, compared draw by draw, differ
+    in the K places of one person at each agent that has rows of that person. In a reproduction
+    persons stand in the order of their identities, and their first rows in their places.
 
     Attributes
     ----------
     numbers
         (N,): the number of the person of every row, from 0, in the order of their identities.
     rows_per_person
-        K: an agent takes the first K rows of a person, in the order in which they stand.
+        K: an agent takes K rows of a person at random.
+    draw
+        What chooses them; a new secret one if not given. In several processes it is the same.
 
     Raises
     ------
@@ -43,6 +47,7 @@ class Persons:
 
     numbers: Int[HostArray, " N"]
     rows_per_person: int
+    draw: Draw = field(default_factory=Draw.secret, repr=False)
 
     def __post_init__(self) -> None:
         checks.at_least("rows_per_person", self.rows_per_person, 1)
@@ -56,18 +61,30 @@ class Persons:
         """How many persons there are."""
         return len(np.unique(self.numbers))
 
+    @cached_property
+    def ranks(self) -> Int[HostArray, " N"]:
+        """The order in which rows are taken; that of the file in a reproduction."""
+        count = len(self.numbers)
+        return self.draw.permutation(count, "choose") if self.draw.is_secret else np.arange(count)
+
+    def among(self, rows: Bool[HostArray, " N"]) -> Persons:
+        """Return the same for some of the rows, which are taken in the same order."""
+        some = Persons(self.numbers[rows], self.rows_per_person, self.draw)
+        some.__dict__["ranks"] = self.ranks[rows]
+        return some
+
     def places(self, rows: Int[HostArray, "_m"]) -> Int[HostArray, " S"]:
         """Return the row in each place of an agent that has these rows; -1 in empty places.
 
-        Persons stand in the order of their numbers, K places each.
+        Persons stand in the order of their numbers, K places each, and rows in that of the draw.
 
         Examples
         --------
-        >>> Persons(np.array([0, 1, 0, 0]), 2).places(np.arange(4)).tolist()
+        >>> Persons(np.array([0, 1, 0, 0]), 2, Draw(seed=0)).places(np.arange(4)).tolist()
         [0, 2, 1, -1]
         """
         standing = self.standing(rows)
-        order = np.argsort(standing, kind="stable")
+        order = np.lexsort((self.ranks[rows], standing))
         sizes = np.bincount(standing)
         before = np.repeat(np.cumsum(sizes) - sizes, sizes)
         rank = np.empty(len(rows), int)
@@ -116,14 +133,22 @@ class Persons:
         order = np.argsort(of_rows, kind="stable")
         return Parts(np.split(order, np.cumsum(np.bincount(of_rows))[:-1]), groups.origin)
 
+    def most_agents(self, parts: Sequence[Int[HostArray, "_m"]]) -> int:
+        """Return at how many agents with these rows a person has some, at most."""
+        at = np.concatenate([np.unique(self.numbers[part]) for part in parts])
+        return int(np.bincount(at).max())
+
     def check_agents(self, parts: Sequence[Int[HostArray, "_m"]], agents_per_person: int) -> None:
         """Raise `InputError` if a person has rows at more agents than that; none is named."""
-        at = np.concatenate([np.unique(self.numbers[part]) for part in parts])
-        most = int(np.bincount(at).max())
-        if most > agents_per_person:
-            allowed = "one" if agents_per_person == 1 else str(agents_per_person)
-            raise InputError(
-                f"a person has rows at {most} agents, and {allowed} may have them; say at how many "
-                "agents a person may be (agents_per_person, --agents-per-person), which takes more "
-                "noise"
-            )
+        check_at_agents(self.most_agents(parts), agents_per_person)
+
+
+def check_at_agents(most: int, agents_per_person: int) -> None:
+    """Raise `InputError` if a person has rows at more agents than that."""
+    if most > agents_per_person:
+        allowed = "one" if agents_per_person == 1 else str(agents_per_person)
+        raise InputError(
+            f"a person has rows at {most} agents, and {allowed} may have them; say at how many "
+            "agents a person may be (agents_per_person, --agents-per-person), which takes more "
+            "noise"
+        )

@@ -195,9 +195,12 @@ def pack(  # noqa: PLR0913 - rows, whose they are, and what is enforced
             mask.flat[where] = 1
     counts = tuple(int(part.size) for part in indices)
     data = Shard(device_array(rows), own_array(answers), own_array(mask))
+    origin = origin_of(parts)
     origin = dataclasses.replace(
-        origin_of(parts),
+        origin,
+        reproducible=origin.reproducible or not (persons is None or persons.draw.is_secret),
         rows_per_person=None if persons is None else persons.rows_per_person,
+        agents_per_person=1 if persons is None else persons.most_agents(list(parts)),
         rows=tuple(indices),
     )
     return Shards(data, counts, float(record_norm), origin)

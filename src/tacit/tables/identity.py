@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Collection
 from collections.abc import Set as AbstractSet
 from decimal import Context, Decimal, DecimalException
@@ -40,8 +41,9 @@ def identities(
     -----
     **Guarantee.** All rows of a person must have one identity: a person with two has twice K
     places, and is protected half as well. Persons that share one are protected together, so what
-    may be the same is made the same: cells that read as one number, 7 and 7.0 and 007, whether a
-    file stores them as numbers or as text. A float that may stand for several whole numbers could
+    may be the same is made the same: cells that read as one number, 7 and 7.0 and 007, or 1,234 and
+    1234 with commas between thousands, whether a file stores them as numbers or as text, and texts
+    that are one in Unicode's composed form. A float that may stand for several whole numbers could
     be one of them elsewhere, and is refused.
     """
     if INEXACT in kinds:
@@ -59,19 +61,22 @@ def identities(
 
 
 def canonical(text: str, form: Form) -> str:
-    """Return one text for all that read as the same number, and other text as it is.
+    """Return one text for all that read as the same number, other text in Unicode's composed form.
+
+    The form is NFC: some systems write an accent apart from its letter, and others do not.
 
     Examples
     --------
     >>> [canonical(text, Form()) for text in ("7", "7.0", "007", "-0", "7a")]
     ['7', '7', '7', '0', '7a']
     """
+    read = "" if form.plain else form.reader()(text)
     try:
-        number = Decimal(text.replace(form.decimal, "."))
+        number = Decimal(read or text.replace(form.decimal, "."))
         short = number.is_finite() and len(number.as_tuple().digits) <= _EXACT.prec
         return str(_EXACT.add(number.normalize(_EXACT), 0)) if short else text
     except DecimalException:
-        return text
+        return unicodedata.normalize("NFC", text)
 
 
 def kind_of(column: pd.Series) -> str:

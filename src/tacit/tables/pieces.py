@@ -14,7 +14,7 @@ from typing import BinaryIO, NamedTuple
 import numpy as np
 import pandas as pd
 
-from tacit.errors import InputError
+from tacit.errors import InputError, told_anew
 from tacit.tables.blocks import Block, is_bytewise, next_block
 from tacit.tables.form import Form, other_delimiter, spelled, unquoted
 from tacit.tables.identity import TEXT, kind_of
@@ -66,7 +66,15 @@ class Piece(NamedTuple):
             stored = self.cells[name]
             if quick and stored.dtype.kind in "iuf":
                 return pd.Series(stored.to_numpy())
-            return pd.Series(_as_text(stored, form), dtype=object)
+            texts = told_anew(
+                lambda: _as_text(stored, form),
+                (NotImplementedError, ValueError, OverflowError),
+                lambda _: InputError(
+                    f"column {name!r} holds a cell that has no text, as a moment outside the "
+                    "calendar in a time zone; drop such rows"
+                ),
+            )
+            return pd.Series(texts, dtype=object)
         quick = quick and form.plain
         column: Sequence[str] | HostArray
         if isinstance(self.cells, Block):

@@ -316,7 +316,7 @@ def _owners(source: Source, tables: list[TableFile]) -> tuple[HostArray, ...] | 
         raise InputError(
             "a folder has one file per agent, so there is no agent column; leave --agent-column out"
         )
-    return tuple(partition_by(_names(source.agent_column, tables[0]).astype(str)))
+    return tuple(partition_by(numbered(_names(source.agent_column, tables[0]))))
 
 
 def _names(column: str, table: TableFile) -> HostArray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -39,5 +40,6 @@ class Attempts:
             line = f"{what} failed: {reason(error)}. The model and its certificate stand"
         (self.private if private else self.failures).append(line)
         if self.report is not None:
-            self.report(line)
+            with suppress(Exception):  # that nobody could be told loses nothing, either
+                self.report(line)
         return otherwise

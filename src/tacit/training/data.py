@@ -212,8 +212,9 @@ def divide(  # noqa: PLR0913 - what is divided, among whom, and how
 ) -> DividedData:
     """Return the records, divided into training and test parts and among agents.
 
-    A published data set is split by the public split seed; tables and records with owners are split
-    already. Rows without owners are dealt out by the draw, those of a person together.
+    A published data set is split by the public split seed, a private one by the draw; tables and
+    records with owners are split already. Rows without owners are dealt out by the draw, those of a
+    person together.
 
     Parameters
     ----------
@@ -238,29 +239,47 @@ def divide(  # noqa: PLR0913 - what is divided, among whom, and how
         the rows are, or a person has rows at more agents than that.
     """
     feature_map = None if features is None else feature_map_named(features, inputs_for(dataset))
-    parts = parts_of(dataset, split_seed, feature_map)
+    draw = Draw.secret() if draw is None else draw
+    parts = parts_of(dataset, split_seed, feature_map, draw)
     rows = divided_rows(
         dataset.owners,
         dataset.persons if isinstance(dataset, Table) else None,
         len(parts.train_targets),
         agents,
         default,
-        draw=Draw.secret() if draw is None else draw,
+        draw=draw,
         rows_per_person=rows_per_person,
         agents_per_person=agents_per_person,
         evaluate=evaluate,
     )
-    return DividedData(
-        dataset, parts, rows.owners, feature_map, features, rows.held_out, rows.persons
-    )
+    owners = rows.owners
+    if _has_drawn_test(dataset) and not draw.is_secret:
+        owners = Parts(owners, replace(origin_of(owners), reproducible=True))
+    return DividedData(dataset, parts, owners, feature_map, features, rows.held_out, rows.persons)
 
 
-def parts_of(dataset: Dataset | Table, split_seed: int, feature_map: FeatureMap | None) -> Split:
-    """Return training and test rows, as they are learned from."""
-    if isinstance(dataset, Dataset) and dataset.owners is None:
-        return split(dataset, seed=split_seed, rows=_features(dataset, feature_map))
+def parts_of(
+    dataset: Dataset | Table, split_seed: int, feature_map: FeatureMap | None, draw: Draw
+) -> Split:
+    """Return training and test rows, as they are learned from.
+
+    **Guarantee.** Which records of a private data set are for testing alone is up to the draw: by a
+    public seed on row numbers, one replaced record could move others from one part to the other.
+    """
     x, y, cut = _features(dataset, feature_map), dataset.targets, dataset.train_rows
+    if isinstance(dataset, Dataset) and dataset.owners is None:
+        if not _has_drawn_test(dataset) or not draw.is_secret:
+            return split(dataset, seed=split_seed, rows=x)
+        order = draw.permutation(len(y), "test")
+        x, y = x[order], y[order]
     return Split(x[:cut], y[:cut], x[cut:], y[cut:])
+
+
+def _has_drawn_test(dataset: Dataset | Table) -> bool:
+    """Whether private records are drawn for testing, where nobody said which are trained on."""
+    if isinstance(dataset, Table):
+        return False
+    return not (dataset.public or dataset.fixed_test) and dataset.owners is None
 
 
 def _features(dataset: Dataset | Table, feature_map: FeatureMap | None) -> HostArray:

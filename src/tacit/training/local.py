@@ -10,7 +10,7 @@ from jaxtyping import Bool
 from tacit.datasets import Dataset
 from tacit.errors import InputError
 from tacit.features import feature_map_named
-from tacit.problems import Devices, Draw, Parts, Persons, origin_of
+from tacit.problems import Devices, Draw, Parts, origin_of
 from tacit.tables import Files, Report, Table, table_of
 from tacit.training.data import DEFAULT_AGENTS, DividedData, Local, inputs_for, parts_of
 from tacit.training.rows import DividedRows, counts_of, divided_rows
@@ -90,7 +90,7 @@ def divide_local(  # noqa: PLR0913 - as `divide`
     feature_map = None if features is None else feature_map_named(features, inputs_for(table))
     return DividedData(
         _without_rows(table, files.rows),
-        parts_of(table, split_seed, feature_map),
+        parts_of(table, split_seed, feature_map, draw),
         local.owners,
         feature_map,
         features,
@@ -117,7 +117,7 @@ def _local(
     return kept, DividedRows(
         Parts([place[part] for part in owners], origin_of(rows.owners)),
         Parts([place[part] for part in held], origin_of(rows.held_out)),
-        None if persons is None else Persons(persons.numbers[kept], persons.rows_per_person),
+        None if persons is None else persons.among(kept),
     )
 
 

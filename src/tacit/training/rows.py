@@ -42,7 +42,7 @@ def divided_rows(  # noqa: PLR0913 - as `divide`
     numbers
         The person that each row is about, where the records say.
     """
-    persons = persons_of(numbers, rows_per_person)
+    persons = persons_of(numbers, rows_per_person, draw)
     owners = owners_of(
         known,
         rows,
@@ -58,15 +58,26 @@ def divided_rows(  # noqa: PLR0913 - as `divide`
     return DividedRows(*hold_out(owners, evaluate, draw=draw, persons=persons), persons)
 
 
-def persons_of(numbers: HostArray | None, rows_per_person: int | None) -> Persons | None:
-    """Return whose row each row is; None where records are protected."""
+def persons_of(
+    numbers: HostArray | None, rows_per_person: int | None, draw: Draw | None = None
+) -> Persons | None:
+    """Return whose row each row is; None where records are protected.
+
+    Parameters
+    ----------
+    draw
+        What chooses a person's rows; None where they are only counted, which takes none: a seed
+        stands in its place, so that a run on them would be stamped.
+    """
     if (numbers is None) != (rows_per_person is None):
         missing = "--rows-per-person K" if rows_per_person is None else "--person-column COL"
         raise InputError(
             "to protect persons takes a table with a column that says whose each row is, and a "
             f"public number of rows that one has at most; add {missing}, or leave both out"
         )
-    return None if numbers is None or rows_per_person is None else Persons(numbers, rows_per_person)
+    if numbers is None or rows_per_person is None:
+        return None
+    return Persons(numbers, rows_per_person, Draw(seed=0) if draw is None else draw)
 
 
 def owners_of(  # noqa: PLR0913 - who has rows, and how they are dealt out

@@ -23,6 +23,7 @@ from tacit.engine import (
     Charged,
     ChargedTo,
     Plan,
+    check_chargeable,
     check_masks,
     reserve,
     returned_on_error,
@@ -39,7 +40,7 @@ from tacit.evaluation import (
 )
 from tacit.features import FeatureMap
 from tacit.privacy import Certificate, delta_warning
-from tacit.problems import Devices, Draw
+from tacit.problems import Devices, Draw, origin_of
 from tacit.problems.memory import give_back
 from tacit.proposal import (
     Proposal,
@@ -310,6 +311,7 @@ def _begun(
     account: Account, data: DividedData, proposal: Proposal, plan: Plan, seed: int | None
 ) -> Reservation:
     """Return the reservation for a training, after which records may be read."""
+    check_chargeable(seed=seed, conditional=False, origin=origin_of(data.owners))
     bound = account.for_table(data.dataset.columns)
     reservation = reserved(bound, proposal, plan, seed=seed, what=data.dataset.title)
     with returned_on_error(reservation):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -91,7 +91,12 @@ def solve_privately(
 
 
 def run_proposal(
-    grid: Grid, proposal: GridProposal, *, seed: int | None, account: ChargedTo | None = None
+    grid: Grid,
+    proposal: GridProposal,
+    *,
+    seed: int | None,
+    account: ChargedTo | None = None,
+    release: Callable[[Run], None] | None = None,
 ) -> Flow:
     """Return the run of a proposal on the grid it was written for.
 
@@ -99,6 +104,8 @@ def run_proposal(
     ----------
     account
         What the run is charged to (`tacit.engine.run`); None charges it nowhere.
+    release
+        Called with the run before anything is computed from its answers.
 
     Raises
     ------
@@ -121,6 +128,8 @@ def run_proposal(
             "the cone solver failed in a zone; use other zones, less noise (a larger epsilon, a "
             "smaller beta), or check the limits of the case"
         ) from error
+    if release is not None:
+        release(finished)
     states = np.asarray(finished.trace.models)
     relaxation = grid.relaxation
     return Flow(

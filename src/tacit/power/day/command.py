@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +51,10 @@ def day_report(
     network = network_of(choice, case, proposal)
     check_day(network, proposal, series)
     with reserved(carried, proposal) as reservation:
-        study = run_day(network, proposal, series, seed=carried.seed, account=reservation)
+        release = partial(carried.keeper.keep, proposal, proposal.network.name)
+        study = run_day(
+            network, proposal, series, seed=carried.seed, account=reservation, release=release
+        )
     return DayReport(
         study=study,
         network=network,

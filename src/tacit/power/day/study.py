@@ -6,6 +6,7 @@ files are functions of the answers and of what is public: post-processing.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, cast
 
@@ -215,13 +216,19 @@ def run_day(
     *,
     seed: int | None,
     account: ChargedTo | None,
+    release: Callable[[Run], None] | None = None,
 ) -> DayStudy:
-    """Return what `solve_day` does, of a day that `check_day` accepts."""
+    """Return what `solve_day` does, of a day that `check_day` accepts.
+
+    `release` is called with the run before anything is computed from its answers.
+    """
     zones = zones_of(network, np.array(proposal.zones))
     plan = proposal.plan()
     rows = plan.terms.adjacency.rows_per_person
     shards = demand_shards(network, zones, series.demand, rows_per_person=rows)
     finished = run(plan, shards, runtime="simulate", seed=seed, account=account)
+    if release is not None:
+        release(finished)
     answers = np.asarray(finished.model).reshape(len(series.hours), 2, -1).transpose(0, 2, 1)
     return day_at(proposal, finished, answers)
 

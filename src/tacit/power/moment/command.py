@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 from tacit import power
@@ -82,7 +83,8 @@ def opf_report(choice: str, case: Case, proposal: OpfProposal, carried: Carried)
     network = network_of(choice, case, proposal)
     check_opf(network, proposal)
     with reserved(carried, proposal) as reservation:
-        study = run_opf(network, proposal, seed=carried.seed, account=reservation)
+        release = partial(carried.keeper.keep, proposal, proposal.network.name)
+        study = run_opf(network, proposal, seed=carried.seed, account=reservation, release=release)
     private = math.isfinite(study.run.certificate.epsilon)
     return OpfReport(
         study=study,

@@ -6,6 +6,7 @@ below is a function of y and of the public network, so it is post-processing, wh
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -254,14 +255,24 @@ def check_opf(network: Network, proposal: OpfProposal) -> None:
 
 
 def run_opf(
-    network: Network, proposal: OpfProposal, *, seed: int | None, account: ChargedTo | None
+    network: Network,
+    proposal: OpfProposal,
+    *,
+    seed: int | None,
+    account: ChargedTo | None,
+    release: Callable[[Run], None] | None = None,
 ) -> OpfStudy:
-    """Return what `solve_opf` does, of a proposal that `check_opf` accepts."""
+    """Return what `solve_opf` does, of a proposal that `check_opf` accepts.
+
+    `release` is called with the run before anything is computed from its answers.
+    """
     zones = zones_of(network, np.array(proposal.zones))
     plan = proposal.plan()
     rows = plan.terms.adjacency.rows_per_person
     shards = demand_shards(network, zones, network.demand[None], rows_per_person=rows)
     finished = run(plan, shards, runtime="simulate", seed=seed, account=account)
+    if release is not None:
+        release(finished)
     answers = np.asarray(finished.model).reshape(2, -1).T
     return solved_at(proposal, finished, answers)
 
