@@ -57,6 +57,13 @@ def make_terms(epsilon=1.0, delta=1e-5, observer=None, relation=None):
     )
 
 
+def floating_types(kept):
+    """The types of what a sweep keeps, but of the size of the noise, which is in doubles."""
+    leaves = jax.tree.leaves_with_path(kept)
+    others = (x for path, x in leaves if not jax.tree_util.keystr(path).endswith(".drawn"))
+    return {x.dtype for x in others if np.issubdtype(x.dtype, np.floating)}
+
+
 def make_algorithm(name, problem):
     if name == "dp-admm":
         return DPADMM(problem, rho=0.1, radius=None, step_rule="smooth", regulariser_at="server")

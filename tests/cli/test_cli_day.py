@@ -166,10 +166,12 @@ def test_a_day_that_breaks_down_stays_charged_once(
 
     monkeypatch.setattr(day_room, place, broken)
     code, out, _ = called(
-        capsys, room / "own.m", *BUDGET, *files(room), *words, "--smooth", "--out", room / "broken"
+        capsys, room / "own.m", *BUDGET, *files(room), *words, "--smooth", "--out", room / place
     )
     assert (code, out) == (2, "")
-    assert not (room / "broken").exists()
+    # what was answered is there, and nothing else
+    assert (room / place / "answers.json").exists() == (status == "released")
+    assert not (room / place / "results.json").exists()
     (charged,) = held.state().charged
     assert charged.status == status
     assert charged.purpose.mu == pytest.approx(held.state().cost(charged).squares ** 0.5, rel=1e-6)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import tacit
-from conftest import just_below, make_shards, make_terms, on_lattice
+from conftest import floating_types, just_below, make_shards, make_terms, on_lattice
 from tacit.algorithms import EXTRA, NIDS, RECAL, NoisyGradient, Walkman
 from tacit.engine import behind_the_door, run, simulate, sweep
 from tacit.engine.door import Live
@@ -205,11 +205,7 @@ def test_a_float32_plan_stays_in_float32_on_every_network(index):
     doors = Live(made.program.oracles, made.program.mechanism, keys)
     private = behind_the_door(made, shards)
     models, trace = sweep(stack([made.program]), doors, private, keep=frozenset(KEPT))
-    # all but the size of the noise, which its test adds up in double precision
-    leaves = jax.tree.leaves_with_path((models, trace))
-    kept = [leaf for path, leaf in leaves if not jax.tree_util.keystr(path).endswith(".drawn")]
-    floating = [x for x in kept if jnp.issubdtype(x.dtype, jnp.floating)]
-    assert {x.dtype for x in floating} == {jnp.dtype("float32")}
+    assert floating_types((models, trace)) == {np.dtype("float32")}
     assert np.all(np.isfinite(models))
 
 

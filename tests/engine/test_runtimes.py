@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from conftest import make_plan, make_shards, make_terms
+from conftest import floating_types, make_plan, make_shards, make_terms
 from tacit.engine import behind_the_door, run, serial, simulate, sweep
 from tacit.engine.door import Live, noise_key
 from tacit.engine.program import agent_turns, stack
@@ -173,10 +173,7 @@ def test_a_float32_plan_stays_in_float32(name):
     doors = Live(made.program.oracles, made.program.mechanism, keys)
     private = behind_the_door(made, shards)
     models, trace = sweep(stack([made.program]), doors, private, keep=frozenset(KEPT))
-    floating = [
-        x for x in jax.tree.leaves((models, trace)) if jnp.issubdtype(x.dtype, jnp.floating)
-    ]
-    assert {x.dtype for x in floating} == {jnp.dtype("float32")}
+    assert floating_types((models, trace)) == {np.dtype("float32")}
 
 
 def test_noise_scales_are_never_rounded_down():

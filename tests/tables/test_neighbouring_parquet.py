@@ -180,9 +180,15 @@ def test_what_one_record_did_is_found_in_what_is_stored():
 
 @pytest.mark.parametrize("column", ["who", "age", "town"])
 def test_a_moment_that_no_calendar_holds_is_refused_in_one_line(column, known, tmp_path):
-    """Pandas raises an error of no kind that is told anew where such a cell becomes text."""
+    """Pandas 3 raises an error of no kind that is told anew where such a cell becomes text."""
     far = pa.array([2**62] * ROWS, pa.int64()).cast(pa.timestamp("ms", tz="Europe/Berlin"))
     records = stored(pair(random.Random(0), WAYS[0])[0][0], WAYS[0]).replace_schema_metadata(None)
     table = records.set_column(records.column_names.index(column), column, far)
     read = reader(tmp_path / "t.parquet", known)
-    assert f"column {column!r} holds a cell that has no text" in read(content(table))
+    found = read(content(table))
+    if int(pd.__version__.partition(".")[0]) >= 3:
+        assert f"column {column!r} holds a cell that has no text" in found
+    elif column == "who":  # before, it has one
+        assert isinstance(found, Read)
+    else:
+        assert f"column {column!r}, row 1" in found
