@@ -74,11 +74,6 @@ def no_bounds(table: str, target: str) -> str:
     )
 
 
-def what_was_released(*, written: bool) -> str:
-    """Return what a run in several processes released before it lost one of them."""
-    return "model, trace and certificate were written before" if written else "nothing was released"
-
-
 def install_with(extra: str) -> str:
     """Return the command that installs this package with an extra.
 

@@ -1,17 +1,14 @@
-"""Portions of a run: kept, taken up, divided among processes; the same numbers whoever computes."""
+"""Portions of a run: kept and taken up; the same numbers in however many calls."""
 
 from __future__ import annotations
 
 import json
 import math
-import os
 import re
 import signal
 import subprocess
 import sys
-import time
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -27,7 +24,6 @@ from tacit_papers.reproductions.portions import (
     record_of,
     together,
 )
-from tacit_papers.reproductions.ryu2023 import power_flow
 from tacit_papers.reproductions.ryu2023.settings import GridRuns, Scale
 
 GRID = GridRuns("case14", 3, (1, 2), (0.1, 1.0), 2, (1.0, 10.0), 2, 2, 2)
@@ -88,123 +84,40 @@ def test_a_record_comes_back_as_it_was():
     assert type(back.counts[0]) is int
 
 
-@pytest.fixture
-def watcher():
-    """The standard input of processes that end when nobody holds its other end."""
-    read, write = os.pipe()
-    yield read
-    os.close(read)
-    os.close(write)
-
-
-def process(index, address, arguments, watcher):
-    """One of two real processes that compute a reproduction at a tiny scale."""
-    code = (
-        "from tacit_papers_tests.reproductions.test_portions import alone; "
-        f"raise SystemExit(alone({arguments!r}))"
-    )
-    roots = [str(Path(__file__).parents[2]), *filter(None, sys.path)]
-    return subprocess.Popen(
-        [sys.executable, "-c", code],
-        env={
-            **os.environ,
-            "JAX_PLATFORMS": "cpu",
-            "PYTHONPATH": os.pathsep.join(roots),
-            "TACIT_WORKER": f"{address},{index},2",
-        },
-        stdin=watcher,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
-def alone(arguments):
-    """The command at a tiny scale, with a line on standard error for each portion computed here."""
-    ryu2023.QUICK = TINY
-    return main(arguments)
-
-
 @pytest.mark.slow
-def test_two_processes_give_the_numbers_of_one_to_the_bit(monkeypatch, capsys, tmp_path, watcher):
-    monkeypatch.setattr(ryu2023, "QUICK", TINY)
-    words = ["reproduce", "ryu2023", "--part", "grid", "--quick", "--json"]
-    assert main(words) == 0
-    one = json.loads(capsys.readouterr().out)
-    address = f"127.0.0.1:{free_port()}"
-    words += ["--resume", str(tmp_path / "kept"), "--out", str(tmp_path / "out")]
-    both = [process(index, address, words, watcher) for index in range(2)]
-    said = [each.communicate(timeout=240) for each in both]
-    assert [each.returncode for each in both] == [0, 0], said
-    two = json.loads(said[0][0])
-    assert two["machine"] == f"{one['machine']}; 2 processes"
-    assert {**two, "seconds": 0, "machine": ""} == {**one, "seconds": 0, "machine": ""}
-    assert said[1][0] == ""
-    assert (tmp_path / "out" / "results.json").exists()
-    counts = [errors.count(f" of {PORTIONS})") for _, errors in said]
-    assert sum(counts) == PORTIONS  # each once
-    assert min(counts) > 0
-
-
-PORTIONS = len(power_flow.grid_trials(GRID)) + len(power_flow.ASKED) * len(GRID.totals) + 1
-
-
-@pytest.mark.slow
-def test_processes_that_were_given_different_runs_stop_before_they_compute(watcher):
-    address = f"127.0.0.1:{free_port()}"
-    words = ["reproduce", "ryu2023", "--part", "grid", "--quick", "--json"]
-    others = [*words[:3], "fl", *words[4:]]
-    both = [process(0, address, words, watcher), process(1, address, others, watcher)]
-    said = [each.communicate(timeout=120) for each in both]
-    assert [each.returncode for each in both] == [2, 2]
-    assert all("differ in part" in errors for _, errors in said), said
-    assert [out for out, _ in said] == ["", ""]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("how", ["killed", "interrupted"])
-def test_a_lost_process_or_an_interrupt_ends_all_with_one_line(tmp_path, how):
+def test_an_interrupt_ends_with_one_line(tmp_path):
     program = (
         # whoever runs the tests in the background has them ignore the signal
         "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
         "from tacit.cli.main import main; raise SystemExit(main())"
     )
-    words = ["reproduce", "huang2019", "--quick", "--processes", "2", "--resume", str(tmp_path)]
+    words = ["reproduce", "huang2019", "--quick", "--resume", str(tmp_path)]
     with subprocess.Popen(
         [sys.executable, "-c", program, *words],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        start_new_session=True,
-    ) as parent:
+    ) as run:
         try:
-            assert parent.stderr is not None
-            assert " of " in next(parent.stderr)
-            children = Path(f"/proc/{parent.pid}/task/{parent.pid}/children").read_text().split()
-            if how == "killed":
-                os.kill(int(children[1]), signal.SIGKILL)
-            else:
-                os.killpg(parent.pid, signal.SIGINT)
-            began = time.monotonic()
-            out, said = parent.communicate(timeout=60)
+            assert run.stderr is not None
+            assert " of " in next(run.stderr)
+            run.send_signal(signal.SIGINT)
+            out, said = run.communicate(timeout=60)
         finally:
-            parent.kill()
-    assert time.monotonic() - began < 20
-    assert out == ""
+            run.kill()
     last = [line for line in said.splitlines() if not re.search(r" of \d", line)]
-    assert len(last) == 1, said
-    if how == "killed":
-        assert parent.returncode == 2
-        assert last[0].endswith("process 1 of this run ended by signal 9; nothing was released")
-    else:
-        assert parent.returncode == 130
-        assert last[0].startswith("tacit: interrupted")
-    assert not any(Path(f"/proc/{child}").exists() for child in children)
+    assert (run.returncode, out, len(last)) == (130, "", 1), said
+    assert last[0].startswith("tacit: interrupted")
 
 
-def free_port():
-    import socket
-
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
+@pytest.mark.slow
+def test_a_run_that_is_taken_up_has_the_numbers_of_one_that_was_not(monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr(ryu2023, "QUICK", TINY)
+    words = ["reproduce", "ryu2023", "--part", "grid", "--quick", "--json"]
+    found = []
+    for further in ([], ["--resume", str(tmp_path)], ["--resume", str(tmp_path)]):
+        for file in sorted(tmp_path.glob("*/*.npz"))[1::2]:
+            file.unlink()
+        assert main([*words, *further]) == 0
+        found.append({**json.loads(capsys.readouterr().out), "seconds": 0})
+    assert found[0] == found[1] == found[2]

@@ -3,15 +3,12 @@
 A package that adds a command needs `Command` and the helpers here.
 """
 
-from tacit.cli.cluster import among_processes, cluster_options
 from tacit.cli.console import emit, error_line, interruptible, one_of, path, table
 from tacit.cli.declaring import takes
 from tacit.cli.main import Command, main
 
 __all__ = [
     "Command",
-    "among_processes",
-    "cluster_options",
     "emit",
     "error_line",
     "interruptible",

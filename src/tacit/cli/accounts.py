@@ -16,7 +16,7 @@ from tacit.budget import Account, Reservation, State, salted
 from tacit.cli.console import error_line
 from tacit.engine import check_masks, returned_on_error
 from tacit.engine.mesh import check_devices
-from tacit.engine.processes import Processes, shared_draw
+from tacit.engine.processes import Processes
 from tacit.errors import AccountError, InputError
 from tacit.problems import Devices, Draw
 from tacit.proposal import DataFacts, Proposal
@@ -28,8 +28,8 @@ from tacit.training import (
     check_known,
     counts_ahead,
     divide,
-    divide_local,
     kept_precision,
+    local_part,
     reserved,
 )
 
@@ -122,7 +122,7 @@ def charged_records(  # noqa: PLR0913 - what is read, and who pays
     methods: Mapping[str, Method],
     account: Account | None,
     report: Report | None = None,
-    processes: Processes | None = None,
+    processes: Processes = Processes(),  # noqa: B008 - frozen
     *,
     seed: int | None = None,
     masks: bool = False,
@@ -137,8 +137,8 @@ def charged_records(  # noqa: PLR0913 - what is read, and who pays
     account
         None where nothing is charged, or another process does it.
     processes
-        Those of the run, if there are several: the first one charges, and none reads a cell before.
-        Each has the rows of its own agents then, by the draw of the first.
+        Those of the run: the first one charges, and none reads a cell before. Each keeps the rows
+        of its own agents, by the draw of the first.
     seed
         Of the noise of a reproduction, whose records are divided by the public split seed.
     masks
@@ -157,7 +157,7 @@ def charged_records(  # noqa: PLR0913 - what is read, and who pays
     reservation, plan = None, proposal.plan(methods)
     if masks:
         check_masks(plan)
-    if processes is not None:
+    if processes.count > 1:
         _check_alike(processes, files, proposal)
         check_devices(plan.program, Devices(), serial=False, masks=False)
     if account is not None:
@@ -165,12 +165,11 @@ def charged_records(  # noqa: PLR0913 - what is read, and who pays
         reservation = reserved(account, proposal, plan, seed=None, what=files.source.path.name)
         begun(reservation, contents)
     try:
-        if processes is not None:  # the first comes here once its mark is on the disk
-            processes.agree("charged", {})
+        processes.agree({"account": "charged"})  # the first comes here once its mark is on the disk
         evaluation = proposal.evaluation
         how: dict[str, Any] = {
             "split_seed": proposal.split_seed,
-            "draw": shared_draw(Draw.for_noise(seed, proposal.split_seed), processes),
+            "draw": processes.share_draw(Draw.for_noise(seed, proposal.split_seed)),
             "features": proposal.data.features,
             "evaluate": None if evaluation is None else evaluation.share,
             "rows_per_person": rows,
@@ -180,10 +179,9 @@ def charged_records(  # noqa: PLR0913 - what is read, and who pays
             "precision": kept_precision(proposal, files.source),
             "report": report,
         }
-        if processes is None:
-            records = divide(table_of(files, **read), agents, **how)
-        else:
-            records = divide_local(files, agents, Devices(), **how, **read)
+        records = divide(table_of(files, **read), agents, **how)
+        if processes.count > 1:
+            records = local_part(records, Devices())
         check_data(records, proposal)
     except BaseException:
         if reservation is not None:
@@ -193,18 +191,11 @@ def charged_records(  # noqa: PLR0913 - what is read, and who pays
 
 
 def _check_alike(processes: Processes, files: Files, proposal: Proposal) -> None:
-    """Raise `InputError` unless all processes have these files and this proposal, and all ask."""
-    held = () if proposal.evaluation is None else proposal.evaluation.counts
-    if 0 in held:
-        raise InputError(
-            "an agent has too few records to hold some out; among several processes all agents "
-            "answer the evaluation, so hold out a larger share"
-        )
+    """Raise `InputError` unless all processes have these files and this proposal."""
     columns = [list(table.columns) for table in files.tables.values()]
-    processes.agree("proposal", {"proposal": proposal.digest, "columns": columns})
+    processes.agree({"proposal": proposal.digest, "columns": columns})
     read = [*files.tables, *(() if files.tests is None else (files.tests.path,))]
-    digests = [_digest(file).hex() for file in read]
-    processes.agree("files", {"files": processes.blinded(digests)})
+    processes.agree_on_records("files", [_digest(file).hex() for file in read])
 
 
 def begun(reservation: Reservation, contents: Iterable[bytes]) -> None:

@@ -1,229 +1,119 @@
-"""A command among several processes: which they are and where they meet.
-
-`--processes N` starts N processes on this machine that meet on loopback; with `--cluster ADDRESS`
-this command is one of N, on as many machines. Either way the processes that compute are children of
-one that only watches them: see `tacit.cli.children`.
-
-Nothing secret is handed over: every process draws its noise under a key of its own, and the
-environment of a child holds an address and a number.
-"""
+"""A training in several processes: how they meet, and that all were asked the same."""
 
 from __future__ import annotations
 
 import os
-import re
-import socket
-import zlib
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
+from tacit.cli.outcome import Output
+from tacit.engine.processes import Processes, connect, versions
 from tacit.errors import InputError
 
-if TYPE_CHECKING:
-    from tacit.engine import Processes
-
-OPTIONS = ("processes", "cluster", "process")
-WORKER = "TACIT_WORKER"  # address, number and count, of a process that computes
-# what it says to the one that watches: all have done their part; what was released is written
-DONE, WRITTEN = "tacit-worker: done", "tacit-worker: written"
-_LOOPBACK, _AUTO = "127.0.0.1", "auto"
-# number and count of a process, as launchers say it; SLURM last, for the others start inside it
-_LAUNCHERS = (
-    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
-    ("PMI_RANK", "PMI_SIZE"),
-    ("SLURM_PROCID", "SLURM_NTASKS"),
-)
-# ports that systems do not give away by themselves, for jobs whose launcher names none
-_PORTS = range(61440, 65536)
-_DIGITS = 6  # of a number of processes
-_MOST_HERE = 256  # processes of one machine; more is a slip of the pen
+OPTIONS: Mapping[str, tuple[Any, str]] = {
+    "cluster": (
+        str,
+        "Divide the agents among processes that meet at HOST:PORT of the first one; auto under "
+        "mpirun or srun. Nobody is authenticated: for machines of one trusted holder.",
+    ),
+    "processes": (int, "With --cluster HOST:PORT: how many processes there are."),
+    "process": (int, "With --cluster HOST:PORT: which of them this one is, from 0."),
+}
+_AUTO = "auto"
 
 
-@dataclass(frozen=True)
-class Place:
-    """Where the processes of a run meet, HOST:PORT of the first, and which of them is meant."""
+def join(given: dict[str, Any]) -> Processes:
+    """Take the options of this module out of those given; return the processes, which meet now.
 
-    address: str
-    index: int
-    count: int
-
-    def text(self) -> str:
-        """Return it as one word of an environment."""
-        return f"{self.address},{self.index},{self.count}"
-
-    @classmethod
-    def parse(cls, text: str) -> Place:
-        """Return what `text` wrote.
-
-        Raises
-        ------
-        InputError
-            If it wrote something else.
-        """
-        address, *numbers = text.rsplit(",", 2)
-        if len(numbers) == 2 and all(one.isdecimal() and len(one) <= _DIGITS for one in numbers):
-            place = cls(address, *map(int, numbers))
-            if place.index < place.count > 1:
-                return place
-        raise InputError(
-            f"{WORKER} is {text[:40]!r}; it is set by a run in several processes for those that it "
-            "starts: unset it"
-        )
-
-
-def cluster_options(divided: str) -> dict[str, tuple[Any, str]]:
-    """Return type and help text of every option of a command that divides so and so."""
-    kinds = (
-        (int, f"Divide {divided} among so many processes, on this machine."),
-        (
-            str,
-            "With --processes and --process, on every machine: HOST:PORT of the first process; or "
-            "auto under SLURM or Open MPI. Nobody is authenticated: for machines of one trusted "
-            "holder.",
-        ),
-        (int, "With --cluster: which of the processes this one is, from 0."),
-    )
-    return dict(zip(OPTIONS, kinds, strict=True))
-
-
-@contextmanager
-def among_processes() -> Iterator[Processes | None]:
-    """Yield the processes that compute this command, which meet now; None if there is one.
-
-    They leave together: an error of one ends all.
-    """
-    if WORKER not in os.environ:
-        yield None
-        return
-    from tacit.cli.worker import joined, together  # noqa: PLC0415 - start-up
-
-    processes = joined()
-    with together(processes):
-        yield processes
-
-
-def led(arguments: Sequence[str]) -> int | None:
-    """Return the exit code of a command in several processes; None if it runs in this one.
+    The first of them prints for all.
 
     Raises
     ------
     InputError
-        If the options do not say where and which the processes are.
+        If the options do not say where and which the processes are, or they do not meet.
     """
-    if WORKER in os.environ or "--help" in arguments:
-        return None
-    given = {name: _value(f"--{name}", arguments) for name in OPTIONS}
-    if all(value is None for value in given.values()):
-        return None
-    places = places_of(given, os.environ)
-    if not places:
-        return None
-    from tacit.cli.children import Children  # noqa: PLC0415 - start-up
-
-    return Children.start(
-        arguments, places, charges=_value("--account", arguments) is not None
-    ).code()
-
-
-def places_of(given: Mapping[str, str | None], environment: Mapping[str, str]) -> list[Place]:
-    """Return the processes to start here; none where one process is enough."""
-    count, index = (
-        None if (text := given[name]) is None else _whole(f"--{name}", text, least)
-        for name, least in (("processes", 1), ("process", 0))
-    )
-    cluster = given["cluster"]
+    cluster, count, index = (given.pop(name) for name in OPTIONS)
     if cluster is None:
-        if index is not None or count is None:
+        if (count, index) != (None, None):
             raise InputError(
-                "--process says which of the processes on several machines this is; add --cluster "
-                "HOST:PORT, or leave it out"
+                "--processes and --process are for processes that meet at --cluster HOST:PORT; "
+                "mpirun, srun or a shell starts each of them, or leave them out"
             )
-        if count > _MOST_HERE:
-            raise InputError(f"--processes is {count}; at most {_MOST_HERE} run on one machine")
-        port = _free_port()
-        return [Place(f"{_LOOPBACK}:{port}", n, count) for n in range(count)] if count > 1 else []
-    index, count = _launched(index, count, environment)
-    if (index, count) == (0, 1):
-        return []
+        return Processes()
+    _keep_output_apart()
     if cluster == _AUTO:
-        cluster = _meeting_place(environment)
-    host, _, port_text = cluster.rpartition(":")
+        if (count, index) != (None, None):
+            raise InputError(
+                "with --cluster auto the launcher says how many processes there are, and which is "
+                "which; leave --processes and --process out"
+            )
+        processes = connect(None, None, None)
+    else:
+        _check_place(cluster, count, index)
+        processes = Processes() if count == 1 else connect(cluster, count, index)
+    if not processes.first:
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - to the end
+    return processes
+
+
+def _keep_output_apart() -> None:
+    """Send what libraries write to standard output where errors go; results stand alone."""
+    results = os.dup(1)
+    os.dup2(2, 1)
+    sys.stdout = os.fdopen(results, "w", encoding="utf-8", buffering=1)
+
+
+def _check_place(cluster: str, count: int | None, index: int | None) -> None:
+    host, _, port = cluster.rpartition(":")
     bracketed = host.startswith("[") and host.endswith("]")
-    port = int(port_text) if port_text.isdecimal() and len(port_text) <= _DIGITS - 1 else 0
-    if not host or bracketed != (":" in host) or not 0 < port < 65536:
+    number = int(port) if port.isdecimal() and len(port) <= 5 else 0
+    if not host or bracketed != (":" in host) or not 0 < number < 65536:
         raise InputError(
             f"--cluster is {cluster[:80]!r}; give HOST:PORT of the first process, with a port from "
-            "1 to 65535 and an IPv6 address in brackets, or auto"
+            "1 to 65535 and an IPv6 address in brackets, or auto under mpirun or srun"
         )
-    if not index < count:
-        raise InputError(f"--process is {index} of {count}; they are numbered from 0")
-    return [Place(cluster, index, count)]
+    if count is None or index is None or not 0 <= index < count:
+        raise InputError(
+            "--cluster HOST:PORT needs --processes N and --process I, a number from 0 to N - 1"
+        )
 
 
-def _launched(
-    index: int | None, count: int | None, environment: Mapping[str, str]
-) -> tuple[int, int]:
-    """Return number and count, as given or as a launcher says them."""
-    for number, size in _LAUNCHERS:
-        if number in environment and size in environment:
-            index = _whole(number, environment[number], 0) if index is None else index
-            count = _whole(size, environment[size], 1) if count is None else count
-            break
-    if index is None or count is None:
-        raise InputError("--cluster needs --process I and --processes N, or a launcher's I and N")
-    return index, count
+def check_among(
+    processes: Processes, output: Output, options: Mapping[str, Any], *, graph_from: str | None
+) -> None:
+    """Raise `InputError` unless these processes can do this, and all were asked the same.
 
+    What is computed of all records at once is refused, since no process has them, and so is a file
+    that can be read once only. Nothing was charged and no cell was looked at.
 
-def _meeting_place(environment: Mapping[str, str]) -> str:
-    """Return HOST:PORT of the first process of a job: on loopback, if all are on this machine.
-
-    Open MPI tells where mpirun is, which is the machine of the first process unless a file of hosts
-    begins with another one; SLURM names the machines.
+    Parameters
+    ----------
+    options
+        Those that all must have alike; of files it is compared whether they are given.
     """
-    if "OMPI_COMM_WORLD_SIZE" in environment:
-        job = environment.get("OMPI_MCA_orte_hnp_uri") or environment.get("PMIX_NAMESPACE")
-        alone = environment.get("OMPI_COMM_WORLD_LOCAL_SIZE") == environment["OMPI_COMM_WORLD_SIZE"]
-        found = re.search(r"tcp://([^,:;]+)|tcp6://(\[[^,\]]+)", job or "")
-        host = found and (found[1] or f"{found[2]}]")
-    else:
-        job = environment.get("SLURM_JOB_ID")
-        job = job and f"{job}.{environment.get('SLURM_STEP_ID')}"
-        alone = environment.get("SLURM_STEP_NUM_NODES") == "1"
-        # node7, node7,node9 or node[07-12,20]
-        found = re.match(r"([^,\[]+)(?:\[(\d+))?", environment.get("SLURM_STEP_NODELIST", ""))
-        host = found and f"{found[1]}{found[2] or ''}"
-    if job is None or not (alone or host):
+    if processes.count == 1:
+        return
+    asked = {
+        "--reference": output.reference,
+        "--oracle-metrics": output.oracle_metrics,
+        "--graph-from private": graph_from == "private",
+    }
+    refused = [option for option, given in asked.items() if given]
+    if refused:
         raise InputError(
-            "--cluster auto takes the place of the first process from SLURM or Open MPI, and their "
-            "variables do not say it; give HOST:PORT"
+            f"{refused[0]} reads all records at once, and each of several processes has those of "
+            "its own agents; leave it out, or run in one process"
         )
-    port = _PORTS[zlib.crc32(job.encode()) % len(_PORTS)]
-    return f"{_LOOPBACK if alone else host}:{port}"
-
-
-def _whole(name: str, text: str, least: int) -> int:
-    if not text.isdecimal() or len(text) > _DIGITS or int(text) < least:
-        raise InputError(
-            f"{name} is {text[:40]!r}; it must be a whole number of at least {least} and at most "
-            f"{_DIGITS} digits"
-        )
-    return int(text)
-
-
-def _value(option: str, arguments: Sequence[str]) -> str | None:
-    """Return what an option was given, the last time if it was given twice."""
-    value = None
-    for argument, following in zip(arguments, [*arguments[1:], None], strict=True):
-        if argument == option and following is not None:
-            value = following
-        if argument.startswith(f"{option}="):
-            value = argument.partition("=")[2]
-    return value
-
-
-def _free_port() -> int:
-    with socket.socket() as one:
-        one.bind((_LOOPBACK, 0))
-        return int(one.getsockname()[1])
+    for file in options.values():
+        if isinstance(file, Path) and file.exists() and not (file.is_file() or file.is_dir()):
+            raise InputError(
+                f"{file} can be read once only, and each of several processes reads it; write it "
+                "to a file, or run in one process"
+            )
+    facts = {
+        f"--{name.replace('_', '-')}": True if isinstance(value, Path) else value
+        for name, value in options.items()
+    }
+    processes.agree({**versions(), **facts})

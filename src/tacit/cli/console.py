@@ -139,11 +139,13 @@ def interruptible(work: Callable[[], _T]) -> _T:
 
 
 def leave_if_busy(code: int) -> None:
-    """End the process at once if an abandoned computation is still under way.
+    """End the process at once if an orderly exit would wait, or crash.
 
-    An orderly exit would wait for it, or crash in it.
+    It would for a computation that was abandoned, and for other processes of the same run.
     """
-    if any(thread.name == _WORKER for thread in threading.enumerate()):
+    jax = sys.modules.get("jax")  # not imported for this
+    connected = jax is not None and jax.distributed.is_initialized()
+    if connected or any(thread.name == _WORKER for thread in threading.enumerate()):
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)

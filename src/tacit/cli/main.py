@@ -15,7 +15,6 @@ import typer
 from typer.exceptions import TyperException
 
 import tacit
-from tacit.cli.cluster import led
 from tacit.cli.console import error_line, leave_if_busy, open_streams
 from tacit.cli.programs import keep_programs
 from tacit.errors import PrivacyError, TacitError
@@ -38,15 +37,11 @@ class Command:
         "module:function"; the module is imported when the command is called, and not before. The
         parameters of the function are the command's arguments and options. A `typer.Typer` in its
         place is a command with commands of its own.
-    divisible
-        Whether it runs in several processes where `--processes` or `--cluster` says so; its
-        function then declares `cluster_options`, and works within `among_processes`.
     """
 
     name: str
     summary: str
     function: str
-    divisible: bool = False
 
     def load(self) -> Callable[..., Any] | typer.Typer:
         """Return the function."""
@@ -90,7 +85,7 @@ _SUMMARIES = {
 }
 _ROOMS = {"grid": "tacit.power.command"}
 BUILT_IN = tuple(
-    Command(name, summary, f"{_ROOMS.get(name, f'tacit.cli.{name}')}:{name}", name == "train")
+    Command(name, summary, f"{_ROOMS.get(name, f'tacit.cli.{name}')}:{name}")
     for name, summary in _SUMMARIES.items()
 )
 
@@ -119,20 +114,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
     known = commands()
     try:
-        if given[0] in known and known[given[0]].divisible:
-            among = led(given)
-            if among is not None:
-                return among
         keep_programs()
         code = application(known, given[0])(given, prog_name="tacit", standalone_mode=False)
     except (TyperException, TacitError, MemoryError, OSError) as error:
         error_line(_in_words(error, known, given[0]))
-        return BROKEN_LAW if isinstance(error, PrivacyError) else BAD_INPUT
+        code = BROKEN_LAW if isinstance(error, PrivacyError) else BAD_INPUT
     except KeyboardInterrupt:
         code = INTERRUPTED
     if code == INTERRUPTED:
         error_line("interrupted; every file of a report is there whole or not at all", kind="")
-        leave_if_busy(INTERRUPTED)
+    if code:
+        leave_if_busy(code)
     return int(code or 0)
 
 

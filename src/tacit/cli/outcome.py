@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -13,9 +12,7 @@ from typing import Any
 
 import typer
 
-from tacit.cli.cluster import WRITTEN
 from tacit.cli.console import emit, error_line, printable
-from tacit.engine.processes import connected
 from tacit.errors import reason
 from tacit.report import (
     ORACLE,
@@ -67,10 +64,6 @@ class Keeper:
         """Write model, trace and certificate, if a report is asked for."""
         if self.folder is not None:
             self.certificate = save_released(training, self.folder, force=self.output.force)
-            processes = connected()
-            if processes is not None:
-                processes.mark_released()
-                print(WRITTEN, file=sys.stderr, flush=True)
 
     def settle(self, training: Training) -> None:
         """Write it now where it could not be written before, if need be into another folder.

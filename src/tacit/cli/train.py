@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -16,16 +16,15 @@ from tacit.budget import Account, Reservation
 from tacit.cli.accounts import OPTIONS as ACCOUNT_OPTIONS
 from tacit.cli.accounts import account_given, charged_records
 from tacit.cli.cluster import OPTIONS as CLUSTER_OPTIONS
-from tacit.cli.cluster import among_processes, cluster_options
+from tacit.cli.cluster import check_among, join
 from tacit.cli.console import bar, interruptible, path, read_text, reading_bar, say
 from tacit.cli.declaring import form_options, takes
 from tacit.cli.options import RunOptions, all_options, methods_with, rounds_help, run_options
 from tacit.cli.outcome import Keeper, Output, deliver, warned
 from tacit.cli.records import check_output, is_table, loaded, source_of
-from tacit.cli.worker import check_among
 from tacit.datasets import FACTS
 from tacit.engine import check_chargeable
-from tacit.engine.processes import connected, shared_draw
+from tacit.engine.processes import Processes, disconnect
 from tacit.errors import InputError
 from tacit.problems import Devices, Draw
 from tacit.problems.graphs import DEFAULT_GRAPH_WEIGHT
@@ -52,7 +51,7 @@ def _printable(text: str) -> str:
 _REFERENCE_CELLS = 10_000_000  # of the training part: the optimum then costs seconds
 
 
-@takes({**all_options(), **form_options(), **ACCOUNT_OPTIONS, **cluster_options("the agents")})
+@takes({**all_options(), **form_options(), **ACCOUNT_OPTIONS, **CLUSTER_OPTIONS})
 def train(  # noqa: PLR0913 - one parameter per option
     *,
     data: Annotated[
@@ -132,34 +131,35 @@ def train(  # noqa: PLR0913 - one parameter per option
     }
     tables |= {name: given.pop(name) for name in form_options()}
     output = Output(out, force, reference, oracle_metrics, json)
-    for name in CLUSTER_OPTIONS:  # those of a process that watches: see `tacit.cli.cluster`
-        del given[name]
     given = {**given, "graph_from": graph_from, "graph_weight": graph_weight, "rounds": rounds}
     if seed is not None:
         check_seed("seed", seed)
-    with among_processes() as processes:
-        alike = {**given, **tables, "proposal": proposal, "seed": seed, "data": _named(data)}
-        del alike["accounts"]  # where each machine keeps its accounts is its own affair
-        check_among(processes, output, alike, graph_from=graph_from, masks=masks)
-        account = account_given(given, charges=processes is None or processes.first)
-        if account is not None:
-            check_chargeable(seed=seed, conditional=False)
-        shown = sys.stderr.isatty() and not (json or quiet)
-        with reading_bar(shown=shown and is_table(data)) as reading:
-            output = replace(output, reading=reading)
-            prepared = interruptible(
-                lambda: _prepared(data, tables, given, output, proposal, account, seed, masks=masks)
+    processes = join(given)
+    alike = {**given, **tables, "proposal": proposal, "seed": seed, "data": _named(data)}
+    del alike["accounts"]  # where each machine keeps its accounts is its own affair
+    check_among(processes, output, alike, graph_from=graph_from)
+    account = account_given(given, charges=processes.first)
+    if account is not None:
+        check_chargeable(seed=seed, conditional=False)
+    shown = sys.stderr.isatty() and not (json or quiet) and processes.first
+    with reading_bar(shown=shown and is_table(data)) as reading:
+        output = replace(output, reading=reading)
+        prepared = interruptible(
+            lambda: _prepared(
+                data, tables, given, output, proposal, account, seed, processes, masks=masks
             )
-        try:
-            if not json:
-                say(_heading(prepared, seed))
-            keeper = Keeper(output)
-            trained = _trained(prepared, keeper, seed=seed, shown=shown, masks=masks)
-        finally:
-            if isinstance(prepared.account, Reservation):  # nothing, where the run has closed it
-                prepared.account.close(released=False)
-    # by now the others are not needed any more: the loss of one takes no result away
-    if processes is None or processes.first:
+        )
+    try:
+        if not json:
+            say(_heading(prepared, seed))
+        keeper = Keeper(output if processes.first else replace(output, out=None))
+        trained = _trained(prepared, keeper, seed=seed, shown=shown, masks=masks)
+    finally:
+        if isinstance(prepared.account, Reservation):  # nothing, where the run has closed it
+            prepared.account.close(released=False)
+    if processes.count > 1:  # the loss of another one takes no result away from here on
+        disconnect()
+    if processes.first:
         deliver(trained, keeper)
 
 
@@ -185,6 +185,7 @@ def _prepared(  # noqa: PLR0913, PLR0917 - what was typed, and who pays
     proposal: Path | None,
     account: Account | None,
     seed: int | None,
+    processes: Processes,
     *,
     masks: bool,
 ) -> Prepared:
@@ -192,17 +193,18 @@ def _prepared(  # noqa: PLR0913, PLR0917 - what was typed, and who pays
 
     With an account, cells of tables are read after the reservation. Data sets are published.
     """
-    among = connected()
-    if output.out is not None and (among is None or among.first):  # who writes it
+    if output.out is not None and processes.first:  # which writes it
         check_out(output.out, force=output.force)
-    if is_table(data) and (account is not None or connected() is not None):
+    if is_table(data) and (account is not None or processes.count > 1):
         check_output(output, public=False, name=data)
         reading = output.reading
-        return _charged(data, tables, given, proposal, account, reading, seed, masks=masks)
-    prepared = _uncharged(data, tables, given, output, proposal, seed)
-    processes = connected()
-    if processes is not None:
-        processes.agree("proposal", {"proposal": prepared.proposal.digest})
+        return _charged(
+            data, tables, given, proposal, account, reading, seed, processes, masks=masks
+        )
+    draw = partial(_draw, seed=seed, processes=processes)
+    prepared = _uncharged(data, tables, given, output, proposal, draw)
+    if processes.count > 1:
+        processes.agree({"proposal": prepared.proposal.digest})
         prepared = replace(prepared, records=local_part(prepared.records, Devices()))
     return replace(prepared, account=account)
 
@@ -215,6 +217,7 @@ def _charged(  # noqa: PLR0913, PLR0917 - as `_prepared`
     account: Account | None,
     reading: Report | None,
     seed: int | None,
+    processes: Processes,
     *,
     masks: bool,
 ) -> Prepared:
@@ -232,7 +235,7 @@ def _charged(  # noqa: PLR0913, PLR0917 - as `_prepared`
         known = None if proposed.data.table is None else proposed.data.table.bounds
         files = read_files(source_of(data, tables, known), known, reading)
     records, reservation = charged_records(
-        files, proposed, methods, account, reading, connected(), seed=seed, masks=masks
+        files, proposed, methods, account, reading, processes, seed=seed, masks=masks
     )
     return Prepared(records, proposed, methods, reservation)
 
@@ -243,10 +246,10 @@ def _uncharged(
     given: dict[str, Any],
     output: Output,
     proposal: Path | None,
-    seed: int | None,
+    draw: Callable[[int], Draw],
 ) -> Prepared:
     if proposal is not None:
-        return _from_file(data, tables, given, output, proposal, seed)
+        return _from_file(data, tables, given, output, proposal, draw)
     options = run_options(given, rounds=given["rounds"])
     ahead = None  # where records are looked at for a graph
     if options.structure.graph_from is None:
@@ -256,7 +259,7 @@ def _uncharged(
         dataset,
         options.agents,
         split_seed=options.request.split_seed,
-        draw=_draw(seed, options.request.split_seed),
+        draw=draw(options.request.split_seed),
         default=options.default_agents,
         features=given["features"],
         evaluate=options.request.evaluate,
@@ -273,7 +276,7 @@ def _from_file(
     given: dict[str, Any],
     output: Output,
     file: Path,
-    seed: int | None,
+    draw: Callable[[int], Draw],
 ) -> Prepared:
     proposal, methods = _read_proposal(file, tables, given)
     known = None if proposal.data.table is None else proposal.data.table.bounds
@@ -284,7 +287,7 @@ def _from_file(
         dataset,
         agents,
         split_seed=proposal.split_seed,
-        draw=_draw(seed, proposal.split_seed),
+        draw=draw(proposal.split_seed),
         features=proposal.data.features,
         evaluate=None if evaluation is None else evaluation.share,
         rows_per_person=proposal.budget.rows_per_person,
@@ -294,9 +297,9 @@ def _from_file(
     return Prepared(records, proposal, methods)
 
 
-def _draw(seed: int | None, split_seed: int) -> Draw:
+def _draw(split_seed: int, *, seed: int | None, processes: Processes) -> Draw:
     """Return what deals records out and holds some out, the same in every process of the run."""
-    return shared_draw(Draw.for_noise(seed, split_seed), connected())
+    return processes.share_draw(Draw.for_noise(seed, split_seed))
 
 
 def _read_proposal(

@@ -21,7 +21,7 @@ from tacit.engine.masking import Masking
 from tacit.engine.mesh import check_devices, simulate_over, streamed_over
 from tacit.engine.network import Star
 from tacit.engine.planning import Plan, check_parts
-from tacit.engine.processes import side_by_side, versions
+from tacit.engine.processes import Processes, report_loss, versions
 from tacit.engine.program import Program
 from tacit.engine.protocol import KEPT, Trace, observed_ledger, tested
 from tacit.engine.runtimes import serial, simulate, streamed
@@ -139,31 +139,34 @@ def run(  # noqa: PLR0913 - what is run, how, and who pays
         planned, the observed ledger differs from the planned one, or the noise that was drawn does
         not have its law (`tacit.privacy.drawn`). Nothing is returned then.
     """
-    several = devices is not None and devices.processes > 1
-    with side_by_side(several, account) as meeting:
-        _check(plan, shards, seed, keep)
-        sent = _under_masks(plan) if masks else plan
-        execute = partial(_executed, runtime=runtime, keep=keep, report=report)
+    processes = Processes.of(devices)
+    if account is not None and not processes.first:
+        raise InputError(
+            "a run is charged once, by the first process; give no account to the others"
+        )
+    _check(plan, shards, seed, keep)
+    sent = _under_masks(plan) if masks else plan
+    execute = partial(_executed, runtime=runtime, keep=keep, report=report)
+    if devices is not None:
+        check_devices(plan.program, devices, serial=runtime == "serial", masks=masks)
+        execute = partial(_spread, devices=devices, keep=keep, report=report)
+    processes.agree(_facts(plan, seed, keep, devices))
+    with charging(account, plan, seed, shards.origin) as released, report_loss():
+        # the first process comes here once its charge is on the disk
+        if processes.count > 1:
+            processes.agree_on_records("records", [digest_of_all(shards)])
         if devices is not None:
-            check_devices(plan.program, devices, serial=runtime == "serial", masks=masks)
-            execute = partial(_spread, devices=devices, keep=keep, report=report)
-        if several:
-            meeting.agree("run", _facts(plan, seed, keep, devices))
-        with charging(account, plan, seed, shards.origin) as released:
-            # the first process comes here once its charge is on the disk
-            meeting.agree_on_records(partial(digest_of_all, shards))
-            if devices is not None:
-                shards = spread(shards, devices)
-            check_shards(shards)
-            check_targets(plan, shards)
-            origin = shards.origin
-            private = behind_the_door(plan, shards)
-            del shards  # which may be many, and only the door's own rows are needed from here on
-            meeting.agree("ready", {})
-            finished = _stamped(_answered(sent, private, seed, execute), origin)
-            # a model that was computed is released once all have compared its ledger
-            meeting.agree("finished", {})
-            return dataclasses.replace(finished, plan=plan, charged=released())
+            shards = spread(shards, devices)
+        check_shards(shards)
+        check_targets(plan, shards)
+        origin = shards.origin
+        private = behind_the_door(plan, shards)
+        del shards  # which may be many, and only the door's own rows are needed from here on
+        processes.agree({"records": "checked"})
+        finished = _stamped(_answered(sent, private, seed, execute), origin)
+        # a model that was computed is released once all have compared its ledger
+        processes.agree({"ledger": "as planned"})
+        return dataclasses.replace(finished, plan=plan, charged=released())
 
 
 def _stamped(finished: Run, origin: Origin | None) -> Run:

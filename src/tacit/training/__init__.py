@@ -9,9 +9,9 @@ from tacit.training.data import (
     DividedData,
     data_facts,
     divide,
+    local_part,
     proposal_for,
 )
-from tacit.training.local import divide_local, local_part
 from tacit.training.metrics import Metrics
 from tacit.training.releasing import model_of, released, table_model_terms
 from tacit.training.training import (
@@ -35,7 +35,6 @@ __all__ = [
     "counts_ahead",
     "data_facts",
     "divide",
-    "divide_local",
     "kept_precision",
     "local_part",
     "model_of",

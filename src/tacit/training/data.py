@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Int
 
 from tacit.datasets import Dataset, Split, split
+from tacit.errors import InputError
 from tacit.features import AroundCentre, FeatureMap, Inputs, applied, feature_map_named
 from tacit.problems import (
     Devices,
@@ -73,7 +74,7 @@ class DividedData:
     persons
         Whose training row each is, and the places of a person; None where records are protected.
     local
-        Where this process holds the rows of some agents alone (`tacit.training.divide_local`): in
+        Where this process holds the rows of some agents alone (`local_part`): in
         `parts`, `owners`, `held_out` and `persons` there are no others then.
     """
 
@@ -343,3 +344,45 @@ def data_facts(dataset: Dataset | Table, features: str | None = None) -> DataFac
         picture=dataset.picture,
         features=features,
     )
+
+
+def local_part(data: DividedData, devices: Devices) -> DividedData:
+    """Return the records of this process's agents, and the test records; no others are in it.
+
+    Raises
+    ------
+    InputError
+        If the agents cannot be divided among the devices, or one of them has too few records to
+        hold some out.
+    """
+    if any(len(part) == 0 for part in data.held_out):
+        raise InputError(
+            "an agent has too few records to hold some out; among several processes all agents "
+            "answer the evaluation, so hold out a larger share"
+        )
+    agents = devices.local(len(data.owners))
+    owners, held = (each[agents.start : agents.stop] for each in (data.owners, data.held_out))
+    kept = np.zeros(len(data.parts.train_targets), bool)
+    kept[np.concatenate([*owners, *held])] = True
+    place = np.cumsum(kept) - 1
+    return replace(
+        data,
+        dataset=_without_rows(data.dataset),
+        parts=data.parts._replace(
+            train_features=data.parts.train_features[kept],
+            train_targets=data.parts.train_targets[kept],
+        ),
+        owners=Parts([place[part] for part in owners], origin_of(data.owners)),
+        held_out=Parts([place[part] for part in held], origin_of(data.held_out)),
+        persons=None if data.persons is None else data.persons.among(kept),
+        local=Local(devices, data.counts, data.held_out_counts),
+    )
+
+
+def _without_rows(dataset: Dataset | Table) -> Dataset | Table:
+    """Return a data set of as many rows, all zeros that take no memory: for its public facts."""
+    empty = np.broadcast_to(np.zeros((), dataset.features.dtype), dataset.features.shape)
+    if isinstance(dataset, Dataset):
+        return replace(dataset, features=empty)
+    targets = np.broadcast_to(np.zeros((), dataset.targets.dtype), dataset.targets.shape)
+    return replace(dataset, features=empty, targets=targets, persons=None)

@@ -195,7 +195,7 @@ def train(  # noqa: PLR0913 - what is run, and who is told what
 
     Notes
     -----
-    Where the records are those of this process's agents (`divide_local`), all processes call this
+    Where the records are those of this process's agents (`local_part`), all processes call this
     together, the first one alone with an account; the curves are computed there.
 
     **Guarantee.** After the run, a private table's records are read by its evaluation, through the

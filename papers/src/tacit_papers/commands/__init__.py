@@ -8,5 +8,5 @@ COMMANDS = (
     Command("claims", "Decide published claims by computing them, or list them.",
             "tacit_papers.commands.claims:claims"),
     Command("reproduce", "Run a paper's experiments again and write one page about them.",
-            "tacit_papers.commands.reproduce:reproduce", divisible=True),
+            "tacit_papers.commands.reproduce:reproduce"),
 )  # fmt: skip

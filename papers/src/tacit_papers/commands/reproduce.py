@@ -8,22 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tacit.cli import (
-    among_processes,
-    cluster_options,
-    emit,
-    error_line,
-    interruptible,
-    one_of,
-    takes,
-)
+from tacit.cli import emit, error_line, interruptible, one_of
 
 if TYPE_CHECKING:
-    from tacit.engine import Processes
     from tacit_papers.reproductions import Reproduction
 
 
-@takes(cluster_options("the runs"))
 def reproduce(  # noqa: PLR0913 - one parameter per option
     *,
     paper: Annotated[
@@ -51,29 +41,23 @@ def reproduce(  # noqa: PLR0913 - one parameter per option
     out: Annotated[Path | None, typer.Option(help="A new folder for page and numbers.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an earlier report.")] = False,
     json: Annotated[bool, typer.Option("--json", help="One JSON object, nothing else.")] = False,
-    **elsewhere: Any,
 ) -> None:
     """Run the experiments of a paper again and say which of its orderings come out."""
-    del elsewhere  # of the process that watches those that compute
     given = {"quick": quick, "full": full, "part": part, "resume": resume}
-    with among_processes() as processes:
-        made = interruptible(lambda: _made(paper, given, processes, out=out, force=force))
-        if processes is not None and not processes.first:
-            return
-        if json:
-            from tacit_papers.reproductions import plain  # noqa: PLC0415 - start-up
+    made = interruptible(lambda: _made(paper, given, out=out, force=force))
+    if json:
+        from tacit_papers.reproductions import plain  # noqa: PLC0415 - start-up
 
-            emit(plain(made))
-            return
-        typer.echo(_sentences(made))
-        where = "No report was written; --out DIR writes one"
-        typer.echo(where if out is None else f"Report: {out / 'index.html'}")
+        emit(plain(made))
+        return
+    typer.echo(_sentences(made))
+    where = "No report was written; --out DIR writes one"
+    typer.echo(where if out is None else f"Report: {out / 'index.html'}")
 
 
 def _made(
     paper: str,
     given: dict[str, Any],
-    processes: Processes | None,
     *,
     out: Path | None,
     force: bool,
@@ -82,7 +66,6 @@ def _made(
     from tacit_papers import reproductions  # noqa: PLC0415 - start-up
 
     one_of("PAPER", paper, reproductions.PAPERS)
-    out = out if processes is None or processes.first else None
     if out is not None:
         check_out(out, force=force)
     began = time.perf_counter()
@@ -90,7 +73,7 @@ def _made(
     def report(line: str) -> None:
         error_line(f"{time.perf_counter() - began:6.0f} s  {line}", kind="")
 
-    made = reproductions.reproduce(paper, **given, report=report, processes=processes)
+    made = reproductions.reproduce(paper, **given, report=report)
     if out is not None:
         reproductions.write(made, out, force=force)
     return made

@@ -10,14 +10,8 @@ from pathlib import Path
 from tacit.engine import versions
 
 
-def machine(processes: int = 1) -> str:
-    """Return processor, cores, memory, system and versions in one line; no name of the machine.
-
-    Parameters
-    ----------
-    processes
-        Among how many the run was divided; only the one that writes its report is described.
-    """
+def machine() -> str:
+    """Return processor, cores, memory, system and versions in one line; no name of the machine."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     parts = [
         _processor(),
@@ -27,8 +21,7 @@ def machine(processes: int = 1) -> str:
         f"Python {platform.python_version()}",
         *(f"{name} {number}" for name, number in versions().items() if name != "tacit"),
     ]
-    among = f"; {processes} processes" if processes > 1 else ""
-    return ", ".join(parts) + among
+    return ", ".join(parts)
 
 
 def _processor() -> str:

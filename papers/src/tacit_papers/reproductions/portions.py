@@ -1,8 +1,6 @@
-"""A long run in portions: kept in a folder, so that an interrupted run goes on, and divided.
+"""A long run in portions: kept in a folder, so that an interrupted run goes on.
 
-A portion follows from its settings, which hold every seed, so it is the same whoever computes it,
-and in whatever order. Several processes take portions from one queue, and each has the results of
-all in the end.
+A portion follows from its settings, which hold every seed, so it is the same in whatever order.
 """
 
 from __future__ import annotations
@@ -13,7 +11,6 @@ import os
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar, cast
@@ -22,7 +19,6 @@ import numpy as np
 
 import tacit
 import tacit_papers
-from tacit.engine import Processes
 from tacit.errors import InputError
 from tacit.typing import HostArray
 from tacit_papers.reproductions.reproduction import Report
@@ -107,28 +103,19 @@ class Portions:
     Attributes
     ----------
     report
-        Called with a line of text before every portion that is computed here.
+        Called with a line of text before every portion that is computed.
     folder
         Where they are kept; None: nowhere. A portion is named by its settings, and the folder by
         the run's settings and by every source file of both packages: what other code or another
         scale left behind is never taken up.
-    processes
-        Those that they are divided among; None: this one computes all.
     """
 
     report: Report = _quiet
     folder: Path | None = None
-    processes: Processes | None = None
     _began: float = field(default_factory=time.time, repr=False)
 
     @staticmethod
-    def of(
-        run: Hashable,
-        report: Report,
-        *,
-        folder: Path | None = None,
-        processes: Processes | None = None,
-    ) -> Portions:
+    def of(run: Hashable, report: Report, *, folder: Path | None = None) -> Portions:
         """Return those of a run whose settings have `run` as their text.
 
         Parameters
@@ -142,28 +129,23 @@ class Portions:
             If the folder cannot be made.
         """
         if folder is None:
-            return Portions(report, None, processes)
+            return Portions(report)
         kept = folder / _digest(sources(), repr(run))
         try:
             kept.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             reason = error.strerror or type(error).__name__
             raise InputError(f"{folder} cannot be made ({reason}); name another folder") from None
-        return Portions(report, kept, processes)
+        return Portions(report, kept)
 
     def done(self, work: Work[T]) -> T:
         """Return what is made of all portions, computed now or by the run that was interrupted."""
         portions = {portion.settings: portion for portion in work.portions}
-        calls = [
-            partial(self._found, portion, f"{portion.title} ({number} of {len(portions)})")
-            for number, portion in enumerate(portions.values(), 1)
-        ]
-        if self.processes is None:
-            found = [call() for call in calls]
-        else:
-            packed = self.processes.divided("portions", [partial(_packed, call) for call in calls])
-            found = [_unpacked(content) for content in packed]
-        return work.whole(dict(zip(portions, found, strict=True)))
+        found = {
+            settings: self._found(portion, f"{portion.title} ({number} of {len(portions)})")
+            for number, (settings, portion) in enumerate(portions.items(), 1)
+        }
+        return work.whole(found)
 
     def _found(self, portion: Portion, title: str) -> Arrays:
         file = self.folder and self.folder / f"{_digest(repr(portion.settings))}.npz"
@@ -176,7 +158,7 @@ class Portions:
         if file:
             times = {_SECONDS: np.array(time.perf_counter() - began), _ENDED: np.array(time.time())}
             part = file.with_suffix(f".{os.getpid()}.part")
-            part.write_bytes(_packed(lambda: found | times))
+            part.write_bytes(_packed(found | times))
             part.replace(file)
         return found
 
@@ -188,15 +170,9 @@ class Portions:
             total += float(stored[_SECONDS]) if stored[_ENDED] < self._began else 0.0
         return total
 
-    @property
-    def count(self) -> int:
-        """How many processes compute them."""
-        return 1 if self.processes is None else self.processes.count
 
-
-def _packed(compute: Callable[[], Arrays]) -> bytes:
+def _packed(found: dict[str, Any]) -> bytes:
     content = io.BytesIO()
-    found: dict[str, Any] = dict(compute())
     np.savez(content, **found)
     return content.getvalue()
 

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 
-from tacit.engine import Processes, versions
 from tacit.errors import InputError
 from tacit_papers.reproductions import huang2019, liu2022, ryu2023, wang2024
 from tacit_papers.reproductions.machine import machine
@@ -19,7 +18,7 @@ PAPERS = ("huang2019", "liu2022", "wang2024", "ryu2023")
 PARTS: Mapping[str, tuple[str, ...]] = MappingProxyType({"ryu2023": ryu2023.PARTS})
 
 
-def reproduce(  # noqa: PLR0913 - one parameter per option
+def reproduce(
     paper: str,
     *,
     quick: bool,
@@ -27,7 +26,6 @@ def reproduce(  # noqa: PLR0913 - one parameter per option
     full: bool = False,
     part: str | None = None,
     resume: Path | None = None,
-    processes: Processes | None = None,
 ) -> Reproduction:
     """Return the experiments of a paper, run again.
 
@@ -44,15 +42,12 @@ def reproduce(  # noqa: PLR0913 - one parameter per option
     resume
         A folder where finished portions are kept, and from which a run that was interrupted goes
         on; its seconds are then those of all calls that it took.
-    processes
-        Those that the portions are divided among, all of whom make the same call; each returns the
-        whole. Every number but times is that of one process, to the bit on machines of one kind.
 
     Raises
     ------
     InputError
-        If there is no such paper, it has no such part (the message lists the names), the folder
-        cannot be made, or the processes were given different things.
+        If there is no such paper, it has no such part (the message lists the names), or the folder
+        cannot be made.
     """
     if paper not in PAPERS:
         raise InputError(f"no reproduction of {paper!r}; choose from {', '.join(PAPERS)}")
@@ -63,13 +58,10 @@ def reproduce(  # noqa: PLR0913 - one parameter per option
         named = f"choose from {', '.join(known)}" if known else "leave it out"
         raise InputError(f"{paper} has no part {part!r}; {named}")
     scale = _scale(paper, quick=quick, full=full)
-    if processes is not None:
-        given = {"paper": paper, "scale": repr(scale), "part": part}
-        processes.agree("run", {**given, "sources": sources(), **versions()})
-    portions = Portions.of((paper, scale), report, folder=resume, processes=processes)
+    portions = Portions.of((paper, scale), report, folder=resume)
     made = _built(scale, portions, part)
-    where = machine(portions.count)
-    return dataclasses.replace(made, seconds=portions.seconds(), machine=where, sources=sources())
+    seconds = portions.seconds()
+    return dataclasses.replace(made, seconds=seconds, machine=machine(), sources=sources())
 
 
 AnyScale = huang2019.Scale | liu2022.Scale | wang2024.Scale | ryu2023.Scale

@@ -73,18 +73,15 @@ def build(scale: Scale, portions: Portions, *, parts: Sequence[Section] = PARTS)
 
 
 def _announce(scale: Scale, data: list[Records], portions: Portions, *, grids: bool) -> None:
-    """Say how long the run will take, from a little of it that is run and timed.
-
-    Several processes time it side by side, as they will run it.
-    """
+    """Say how long the run will take, from a little of it that is run and timed."""
     expected: dict[str, float] = {
         run.data: learning_seconds(run, one) for run, one in zip(scale.learning, data, strict=False)
     }
     if grids:
         expected |= {run.case: grid_seconds(run) for run in scale.grids}
     for what, seconds in expected.items():
-        portions.report(sentence(what, seconds / portions.count))
-    portions.report(sentence("all of it", sum(expected.values()) / portions.count))
+        portions.report(sentence(what, seconds))
+    portions.report(sentence("all of it", sum(expected.values())))
 
 
 def _written(

@@ -81,7 +81,7 @@ def build(scale: Scale, portions: Portions) -> Reproduction:
             *of_leaks(leaked),
             *of_scaling(found.costs, scale),
         ),
-        notes=(*notes(scale), *_of_processes(portions.count)),
+        notes=notes(scale),
         pictures=(_spending(found.cells[0], scale), *found.attacked),
     )
 
@@ -119,12 +119,6 @@ def _attacked(name: str) -> Work[Picture]:
         return Picture(*json.loads(str(found["texts"][0])))
 
     return Work.of(Portion(f"Figures 4, 7 and 8: {name}", (name, "pictures"), compute), whole)
-
-
-def _of_processes(count: int) -> tuple[str, ...]:
-    if count == 1:
-        return ()
-    return (f"Seconds were measured beside {count - 1} other processes of this run.",)
 
 
 def _leaked() -> tuple[Leak, ...]:
