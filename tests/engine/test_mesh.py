@@ -14,7 +14,7 @@ from conftest import make_plan, make_shards, make_terms
 from tacit.algorithms import DPADMM, NIDS, NoisyGradient, Walkman
 from tacit.engine import Live, behind_the_door, plan, run, stack, sweep
 from tacit.engine.mesh import check_devices
-from tacit.engine.processes import Processes
+from tacit.engine.processes import Processes, report_loss
 from tacit.engine.supply import Supply
 from tacit.errors import InputError, ProcessLostError
 from tacit.network import metropolis, ring, spanning_tree, uniform_walk
@@ -213,39 +213,25 @@ def test_devices_that_do_not_suit_are_refused(shards):
         Devices(Devices().devices * 2)
 
 
-class Store:
-    """The store of a coordinator, in one process."""
+def test_processes_with_different_facts_stop_with_the_name_of_the_fact(monkeypatch):
+    def gather(process, content):
+        return [json.dumps({"plan": "a", "jax": "1"}).encode(), content]
 
-    def __init__(self):
-        self.said = {}
-
-    def key_value_set(self, name, text):
-        self.said[name] = text
-
-    def key_value_dir_get(self, room):
-        return [(name, text) for name, text in self.said.items() if name.startswith(room)]
-
-
-def test_processes_that_say_different_things_stop_with_the_name_of_the_fact():
-    store = Store()
-    store.key_value_set("tacit/said/run/1/000000", json.dumps({"plan": "a", "jax": "1"}))
+    monkeypatch.setattr(Processes, "gather", gather)
     with pytest.raises(InputError, match=r"processes 0 and 1 of this run differ in jax \(1 and 2"):
-        Processes(1, 2, store).agree("run", {"plan": "a", "jax": "2"})
+        Processes(1, 2).agree({"plan": "a", "jax": "2"})
 
 
-def test_an_error_of_one_process_is_told_to_the_others():
-    store = Store()
-    with pytest.raises(InputError), Processes(0, 2, store).together():
-        raise InputError("there is no room in the account")
-    with pytest.raises(ProcessLostError, match="process 0 of this run stopped: there is no room"):
-        Processes(1, 2, store).gathered("charged", "")
-
-
-def test_a_lost_connection_is_told_in_one_line():
-    def lost(*_):
+def test_a_lost_connection_is_reported_in_one_line():
+    with pytest.raises(ProcessLostError, match="ended or cannot be reached"), report_loss():
         raise RuntimeError("UNAVAILABLE: failed to connect to all addresses")
+    with pytest.raises(RuntimeError, match="another"), report_loss():
+        raise RuntimeError("another fault")
 
-    store = Store()
-    store.key_value_dir_get = lost
-    with pytest.raises(ProcessLostError, match="ended or cannot be reached"):
-        Processes(0, 2, store).gathered("run", "")
+
+def test_one_process_alone_waits_for_nobody():
+    alone = Processes.of(None)
+    assert alone.first
+    assert alone.gather(b"a") == [b"a"]
+    assert alone.from_first(b"a") == b"a"
+    alone.agree({"plan": "a"})

@@ -42,17 +42,18 @@ def join(given: dict[str, Any]) -> Processes:
                 "mpirun, srun or a shell starts each of them, or leave them out"
             )
         return Processes()
-    _keep_output_apart()
     if cluster == _AUTO:
         if (count, index) != (None, None):
             raise InputError(
                 "with --cluster auto the launcher says how many processes there are, and which is "
                 "which; leave --processes and --process out"
             )
-        processes = connect(None, None, None)
     else:
         _check_place(cluster, count, index)
-        processes = Processes() if count == 1 else connect(cluster, count, index)
+    if count == 1:
+        return Processes()
+    _keep_output_apart()
+    processes = connect(None if cluster == _AUTO else cluster, count, index)
     if not processes.first:
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - to the end
     return processes
