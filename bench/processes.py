@@ -8,42 +8,40 @@ different length differ in rounds alone, compiling and packing excluded.
 
 import json
 import os
+import socket
 import subprocess
 import sys
 import time
-
-from tacit.cli.cluster import WORKER, Place, places_of
 
 AGENTS = {"adult": 100, "mnist": 10}
 ROUNDS = (20, 120)
 
 
-def work(data: str) -> None:
+def work(data: str, address: str, count: int, index: int) -> None:
     """Print what one process measures, once it has met the others."""
-    from tacit.cli.worker import joined, together  # noqa: PLC0415 - JAX is told who is who first
-
-    processes = joined()
     from tacit.datasets import load  # noqa: PLC0415
     from tacit.engine import run  # noqa: PLC0415
+    from tacit.engine.processes import connect  # noqa: PLC0415
     from tacit.problems import Devices  # noqa: PLC0415
     from tacit.proposal import Request, StructureRequest  # noqa: PLC0415
     from tacit.training import divide, local_part, proposal_for  # noqa: PLC0415
 
-    with together(processes):
-        divided = divide(load(data), AGENTS[data], split_seed=0)
-        devices = None if processes is None else Devices()
-        if devices is not None:
-            divided = local_part(divided, devices)
-        took = []
-        for rounds in ROUNDS:
-            request = Request(epsilon=1.0, delta=1e-6, rounds=rounds)
-            plan = proposal_for(divided, request, StructureRequest()).plan()
-            for _ in range(2):  # the first time it is compiled
-                shards = divided.shards("float32")
-                done = run(plan, shards, runtime="simulate", devices=devices, seed=1)
-            took.append(done.seconds)
-        each = 1000 * (took[1] - took[0]) / (ROUNDS[1] - ROUNDS[0])
-        print(json.dumps({"ms": each, **memory()}), flush=True)
+    if count > 1:
+        connect(address, count, index)
+    divided = divide(load(data), AGENTS[data], split_seed=0)
+    devices = None if count == 1 else Devices()
+    if devices is not None:
+        divided = local_part(divided, devices)
+    took = []
+    for rounds in ROUNDS:
+        request = Request(epsilon=1.0, delta=1e-6, rounds=rounds)
+        plan = proposal_for(divided, request, StructureRequest()).plan()
+        for _ in range(2):  # the first time it is compiled
+            shards = divided.shards("float32")
+            done = run(plan, shards, runtime="simulate", devices=devices, seed=1)
+        took.append(done.seconds)
+    each = 1000 * (took[1] - took[0]) / (ROUNDS[1] - ROUNDS[0])
+    print(json.dumps({"ms": each, **memory()}), flush=True)
 
 
 def memory() -> dict[str, float]:
@@ -56,22 +54,22 @@ def memory() -> dict[str, float]:
 def main() -> None:
     data, *numbers = sys.argv[1:]
     for count in map(int, numbers):
-        places = places_of({"processes": str(count), "process": None, "cluster": None}, {})
+        with socket.socket() as one:
+            one.bind(("127.0.0.1", 0))
+            address = f"127.0.0.1:{one.getsockname()[1]}"
         load_before = os.getloadavg()[0]
         started = [
             subprocess.Popen(
-                [sys.executable, "-c", f"from bench.processes import work; work({data!r})"],
-                env={**os.environ, "JAX_PLATFORMS": "cpu"}
-                | ({WORKER: place.text()} if place.count > 1 else {}),
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
+                [sys.executable, "-c", f"from bench.processes import work; work{given!r}"],
+                env={**os.environ, "JAX_PLATFORMS": "cpu"},
+                stdout=subprocess.PIPE if given[-1] == 0 else subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 text=True,
             )
-            for place in places or [Place("", 0, 1)]
+            for given in [(data, address, count, index) for index in range(count)]
         ]
         assert started[0].stdout is not None
-        first = started[0].stdout.read()  # a standard input that is closed would end it
+        first = started[0].stdout.read()
         print(data, count, f"load {load_before:.1f}", first.strip(), flush=True)
         for one in started:
             one.wait()
