@@ -54,9 +54,9 @@ def memory() -> dict[str, float]:
 def main() -> None:
     data, *numbers = sys.argv[1:]
     for count in map(int, numbers):
-        with socket.socket() as one:
-            one.bind(("127.0.0.1", 0))
-            address = f"127.0.0.1:{one.getsockname()[1]}"
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            address = f"127.0.0.1:{free.getsockname()[1]}"
         load_before = os.getloadavg()[0]
         started = [
             subprocess.Popen(
