@@ -11,6 +11,7 @@ from __future__ import annotations
 import hmac
 import json
 import secrets
+import socket
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -170,6 +171,8 @@ def connect(address: str | None, count: int | None, index: int | None) -> Proces
     # a process that is asked to terminate would note it for a checkpoint, and go on
     jax.config.update("jax_enable_preemption_service", False)  # type: ignore[no-untyped-call]
     try:
+        if address is not None and index == 0:
+            _check_free(address)
         jax.distributed.initialize(
             address,
             count,
@@ -195,6 +198,13 @@ def connect(address: str | None, count: int | None, index: int | None) -> Proces
             "machine stands for an address that the others can reach (in /etc/hosts, not 127.0.1.1)"
         ) from None
     return processes
+
+
+def _check_free(address: str) -> None:
+    """Raise `OSError` unless this process can listen at HOST:PORT, where JAX would crash."""
+    host, _, port = address.rpartition(":")
+    family = socket.AF_INET6 if host.startswith("[") else socket.AF_INET
+    socket.create_server((host.strip("[]"), int(port)), family=family).close()
 
 
 def disconnect() -> None:
