@@ -25,7 +25,7 @@ from tacit.engine.program import Design, Draft, Program, check_noise, connect, d
 from tacit.engine.tracing import check_traces
 from tacit.errors import InputError
 from tacit.network import Network
-from tacit.oracles import Oracle, TargetQuestion, check_of_library
+from tacit.oracles import Oracle, check_of_library
 from tacit.privacy import (
     Adjacency,
     Certificate,
@@ -298,7 +298,7 @@ def _check_stored(oracles: tuple[Oracle, ...], law: Mechanism, precision: Precis
     if precision == "float64" or isinstance(law, NoNoise):
         return
     for oracle in oracles:
-        if isinstance(oracle, TargetQuestion):
+        if oracle.protects_targets:
             raise InputError(
                 f"{type(oracle).__name__} protects a change of a target, and rounding targets to "
                 "single precision can make it larger; use the precision float64"
@@ -313,7 +313,7 @@ def _bounds(
     for oracle, bound in zip(oracles, bounds, strict=True):
         if isinstance(law, NoNoise) or not np.any(np.isinf(bound.value)):
             continue
-        if isinstance(oracle, TargetQuestion):
+        if oracle.protects_targets:
             raise InputError(
                 f"{type(oracle).__name__} is bounded where targets change and features are public; "
                 f"use the relation TargetChange, not {adjacency.relation.name}"

@@ -73,11 +73,15 @@ class Oracle(eqx.Module):
     holds_for_any_loss
         Whether `bound` rests on no property of the loss, because the question enforces what it
         needs of it.
+    protects_targets
+        Whether the answer moves with targets alone, and features are public: it is then bounded
+        under `TargetChange`, and targets are kept in double precision.
     """
 
     sums_records: ClassVar[bool] = True
     reads_over_rows: ClassVar[bool] = False
     holds_for_any_loss: ClassVar[bool] = False
+    protects_targets: ClassVar[bool] = False
 
     @abstractmethod
     def exact(self, shard: Shard, count: Float[Array, ""], query: Any) -> Float[Array, "..."]:

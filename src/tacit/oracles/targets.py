@@ -48,6 +48,7 @@ class TargetQuestion(Oracle):
     """
 
     sums_records: ClassVar[bool] = False
+    protects_targets: ClassVar[bool] = True
 
     @property
     @override
