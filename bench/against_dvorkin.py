@@ -35,10 +35,10 @@ from bench.randomised import (
     randomised,
     read_off,
 )
-from tacit import power
-from tacit.power.models.cost import costs
-from tacit.power.models.dc_network import dc_model
-from tacit.power.models.recourse import multiplier_of, tightening
+import tacit_power as power
+from tacit_power.models.cost import costs
+from tacit_power.models.dc_network import dc_model
+from tacit_power.models.recourse import multiplier_of, tightening
 from tacit.privacy.gaussian import gaussian_multiplier
 from tacit.typing import HostArray
 
@@ -77,7 +77,7 @@ def theirs(grid: Feeder, sigma: HostArray, draws: int, *, at_once: bool) -> Outc
 class Room(NamedTuple):
     """What happens on the events, for each limit: room for z |sigma| and for the rest of the noise.
 
-    The noise is split as in `tacit.power.models.dc`: xi = 1'n, of which every node has an equal
+    The noise is split as in `tacit_power.models.dc`: xi = 1'n, of which every node has an equal
     part, and the rest, which is independent of xi where all noise is of one size.
     """
 
@@ -97,7 +97,7 @@ def room(grid: Feeder, rows: Limits, sigma: HostArray) -> Room:
 
 @dataclass(frozen=True, eq=False)
 class Answering:
-    """The dispatch of `tacit.power.models.dc` in the model of a feeder, of the answers."""
+    """The dispatch of `tacit_power.models.dc` in the model of a feeder, of the answers."""
 
     problem: cp.Problem
     answers: cp.Parameter

@@ -20,12 +20,12 @@ import cvxpy as cp
 import numpy as np
 
 from bench.opf import DELTA, ETA, chosen, noise
-from tacit import power
-from tacit.power.models.cost import costs
-from tacit.power.models.dc import restored, solve_dc
-from tacit.power.models.dc_network import DcModel, dc_model
-from tacit.power.models.dispatch import Dispatch
-from tacit.power.models.recourse import realised, tightening
+import tacit_power as power
+from tacit_power.models.cost import costs
+from tacit_power.models.dc import restored, solve_dc
+from tacit_power.models.dc_network import DcModel, dc_model
+from tacit_power.models.dispatch import Dispatch
+from tacit_power.models.recourse import realised, tightening
 from tacit.typing import HostArray
 
 CASES = ("case14", "pglib_opf_case30_ieee", "pglib_opf_case39_epri", "case118")

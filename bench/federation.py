@@ -26,7 +26,7 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from bench.clock import fresh_process
-from tacit.federation import (
+from tacit_federation import (
     Coordinator,
     Journal,
     Link,
@@ -46,9 +46,9 @@ from tacit.federation import (
     server_program,
     sign,
 )
-from tacit.federation.answering import Entry
-from tacit.federation.journal import Sent
-from tacit.federation.keys import public_key
+from tacit_federation.answering import Entry
+from tacit_federation.journal import Sent
+from tacit_federation.keys import public_key
 from tacit.proposal import DataFacts, NetworkRequest, Request, TableFacts, propose
 from tacit.tables import read_bounds
 

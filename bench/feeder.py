@@ -20,7 +20,7 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 
-from tacit.power import Case
+from tacit_power import Case
 from tacit.typing import HostArray
 
 # from, r, x, rating of the line that enters node 1, 2, ..

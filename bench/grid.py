@@ -15,7 +15,7 @@ import jax
 import numpy as np
 
 from bench.clock import fresh_process
-from tacit import power
+import tacit_power as power
 from tacit.engine import behind_the_door, simulate
 from tacit.engine.door import Live
 

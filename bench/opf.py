@@ -13,13 +13,13 @@ from pathlib import Path
 
 import numpy as np
 
-from tacit import power
-from tacit.power.models.cost import costs
-from tacit.power.models.dc import solve_dc
-from tacit.power.models.dc_network import DcModel, dc_model
-from tacit.power.models.recourse import Realised, Tightening, realised, tightening
-from tacit.power.moment.asking import noise_of, plan_demand
-from tacit.power.moment.hidden import read_beta
+import tacit_power as power
+from tacit_power.models.cost import costs
+from tacit_power.models.dc import solve_dc
+from tacit_power.models.dc_network import DcModel, dc_model
+from tacit_power.models.recourse import Realised, Tightening, realised, tightening
+from tacit_power.moment.asking import noise_of, plan_demand
+from tacit_power.moment.hidden import read_beta
 from tacit.typing import HostArray
 
 CASES = (

@@ -8,14 +8,24 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tacit.algorithms import GeneralConsensus, lifts, shared_coordinates
+from tacit_power.methods import (
+    GeneralConsensus,
+    lifts,
+    shared_coordinates,
+)
 from tacit.audit import log_likelihood_ratio, lower_bound, replay, residual_report
 from tacit.engine import simulate
 from tacit.engine.door import Live, Pair, Private, Rival
 from tacit.engine.planning import plan
 from tacit.oracles import Residual, TargetGradient, Targets
 from tacit.privacy import Adjacency, Messages, TargetChange, Terms, epsilon_of
-from tacit.problems import AgentSets, Shard, polyhedron
+from tacit.problems import (
+    Shard,
+)
+from tacit_power.conic import (
+    AgentSets,
+    polyhedron,
+)
 from tacit.spec import Spec
 
 ORACLES = {"gradient": TargetGradient(), "residual": Residual(2), "targets": Targets(2)}

@@ -8,7 +8,7 @@ import pytest
 from tacit.budget import Account
 from tacit.cli.main import main
 from tacit.errors import InputError
-from tacit.power.day import study as day_room
+from tacit_power.day import study as day_room
 
 BUDGET = ["--beta", "1MW", "--epsilon", "5", "--delta", "1e-3", "--zones", "2"]
 OWN = """mpc.baseMVA = 100;

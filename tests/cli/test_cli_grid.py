@@ -9,7 +9,7 @@ import pytest
 from conftest import just_below
 from tacit.cli.main import main
 from tacit.problems import conic_solver
-from tacit.problems.conic_solver import ConicSolver
+from tacit_power.conic.solver import ConicSolver
 
 BUDGET = ["--beta", "0.01", "--epsilon", "1", "--delta", "1e-2"]
 BALANCE = [*BUDGET, "--problem", "balance"]

@@ -22,8 +22,10 @@ from tacit.problems import (
     WholeSpace,
     facts_from,
     pack,
-    polyhedron,
     public_facts,
+)
+from tacit_power.conic import (
+    polyhedron,
 )
 
 PLAIN = Problem(Logistic(), NoRegulariser(), WholeSpace())

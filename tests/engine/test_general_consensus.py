@@ -8,7 +8,11 @@ import numpy as np
 import pytest
 
 from conftest import just_below
-from tacit.algorithms import GeneralConsensus, lifts, shared_coordinates
+from tacit_power.methods import (
+    GeneralConsensus,
+    lifts,
+    shared_coordinates,
+)
 from tacit.engine import run
 from tacit.engine.planning import plan
 from tacit.errors import InputError
@@ -22,7 +26,15 @@ from tacit.privacy import (
     Terms,
     ZeroOut,
 )
-from tacit.problems import AgentSets, Origin, Shard, Shards, polyhedron
+from tacit.problems import (
+    Origin,
+    Shard,
+    Shards,
+)
+from tacit_power.conic import (
+    AgentSets,
+    polyhedron,
+)
 from tacit.spec import Spec
 
 ORACLES = {"gradient": TargetGradient(), "residual": Residual(4), "targets": Targets(4)}

@@ -20,7 +20,7 @@ from tacit.engine.planning import plan
 from tacit.engine.summed import Summed
 from tacit.engine.tree import OnTree
 from tacit.errors import InputError
-from tacit.masks import MaskKey, Masks, Participants
+from tacit_federation.masks import MaskKey, Masks, Participants
 from tacit.network import (
     complete,
     erdos_renyi,

@@ -6,7 +6,7 @@ import random
 import numpy as np
 from tests.federation.test_breaches import seal_of
 
-from tacit.federation.envelope import COORDINATOR, Kind
+from tacit_federation.envelope import COORDINATOR, Kind
 
 CONTROL = [kind for kind in Kind if kind < 16]
 ARRAYS = [kind for kind in Kind if kind >= 16]

@@ -8,7 +8,7 @@ import socket
 import pytest
 from tests.federation.studies import BOUNDS, write_records
 
-from tacit.federation import (
+from tacit_federation import (
     Link,
     Outcome,
     Packet,

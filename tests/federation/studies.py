@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from tacit.federation.agreement import Member, Participant, key_text, sign
+from tacit_federation.agreement import Member, Participant, key_text, sign
 from tacit.problems import Draw
 from tacit.proposal import NetworkRequest, Request, StructureRequest
 from tacit.tables import Source, load_table

@@ -12,7 +12,7 @@ from tests.federation.wire import KilledError, answers_seen, local_of, meet
 from tacit.budget import Account
 from tacit.budget import reservation as r
 from tacit.errors import AccountError, InputError
-from tacit.federation.paying import charged_account
+from tacit_federation.paying import charged_account
 
 
 def test_a_site_whose_account_was_copied_and_charged_does_not_answer(star, tmp_path):

@@ -9,7 +9,7 @@ from tests.federation.hubs import NOW, admitted_study, joined, proposed
 from tests.federation.studies import write_records
 
 from tacit.errors import InputError, PrivacyError
-from tacit.federation import (
+from tacit_federation import (
     Invitation,
     JoinRequest,
     admit,
@@ -20,9 +20,9 @@ from tacit.federation import (
     renew_study,
     strike,
 )
-from tacit.federation import authority as x
-from tacit.federation.keys import fingerprint, public_key, read_private, signed_by, write_private
-from tacit.federation.study import user_in
+from tacit_federation import authority as x
+from tacit_federation.keys import fingerprint, public_key, read_private, signed_by, write_private
+from tacit_federation.study import user_in
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import pytest
 from tests.federation.studies import key_of, make_study
 
 from tacit.errors import InputError, PrivacyError
-from tacit.federation.agreement import SignedProposal, sign
+from tacit_federation.agreement import SignedProposal, sign
 
 
 @pytest.fixture

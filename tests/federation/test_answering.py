@@ -11,7 +11,7 @@ from tests.federation.wire import local_of
 
 from tacit.engine.supply import Supply
 from tacit.errors import PrivacyError
-from tacit.privacy.drawn import LEAST
+from tacit.privacy.drawn import LEAST_NUMBERS
 from tacit.problems import Draw
 
 ROUNDS = 60
@@ -56,13 +56,13 @@ def test_half_of_the_noise_is_noticed_and_so_is_the_same_noise_twice(long):
         raw = block(supply, first, last)
         return raw._replace(steps=raw.steps // 2)
 
-    unseen = mock.patch("tacit.federation.answering.Answering._look")
+    unseen = mock.patch("tacit_federation.answering.Answering._look")
     with mock.patch.object(Supply, "block", halved), unseen:
         assert improbable(long) < LEVEL
     local = local_of(long, 0, None)
     drawn = local.answering(local.records(Draw.secret())).drawn(0)
     with (
-        mock.patch("tacit.federation.answering.Answering.drawn", return_value=drawn),
+        mock.patch("tacit_federation.answering.Answering.drawn", return_value=drawn),
         pytest.raises(AssertionError),
     ):
         improbable(long)
@@ -80,7 +80,7 @@ def answered(study, rounds, agent=0):
 
 
 def test_a_site_refuses_to_go_on_when_its_noise_is_too_small(long):
-    """Before the last round: at the first look, at `LEAST` numbers, of noise that is not there."""
+    """Before the last round: at the first look, at `LEAST_NUMBERS` numbers, of noise that is not there."""
     block = Supply.block
 
     def divided(supply, first, last):
@@ -88,7 +88,7 @@ def test_a_site_refuses_to_go_on_when_its_noise_is_too_small(long):
         return raw._replace(steps=raw.steps // 1000)
 
     numbers = local_of(long, 0, None).plan.ledger.values
-    first = -(-LEAST // numbers)
+    first = -(-LEAST_NUMBERS // numbers)
     assert first < ROUNDS
     assert answered(long, ROUNDS) is not None  # honest noise
     with mock.patch.object(Supply, "block", divided):

@@ -10,10 +10,10 @@ from tests.federation.test_breaches import seal_of
 from tests.federation.test_parties import guarded_accounts
 from tests.federation.wire import coordinator_of, envelopes, meet, site_of
 
-from tacit.federation import Coordinator, Journal, decline
-from tacit.federation.declining import Declining
-from tacit.federation.envelope import Kind
-from tacit.federation.party import NOT_STARTED, Packet
+from tacit_federation import Coordinator, Journal, decline
+from tacit_federation.declining import Declining
+from tacit_federation.envelope import Kind
+from tacit_federation.party import NOT_STARTED, Packet
 
 
 def again(hub, study, folder, who, how=None):

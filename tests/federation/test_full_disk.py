@@ -9,10 +9,10 @@ from tests.federation.test_breaches import other, seal_of
 from tests.federation.test_parties import guarded_accounts
 from tests.federation.wire import meet, messages_of
 
-from tacit.cli.watching import Events, Shown, _Lines, events_to
-from tacit.federation import Progress
-from tacit.federation.envelope import Kind
-from tacit.federation.party import Packet
+from tacit_federation.commands.watching import Events, Shown, _Lines, events_to
+from tacit_federation import Progress
+from tacit_federation.envelope import Kind
+from tacit_federation.party import Packet
 
 
 class Disk(io.RawIOBase):
@@ -55,7 +55,7 @@ def test_a_closed_terminal_raises_nothing(monkeypatch):
     def closed(*_, **__):
         raise OSError(errno.EIO, "closed")
 
-    monkeypatch.setattr("tacit.cli.watching.error_line", closed)
+    monkeypatch.setattr("tacit_federation.commands.watching.error_line", closed)
     Events(None, quiet=False)("hub_away", reason="gone")
 
 

@@ -18,9 +18,9 @@ from tests.federation.hubs import (
 )
 
 from tacit.errors import InputError
-from tacit.federation import authority as x
-from tacit.federation import new_study, strike
-from tacit.federation.keys import new_tls_key, private_pem, write_private
+from tacit_federation import authority as x
+from tacit_federation import new_study, strike
+from tacit_federation.keys import new_tls_key, private_pem, write_private
 
 STAR, RING = {}, {"network": "ring", "algorithm": "nids"}
 

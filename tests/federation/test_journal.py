@@ -10,8 +10,8 @@ import pytest
 from tests.federation.wire import meet
 
 from tacit.errors import InputError
-from tacit.federation.answering import Entry
-from tacit.federation.journal import Journal, RunRow, Sent, _claimed
+from tacit_federation.answering import Entry
+from tacit_federation.journal import Journal, RunRow, Sent, _claimed
 
 
 def test_a_journal_that_was_let_go_of_may_be_collected_on_another_thread(tmp_path):

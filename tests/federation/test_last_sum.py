@@ -8,11 +8,11 @@ from tests.federation.test_secure_sums import on_disk, words
 from tests.federation.wire import envelopes, local_of, meet
 
 from tacit.budget import AccountTerms, Guarantee, open_account
-from tacit.federation.closing import Closing
-from tacit.federation.envelope import Kind
-from tacit.federation.journal import Journal
-from tacit.federation.local import charge_for
-from tacit.federation.masking import Masked
+from tacit_federation.closing import Closing
+from tacit_federation.envelope import Kind
+from tacit_federation.journal import Journal
+from tacit_federation.local import charge_for
+from tacit_federation.masking import Masked
 
 
 @pytest.fixture(scope="session")

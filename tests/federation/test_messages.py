@@ -10,11 +10,11 @@ from tests.federation.test_breaches import ended, seal_of
 from tests.federation.wire import envelopes, meet
 
 from tacit.errors import TacitError
-from tacit.federation.column import check_columns, column_of
-from tacit.federation.envelope import COORDINATOR, Envelope, Kind
-from tacit.federation.messages import Grammar, one_line
-from tacit.federation.party import Packet
-from tacit.federation.subjects import matches
+from tacit_federation.column import check_columns, column_of
+from tacit_federation.envelope import COORDINATOR, Envelope, Kind
+from tacit_federation.messages import Grammar, one_line
+from tacit_federation.party import Packet
+from tacit_federation.subjects import matches
 
 HUGE = 10**400
 FEW, MANY = 25, 40_000

@@ -11,7 +11,7 @@ from tests.federation.wire import local_of, meet
 
 from tacit.budget import AccountTerms, Guarantee, open_account
 from tacit.engine import charge_of
-from tacit.federation.local import charge_for
+from tacit_federation.local import charge_for
 from tacit.training import train
 
 

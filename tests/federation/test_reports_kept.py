@@ -6,12 +6,12 @@ import pytest
 from tests.federation.test_parties import guarded_accounts
 from tests.federation.wire import meet
 
-from tacit.cli.running import Shows, _report
+from tacit_federation.commands.running import Shows, _report
 from tacit.engine import Charged
 from tacit.engine.charging import purpose_of
 from tacit.errors import InputError
-from tacit.federation import Ended
-from tacit.federation.local import charge_for
+from tacit_federation import Ended
+from tacit_federation.local import charge_for
 
 SHOWS = Shows(None, force=False, quiet=True, log=None, json=True)
 
@@ -51,7 +51,7 @@ def test_on_a_shared_account_a_report_names_its_own_run(star, tmp_path):
 
 @pytest.fixture
 def ended(star, tmp_path, monkeypatch):
-    monkeypatch.setattr("tacit.federation.reports._fingerprint", str)  # sites of a test have none
+    monkeypatch.setattr("tacit_federation.reports._fingerprint", str)  # sites of a test have none
     hub = meet(star, tmp_path)
     hub.run()
     site = hub.parties[0]

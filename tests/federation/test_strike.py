@@ -12,7 +12,7 @@ from tests.federation.hubs import NOW, admitted_study, free_port, proposed
 
 from tacit.cli.main import main
 from tacit.errors import InputError
-from tacit.federation import (
+from tacit_federation import (
     admit,
     hub_configuration,
     renew_site,
@@ -21,12 +21,12 @@ from tacit.federation import (
     server_program,
     strike,
 )
-from tacit.federation.server import is_free
-from tacit.federation.study import user_in
+from tacit_federation.server import is_free
+from tacit_federation.study import user_in
 
 HUB = """
 import sys, pathlib, time
-from tacit.federation import open_study, run_hub, server_program
+from tacit_federation import open_study, run_hub, server_program
 study = open_study(pathlib.Path(sys.argv[1]))
 print = lambda *words: (sys.stdout.write(" ".join(map(str, words)) + "\\n"), sys.stdout.flush())
 run_hub(study, server_program(), host="127.0.0.1", port=None, stopped=lambda: False,
@@ -129,9 +129,9 @@ def test_the_command_fails_where_the_hub_does_not_take_the_configuration(
 ):
     made, _ = study
     proposed(made)
-    monkeypatch.setattr("tacit.federation.server.Server.reload", lambda self: False)
+    monkeypatch.setattr("tacit_federation.server.Server.reload", lambda self: False)
     quickly = functools.partial(seen_struck, patience=1.0)
-    monkeypatch.setattr("tacit.cli.study.seen_struck", quickly)
+    monkeypatch.setattr("tacit_federation.commands.study.seen_struck", quickly)
     with RunningHub(made) as hub:
         code, said = struck(made, capsys)
         until(lambda: "hub_stale" in hub.events)
@@ -172,7 +172,7 @@ def test_a_hub_whose_disk_is_full_runs_on_and_takes_the_study_later(study, monke
 
     with RunningHub(made) as hub:
         with monkeypatch.context() as patched:
-            patched.setattr("tacit.federation.hub.write_text", full)
+            patched.setattr("tacit_federation.hub.write_text", full)
             signed = proposed(made)
             until(lambda: "hub_stale" in hub.events)
             assert hub.thread.is_alive()

@@ -10,11 +10,11 @@ from tests.federation.wire import answers_seen, envelopes, meet, messages_of
 
 from tacit.engine import run
 from tacit.errors import InputError
-from tacit.federation.along_tree import TreeExchange
-from tacit.federation.envelope import Kind
-from tacit.federation.journal import Journal
-from tacit.federation.masking import Masked
-from tacit.federation.party import Packet
+from tacit_federation.along_tree import TreeExchange
+from tacit_federation.envelope import Kind
+from tacit_federation.journal import Journal
+from tacit_federation.masking import Masked
+from tacit_federation.party import Packet
 
 __all__ = ["carried"]
 PATH = {"network": "path"}

@@ -3,12 +3,12 @@
 import functools
 from collections import defaultdict
 
-from tacit.federation.coordinator import Coordinator
-from tacit.federation.envelope import Kind
-from tacit.federation.journal import Journal
-from tacit.federation.local import derive
-from tacit.federation.site import Site
-from tacit.federation.subjects import matches
+from tacit_federation.coordinator import Coordinator
+from tacit_federation.envelope import Kind
+from tacit_federation.journal import Journal
+from tacit_federation.local import derive
+from tacit_federation.site import Site
+from tacit_federation.subjects import matches
 
 
 class KilledError(BaseException):

@@ -75,7 +75,7 @@ POWER = ("cases", "grids", "models", "balance", "moment", "day")
 
 def rising_in_power(room, tree):
     names = [node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
-    used = [name.split(".")[2] for name in names if name.startswith("tacit.power.")]
+    used = [name.split(".")[2] for name in names if name.startswith("tacit_power.")]
     return [one for one in used if one in POWER and POWER.index(one) > POWER.index(room)]
 
 
@@ -83,7 +83,7 @@ def rising_in_power(room, tree):
 def test_no_import_points_up_in_power_flow(room):
     for path in (ROOT / "power" / room).glob("*.py"):
         assert rising_in_power(room, ast.parse(path.read_text())) == [], path
-    assert rising_in_power("cases", ast.parse(f"from tacit.power.{room} import x")) == (
+    assert rising_in_power("cases", ast.parse(f"from tacit_power.{room} import x")) == (
         [] if room == "cases" else [room]
     )
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from tacit.errors import InputError
 from tacit.problems import *
-from tacit import power
+import tacit_power as power
 from tacit.algorithms import NoisyGradient
 from tacit.engine import plan
 from tacit.oracles import Gradient

@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 from scipy import stats
 
 from tacit.errors import InputError, PrivacyError
-from tacit.masks import MaskKey, Masks, Participants, opened
+from tacit_federation.masks import MaskKey, Masks, Participants, opened
 
 RUN, HEARD = bytes(range(32)), b"h" * 32
 # what passes by chance once in a million times

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tacit.errors import DataError, InputError
-from tacit.power import (
+from tacit_power import (
     bundled_case,
     chosen_case,
     chosen_zones,

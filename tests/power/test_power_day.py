@@ -14,18 +14,18 @@ from tacit.engine import behind_the_door, run, simulate
 from tacit.engine.door import Live, Pair, Private, Rival
 from tacit.errors import InputError, PrivacyError
 from tacit.oracles import TargetsAt
-from tacit.power import bundled_case, chosen_zones, network
-from tacit.power.day import asking as asking_day
-from tacit.power.day import results as results_room
-from tacit.power.day.asking import day_adjacency, noise_by_step, plan_day, shares
-from tacit.power.day.page import day_page
-from tacit.power.day.results import DayReport, day_told, day_warnings
-from tacit.power.day.series import Series
-from tacit.power.day.study import DayProposal, day_at, solve_day
-from tacit.power.delivery import folder_texts
-from tacit.power.models.cost import costs
-from tacit.power.moment.asking import demand_shards, plan_demand, records
-from tacit.power.moment.opf import OpfProposal
+from tacit_power import bundled_case, chosen_zones, network
+from tacit_power.day import asking as asking_day
+from tacit_power.day import results as results_room
+from tacit_power.day.asking import day_adjacency, noise_by_step, plan_day, shares
+from tacit_power.day.page import day_page
+from tacit_power.day.results import DayReport, day_told, day_warnings
+from tacit_power.day.series import Series
+from tacit_power.day.study import DayProposal, day_at, solve_day
+from tacit_power.delivery import folder_texts
+from tacit_power.models.cost import costs
+from tacit_power.moment.asking import demand_shards, plan_demand, records
+from tacit_power.moment.opf import OpfProposal
 from tacit.privacy import Messages
 
 BETA, DELTA = 0.01, 1e-3

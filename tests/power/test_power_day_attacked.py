@@ -7,14 +7,14 @@ import pytest
 
 from tacit.engine import run
 from tacit.errors import InputError
-from tacit.power import bundled_case, chosen_zones, network
-from tacit.power.day.asking import noise_by_step, plan_day
-from tacit.power.day.series import Series
-from tacit.power.day.smoothing import smoothed
-from tacit.power.day.study import DayProposal, solve_day
-from tacit.power.models.cost import costs
-from tacit.power.moment import asking
-from tacit.power.moment.asking import demand_shards, plan_demand
+from tacit_power import bundled_case, chosen_zones, network
+from tacit_power.day.asking import noise_by_step, plan_day
+from tacit_power.day.series import Series
+from tacit_power.day.smoothing import smoothed
+from tacit_power.day.study import DayProposal, solve_day
+from tacit_power.models.cost import costs
+from tacit_power.moment import asking
+from tacit_power.moment.asking import demand_shards, plan_demand
 from tacit.privacy import epsilon_of
 
 BETA, DELTA, EPSILON = 0.01, 1e-3, 10.0

@@ -7,13 +7,13 @@ import pytest
 from scipy.special import ndtr
 from scipy.stats import multivariate_normal
 
-from tacit.power import bundled_case, network
-from tacit.power.day import dispatching as room
-from tacit.power.day.dispatching import dispatched, needed_by_day
-from tacit.power.day.smoothing import smoothed
-from tacit.power.models.cost import costs
-from tacit.power.models.dc_network import dc_model, state_at
-from tacit.power.models.recourse import line_spread, realised
+from tacit_power import bundled_case, network
+from tacit_power.day import dispatching as room
+from tacit_power.day.dispatching import dispatched, needed_by_day
+from tacit_power.day.smoothing import smoothed
+from tacit_power.models.cost import costs
+from tacit_power.models.dc_network import dc_model, state_at
+from tacit_power.models.recourse import line_spread, realised
 
 STEPS = 24
 HOURS = np.arange(STEPS)

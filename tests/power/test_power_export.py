@@ -12,7 +12,7 @@ import pytest
 
 from tacit.cli.main import main
 from tacit.errors import DataError, InputError
-from tacit.power import (
+from tacit_power import (
     bundled_case,
     chosen_zones,
     costs,
@@ -22,17 +22,17 @@ from tacit.power import (
     read_case,
     solve_dc,
 )
-from tacit.power.cases.pandapower_case import case_of_net
-from tacit.power.cases.tables import parse_net
-from tacit.power.charging import Carried
-from tacit.power.delivery import Keeper, folder_texts
-from tacit.power.models.binding import binding, binding_lines
-from tacit.power.moment import command as command_room
-from tacit.power.moment import export as export_room
-from tacit.power.moment import results as results_room
-from tacit.power.moment.command import opf_report, proposed
-from tacit.power.moment.opf import OpfProposal, solve_opf
-from tacit.power.moment.results import OpfReport, narrow, opf_told, opf_warnings
+from tacit_power.cases.pandapower_case import case_of_net
+from tacit_power.cases.tables import parse_net
+from tacit_power.charging import Carried
+from tacit_power.delivery import Keeper, folder_texts
+from tacit_power.models.binding import binding, binding_lines
+from tacit_power.moment import command as command_room
+from tacit_power.moment import export as export_room
+from tacit_power.moment import results as results_room
+from tacit_power.moment.command import opf_report, proposed
+from tacit_power.moment.opf import OpfProposal, solve_opf
+from tacit_power.moment.results import OpfReport, narrow, opf_told, opf_warnings
 
 BUDGET = {"beta": 0.001, "epsilon": 1.0, "delta": 1e-3}
 SETTINGS = {"hide": "demand", "model": "dc", "eta": None, **BUDGET}
@@ -151,7 +151,7 @@ def test_pandapower_reads_what_was_written_and_finds_the_same_cost(run, tmp_path
 
 def test_a_reactive_state_is_the_same_for_the_cone_relaxation_of_what_was_written():
     """Charging of transformers, which pandapower has none of, stands as shunts instead."""
-    from tacit.power import relax, solve_soc
+    from tacit_power import relax, solve_soc
 
     text = BOUND.replace("2 3 .01 .1 0", "2 3 .01 .1 .2").replace("0 0 1 -60", "1.05 4 1 -60")
     case = parse_case(text, name="three", source="three.m")

@@ -12,7 +12,7 @@ from tacit.engine.door import Private
 from tacit.engine.planning import plan
 from tacit.errors import InputError
 from tacit.oracles import TargetGradient
-from tacit.power import (
+from tacit_power import (
     Settings,
     bundled_case,
     chosen_zones,

@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 
 from tacit.errors import DataError
-from tacit.power import Case, bundled_case, chosen_zones, network
-from tacit.power.grids.relaxation import relax
-from tacit.power.models.cost import costs
-from tacit.power.models.dc import restored, solve_dc, widest
-from tacit.power.models.dc_network import dc_model
-from tacit.power.models.recourse import of_multiplier, realised, tightening
-from tacit.power.models.soc import solve_soc
-from tacit.power.moment.opf import OpfProposal, solve_opf
-from tacit.power.moment.price import met, optimum, price_of_privacy
+from tacit_power import Case, bundled_case, chosen_zones, network
+from tacit_power.grids.relaxation import relax
+from tacit_power.models.cost import costs
+from tacit_power.models.dc import restored, solve_dc, widest
+from tacit_power.models.dc_network import dc_model
+from tacit_power.models.recourse import of_multiplier, realised, tightening
+from tacit_power.models.soc import solve_soc
+from tacit_power.moment.opf import OpfProposal, solve_opf
+from tacit_power.moment.price import met, optimum, price_of_privacy
 
 ETA = 0.05
 

@@ -7,11 +7,11 @@ import pytest
 from scipy.special import ndtr
 
 from tacit.errors import InputError
-from tacit.power import bundled_case, network
-from tacit.power.models.cost import costs
-from tacit.power.models.dc import solve_dc, widest
-from tacit.power.models.dc_network import dc_model
-from tacit.power.models.recourse import (
+from tacit_power import bundled_case, network
+from tacit_power.models.cost import costs
+from tacit_power.models.dc import solve_dc, widest
+from tacit_power.models.dc_network import dc_model
+from tacit_power.models.recourse import (
     line_spread,
     multiplier_of,
     of_multiplier,

@@ -8,11 +8,11 @@ import pytest
 from scipy.optimize import linprog
 
 from tacit.errors import DataError
-from tacit.power import bundled_case, network, parse_case, read_case, relax
-from tacit.power.models.cost import costs, has_costs
-from tacit.power.models.dc import restored, solve_dc
-from tacit.power.models.dc_network import dc_model
-from tacit.power.models.soc import solve_soc
+from tacit_power import bundled_case, network, parse_case, read_case, relax
+from tacit_power.models.cost import costs, has_costs
+from tacit_power.models.dc import restored, solve_dc
+from tacit_power.models.dc_network import dc_model
+from tacit_power.models.soc import solve_soc
 
 FILES = Path(os.environ.get("TACIT_DATA_DIR", "")) / "power"
 PUBLISHED = {  # PGLib-OPF's baseline: the AC cost, and the gap of its relaxation in per cent

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 from tacit.errors import SolverError
-from tacit.power import network, parse_case
-from tacit.power.models import settling as settling_room
-from tacit.power.models.cost import costs
-from tacit.power.models.dc import restored, solve_dc
-from tacit.power.models.dc_network import dc_model
-from tacit.power.models.recourse import realised, tightening
-from tacit.power.models.settling import settled
+from tacit_power import network, parse_case
+from tacit_power.models import settling as settling_room
+from tacit_power.models.cost import costs
+from tacit_power.models.dc import restored, solve_dc
+from tacit_power.models.dc_network import dc_model
+from tacit_power.models.recourse import realised, tightening
+from tacit_power.models.settling import settled
 
 MESH = """mpc.baseMVA = 100;
 mpc.bus = [1 3 0 0 0 0 1 1 0 1 1 1.1 .9; 2 1 0 0 0 0 1 1 0 1 1 1.1 .9;

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from tacit.errors import DataError, InputError, MissingPackageError
-from tacit.power import chosen_case, costs, dc_model, network, read_case, solve_dc
-from tacit.power.cases import reading
-from tacit.power.cases.pandapower_case import case_of_net
-from tacit.power.cases.tables import parse_net
+from tacit_power import chosen_case, costs, dc_model, network, read_case, solve_dc
+from tacit_power.cases import reading
+from tacit_power.cases.pandapower_case import case_of_net
+from tacit_power.cases.tables import parse_net
 
 RUNDCOPP = {  # of pandapower 3.5.6 on the same file, euros an hour
     nets.tables: 2636.8787245301837,

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tacit.errors import DataError
-from tacit.power import bundled_case, central, network, parse_case, relax
+from tacit_power import bundled_case, central, network, parse_case, relax
 
 pytestmark = pytest.mark.slow
 

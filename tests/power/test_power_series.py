@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from tacit.errors import InputError
-from tacit.power import network, parse_case
-from tacit.power.day.series import clock, read_series, read_weights
+from tacit_power import network, parse_case
+from tacit_power.day.series import clock, read_series, read_weights
 
 CASE = """mpc.baseMVA = 100;
 mpc.bus = [1 3 0 0 0 0 1 1 0 1 1 1.1 .9; 7 1 40 10 0 0 1 1 0 1 1 1.1 .9];

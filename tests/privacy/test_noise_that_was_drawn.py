@@ -23,7 +23,7 @@ from tacit.network import metropolis, ring, spanning_tree, uniform_walk
 from tacit.noise import Label, Stream
 from tacit.oracles import Gradient
 from tacit.privacy import Gaussian, Laplace, Sum, delta_of, joined
-from tacit.privacy.drawn import LEAST, PER_VALUE, SHARE, Drawn, NoiseTest, noise_test
+from tacit.privacy.drawn import LEAST_NUMBERS, PER_VALUE, SHARE, Drawn, NoiseTest, noise_test
 from tacit.problems import (
     Devices,
     Logistic,
@@ -100,7 +100,7 @@ def test_scales_that_were_divided_by_a_thousand_release_nothing(rounds, runtime,
     scales = Supply._scales
     monkeypatch.setattr(Supply, "_scales", lambda self, *span: scales(self, *span) / 1000)
     made = make_plan("noisy", make_shards(), rounds=rounds)
-    assert (made.ledger.values * made.ledger.kind.size < LEAST) == (rounds == 1)
+    assert (made.ledger.values * made.ledger.kind.size < LEAST_NUMBERS) == (rounds == 1)
     with pytest.raises(PrivacyError, match="planned"):
         run(made, make_shards(), runtime=runtime)
 
@@ -221,7 +221,7 @@ def test_levels_of_joined_runs_add_up_to_what_their_values_pay():
 
 
 @pytest.mark.parametrize("law", ["gaussian", "laplace"])
-@pytest.mark.parametrize("count", [LEAST, 10_000, 10**8])
+@pytest.mark.parametrize("count", [LEAST_NUMBERS, 10_000, 10**8])
 def test_each_tail_has_its_level(law, count):
     """Read off the law: where a sum is refused, real noise lies beyond with at most half of f."""
     test = NoiseTest(law, 1e-28 / count)

@@ -13,20 +13,22 @@ from tacit.engine.planning import describe
 from tacit.errors import InputError, MissingPackageError, SolverError
 from tacit.problems import (
     L1,
-    AgentSets,
     Ball,
     Box,
-    ConicSet,
     Logistic,
     NoRegulariser,
     Problem,
     Simplex,
     WholeSpace,
     conic_solver,
+)
+from tacit_power.conic import (
+    AgentSets,
+    ConicSet,
     polyhedron,
 )
-from tacit.problems.cones import product_cone
-from tacit.problems.conic_solver import FEASIBLE, ConicSolver, Optimality, Quadratic
+from tacit_power.conic.cones import product_cone
+from tacit_power.conic.solver import FEASIBLE, ConicSolver, Optimality, Quadratic
 
 SIZE = 6
 METRIC = np.array([0.3, 1.0, 20.0, 1.0, 0.05, 4.0])

@@ -11,7 +11,7 @@ from scipy import stats
 
 from tacit.errors import InputError
 from tacit.oracles import Gradient, Point
-from tacit.power import bundled_case, chosen_zones, network
+from tacit_power import bundled_case, chosen_zones, network
 from tacit.problems import Box, Squared, pack
 from tacit_papers.claims import REGISTER, Verdict, claim_named
 from tacit_papers.claims import huang2019_thm2 as thm2

@@ -28,12 +28,6 @@ from tacit.algorithms.centred import (
 )
 from tacit.algorithms.dp_admm import DPADMM
 from tacit.algorithms.evaluate_model import EvaluateModel
-from tacit.algorithms.general_consensus import (
-    GeneralConsensus,
-    SharedCoordinates,
-    lifts,
-    shared_coordinates,
-)
 from tacit.algorithms.gossip import (
     EXTRA,
     NIDS,
@@ -66,8 +60,6 @@ from tacit.algorithms.recal import RECAL
 from tacit.algorithms.relay import NoisedRelay
 from tacit.algorithms.splitting import SADMM, Iterate, RateWarning, RenyiADMM, SplittingADMM
 from tacit.algorithms.steps import averaging, batch_variance, radius_of, smoothness_of
-from tacit.algorithms.targets_by_step import TargetsByStep
-from tacit.algorithms.targets_once import TargetsOnce
 from tacit.algorithms.vradmm import VRADMM, variance_reduction
 from tacit.algorithms.walkman import Walkman
 
@@ -95,7 +87,6 @@ __all__ = [
     "DualMessage",
     "EvaluateModel",
     "Exchanged",
-    "GeneralConsensus",
     "GossipAlgorithm",
     "GossipState",
     "Iterate",
@@ -116,11 +107,8 @@ __all__ = [
     "RenyiADMM",
     "Setting",
     "Settings",
-    "SharedCoordinates",
     "SplittingADMM",
     "StarAlgorithm",
-    "TargetsByStep",
-    "TargetsOnce",
     "Turn",
     "Value",
     "Walkman",
@@ -131,13 +119,11 @@ __all__ = [
     "centre_multiplier",
     "check_centre",
     "checked_options",
-    "lifts",
     "method_named",
     "noise_share",
     "radius_of",
     "rounds_by_default",
     "settled",
-    "shared_coordinates",
     "smoothness_of",
     "steady_rho",
     "those_with",

@@ -1,5 +1,16 @@
 """Accounts: budgets of bodies of records that last for many runs, whatever becomes of them."""
 
+from tacit.budget.head import (
+    head_locked,
+    read_head,
+    sync_folder,
+    write_head,
+)
+from tacit.budget.chain import (
+    Entry,
+    check_chain,
+    following,
+)
 from tacit.budget.account import Account, accounts_in, open_account
 from tacit.budget.balance import Balance
 from tacit.budget.bodies import salted
@@ -28,6 +39,7 @@ __all__ = [
     "Charge",
     "ChargedRun",
     "Cost",
+    "Entry",
     "Guarantee",
     "Purpose",
     "Reservation",
@@ -36,16 +48,22 @@ __all__ = [
     "accounts_folder",
     "accounts_in",
     "caps_of",
+    "check_chain",
     "check_fits",
     "cost_of",
     "data_folder",
+    "following",
+    "head_locked",
     "heads_folder",
     "open_account",
     "private_folder",
     "private_opener",
+    "read_head",
     "relation_of",
     "relation_text",
     "renyi_divergence",
     "salted",
+    "sync_folder",
     "total_of",
+    "write_head",
 ]

@@ -33,7 +33,7 @@ from tacit.training import (
     reserved,
 )
 
-OPTIONS: Mapping[str, tuple[Any, str]] = {
+ACCOUNT_OPTIONS: Mapping[str, tuple[Any, str]] = {
     "account": (str, "The account to charge, by name (tacit budget open); charged nowhere if not."),
     "accounts": (Path, "The folder of accounts; that in the user's data folder if not given."),
     "another_table": (
@@ -57,7 +57,7 @@ def account_given(given: dict[str, Any], *, charges: bool = True) -> Account | N
     InputError
         If there is no such account, or it is refused.
     """
-    name, folder, *another = (given.pop(option, None) for option in OPTIONS)
+    name, folder, *another = (given.pop(option, None) for option in ACCOUNT_OPTIONS)
     if name is None:
         if folder is not None:
             raise InputError("--accounts names a folder and no account; add --account NAME")

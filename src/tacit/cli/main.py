@@ -74,25 +74,28 @@ _SUMMARIES = {
     "bounds": "Print a bounds file filled in from a table: edit it, then pass it to tacit train.",
     "predict": "Predict the target of every row, as CSV on standard output.",
     "show": "Show what a model file says and what it guarantees.",
-    "grid": "Agree on the state of a power network among zones that keep their demand private.",
-    "study": "Coordinate a study among machines: invite, admit, propose, run.",
-    "site": "Take part in a study with a file that stays here: join, check, run.",
     "budget": "Accounts: a budget for all runs on a body of records, whatever becomes of them.",
     "cost": "Total epsilon of noised answers from their multiplier, or the multiplier from the "
     "total.",
     "audit": "Attack an algorithm, as planned or with a planted fault, on data that saturates its "
     "bound.",
 }
-_ROOMS = {"grid": "tacit.power.command"}
 BUILT_IN = tuple(
-    Command(name, summary, f"{_ROOMS.get(name, f'tacit.cli.{name}')}:{name}")
+    Command(name, summary, f"tacit.cli.{name}:{name}")
     for name, summary in _SUMMARIES.items()
 )
 
 # commands that have another name now
 RENAMED: Mapping[str, str] = {"account": "cost"}
 # what a package that is not installed would add
-ELSEWHERE: Mapping[str, str] = dict.fromkeys(("claims", "reproduce", "attack"), "tacit-papers")
+ELSEWHERE: Mapping[str, str] = {
+    "claims": "papers",
+    "reproduce": "papers",
+    "attack": "papers",
+    "grid": "power",
+    "study": "federation",
+    "site": "federation",
+}
 
 
 def commands() -> dict[str, Command]:
@@ -194,5 +197,6 @@ def _hint(known: Mapping[str, Command], name: str) -> str:
         new = RENAMED[name]
         return f"; it is called tacit {new} now, and tacit budget keeps accounts of what is spent"
     if name in ELSEWHERE and name not in known:
-        return f"; it comes with {ELSEWHERE[name]}: in a clone, pip install -e papers"
+        folder = ELSEWHERE[name]
+        return f"; it comes with tacit-{folder}: in a clone, pip install -e {folder}"
     return f"; see tacit {name} --help" if name in known else "; see tacit --help"

@@ -13,7 +13,7 @@ import typer
 
 from tacit.algorithms import Method
 from tacit.budget import Account, Reservation
-from tacit.cli.accounts import OPTIONS as ACCOUNT_OPTIONS
+from tacit.cli.accounts import ACCOUNT_OPTIONS
 from tacit.cli.accounts import account_given, charged_records
 from tacit.cli.cluster import OPTIONS as CLUSTER_OPTIONS
 from tacit.cli.cluster import check_among, join

@@ -8,7 +8,7 @@ import secrets
 import numpy as np
 from jaxtyping import Int64
 
-from tacit.masks import MaskKey, Masks, Participants
+from tacit_federation.masks import MaskKey, Masks, Participants
 from tacit.typing import Array, HostArray
 
 
@@ -20,7 +20,7 @@ class Masking:
     So model, ledger and certificate are those of a run without masks, to the bit.
 
     **Guarantee.** None beyond that of the run: this process holds all keys and all records. The
-    words are those of `tacit.masks.Masks` under fresh keys, which nobody signs here.
+    words are those of `tacit_federation.masks.Masks` under fresh keys, which nobody signs here.
     """
 
     def __init__(self, agents: int) -> None:

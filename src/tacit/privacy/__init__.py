@@ -1,5 +1,11 @@
 """Privacy: what is protected, how far it can move an answer, the noise, and what it all costs."""
 
+from tacit.privacy.drawn import (
+    Drawn,
+    LEAST_NUMBERS,
+    drawn_noise,
+    noise_test,
+)
 from tacit.privacy.accounting import (
     Spending,
     account,
@@ -50,10 +56,12 @@ from tacit.privacy.terms import (
 )
 
 __all__ = [
+    "LEAST_NUMBERS",
     "NO_QUESTION",
     "Adjacency",
     "BoundedChange",
     "Certificate",
+    "Drawn",
     "Event",
     "Exact",
     "FixedSize",
@@ -84,6 +92,7 @@ __all__ = [
     "compose",
     "delta_of",
     "delta_warning",
+    "drawn_noise",
     "epsilon_of",
     "gaussian_multiplier",
     "joined",
@@ -93,6 +102,7 @@ __all__ = [
     "mu_of_choice",
     "multiplier_for",
     "multiplier_for_all",
+    "noise_test",
     "objective_deltas",
     "observer_named",
     "rate_of_choice",

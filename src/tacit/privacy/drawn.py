@@ -69,7 +69,7 @@ PER_VALUE = 2.0**-100
 SLACK = 1e-5
 # of fewer numbers no test at such levels sees even that there is no noise at all: the scale that
 # was used is compared alone
-LEAST = 16
+LEAST_NUMBERS = 16
 _MOST_EXPONENT = 700.0
 
 
@@ -114,9 +114,9 @@ class NoiseTest:
         ----------
         new
             How many of the numbers no earlier look has seen; None for all of them. Looks at fewer
-            than `LEAST` numbers see nothing.
+            than `LEAST_NUMBERS` numbers see nothing.
         """
-        if drawn.count < LEAST:
+        if drawn.count < LEAST_NUMBERS:
             return
         level = self.per_value * (drawn.count if new is None else new)
         if not min(self.tails(drawn)) >= level / 2:

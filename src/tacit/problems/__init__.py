@@ -9,11 +9,9 @@ from tacit.problems.clipping import (
     row_norms,
     within_norm,
 )
-from tacit.problems.cones import Cone
-from tacit.problems.conic import AgentSets, ConicSet, polyhedron
-from tacit.problems.conic_program import Minimum, minimise_conic
 from tacit.problems.devices import Devices, digest_of_all, spread, spread_local
 from tacit.problems.division import (
+    DRAW_KEY_BYTES,
     Draw,
     Origin,
     Parts,
@@ -87,18 +85,16 @@ from tacit.problems.structured import (
 
 __all__ = [
     "CONSTRAINTS",
+    "DRAW_KEY_BYTES",
     "L1",
     "L2",
     "LOSSES",
     "REGULARISERS",
-    "AgentSets",
     "Ball",
     "Box",
     "ClassWeighted",
     "ClippedLoss",
     "ComposedL1",
-    "Cone",
-    "ConicSet",
     "ConvexSet",
     "Devices",
     "Draw",
@@ -108,7 +104,6 @@ __all__ = [
     "Logistic",
     "Loss",
     "MarginLoss",
-    "Minimum",
     "MultinomialLogistic",
     "NoRegulariser",
     "Operator",
@@ -153,12 +148,10 @@ __all__ = [
     "lasso",
     "loss_named",
     "minimise",
-    "minimise_conic",
     "numbered",
     "origin_of",
     "pack",
     "partition_by",
-    "polyhedron",
     "public_facts",
     "random_partition",
     "regulariser_named",

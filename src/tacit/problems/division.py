@@ -19,7 +19,7 @@ from tacit.typing import HostArray
 Purpose: TypeAlias = Literal["deal", "hold out", "test", "choose"]
 Side: TypeAlias = Literal["training", "held out"]
 
-KEY_BYTES = 32
+DRAW_KEY_BYTES = 32
 _WORD, _TOKEN = 8, 16  # bytes
 _PURPOSES: tuple[Purpose, ...] = ("deal", "hold out", "test", "choose")
 # sets the permutations of held-out records apart from other draws under the same public seed
@@ -76,15 +76,15 @@ class Draw:
     def __post_init__(self) -> None:
         if (self.key is None) == (self.seed is None):
             raise InputError("a draw has a secret key or a public seed; give one of the two")
-        if self.key is not None and len(self.key) != KEY_BYTES:
+        if self.key is not None and len(self.key) != DRAW_KEY_BYTES:
             raise InputError(
-                f"the key of a draw has {len(self.key)} bytes; it must have {KEY_BYTES}"
+                f"the key of a draw has {len(self.key)} bytes; it must have {DRAW_KEY_BYTES}"
             )
 
     @classmethod
     def secret(cls) -> Draw:
         """Return a draw under a new key of the operating system."""
-        return cls(key=secrets.token_bytes(KEY_BYTES))
+        return cls(key=secrets.token_bytes(DRAW_KEY_BYTES))
 
     @classmethod
     def for_noise(cls, seed: int | None, split_seed: int) -> Draw:

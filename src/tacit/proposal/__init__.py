@@ -1,5 +1,9 @@
 """The proposal: everything public about a run, derived from a request and turned into a plan."""
 
+from tacit.proposal.forecast import (
+    known_forecast,
+    risk_warning,
+)
 from tacit.proposal.class_weights import (
     WEIGHTS_ARE_PUBLIC,
     labels_of,
@@ -62,11 +66,13 @@ __all__ = [
     "feature_conditions",
     "graph_conditions",
     "graph_warning",
+    "known_forecast",
     "labels_of",
     "network_rows",
     "network_values",
     "noise_of_centre",
     "propose",
+    "risk_warning",
     "weight_conditions",
     "weighted",
     "weights_by_label",

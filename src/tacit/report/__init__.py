@@ -1,6 +1,11 @@
 """Reports: a finished training as JSON for programs and as one page for people."""
 
-from tacit.report.accounts import charged_line, charged_section, charged_values
+from tacit.report.accounts import (
+    charged_line,
+    charged_section,
+    charged_values,
+    promise,
+)
 from tacit.report.certificates import FIRST_CERTIFICATE, numbered
 from tacit.report.figures import STYLE, inline_svg
 from tacit.report.html import UNPROTECTED, certificate_box, settings_section, stamps
@@ -37,6 +42,7 @@ __all__ = [
     "list_of",
     "numbered",
     "private_section",
+    "promise",
     "results",
     "save",
     "save_released",

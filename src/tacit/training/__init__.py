@@ -1,5 +1,9 @@
 """A training from end to end: divided records, the run of a proposal, its model and metrics."""
 
+from tacit.training.rows import (
+    counts_of,
+    persons_of,
+)
 from tacit.training.agreement import check_data, check_known
 from tacit.training.ahead import counts_ahead, kept_precision, proposal_ahead
 from tacit.training.assessment import Assessment, WeightedError
@@ -33,11 +37,13 @@ __all__ = [
     "check_data",
     "check_known",
     "counts_ahead",
+    "counts_of",
     "data_facts",
     "divide",
     "kept_precision",
     "local_part",
     "model_of",
+    "persons_of",
     "proposal_ahead",
     "proposal_for",
     "released",

@@ -24,8 +24,10 @@ from jaxtyping import Bool, Float
 from scipy.linalg import null_space
 
 from tacit.errors import InputError
-from tacit.power import Flow, Part, proximal_weight
-from tacit.problems import ConicSet
+from tacit_power import Flow, Part, proximal_weight
+from tacit_power.conic import (
+    ConicSet,
+)
 from tacit.typing import HostArray
 
 _ACTIVE = 1e-5  # slack, per unit, below which a constraint is taken for active

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from tacit.oracles import Point, TargetGradient
-from tacit.power import Grid, bundled_case, chosen_zones, grid, network, relax
+from tacit_power import Grid, bundled_case, chosen_zones, grid, network, relax
 from tacit.privacy import epsilon_of
 from tacit.problems import Shard
 from tacit.typing import Array

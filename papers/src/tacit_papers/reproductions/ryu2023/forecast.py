@@ -6,7 +6,7 @@ import dataclasses
 import time
 from collections.abc import Callable
 
-from tacit.power import Flow
+from tacit_power import Flow
 from tacit_papers.reproductions.arms import repeated
 from tacit_papers.reproductions.ryu2023.federated import Records
 from tacit_papers.reproductions.ryu2023.learning import OBJ, planned, trials

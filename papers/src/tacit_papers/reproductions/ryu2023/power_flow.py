@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from tacit.power import (
+from tacit_power import (
     Flow,
     Grid,
     Part,

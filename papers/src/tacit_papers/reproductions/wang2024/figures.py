@@ -12,7 +12,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure as Drawing
 
 from tacit.network import Graph
-from tacit.power import layout
+from tacit_power import layout
 from tacit.report import STYLE, inline_svg
 from tacit_papers.reproductions.figure import (
     Budget,

@@ -1,0 +1,5 @@
+"""Agents on machines of their own: parties of a run that exchange signed messages."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

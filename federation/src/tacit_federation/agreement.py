@@ -1,0 +1,307 @@
+"""What a study agrees on before a run: the proposal, who takes part, and the coordinator's word."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Sequence
+from typing import Annotated, ClassVar
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import (
+    Ed25519PrivateKey,
+    Ed25519PublicKey,
+)
+from pydantic import Field, model_validator
+
+import tacit
+from tacit import checks
+from tacit.errors import InputError, PrivacyError
+from tacit_federation.envelope import COORDINATOR, Opener, read_values
+from tacit_federation.subjects import Subjects, check_token
+from tacit.proposal import Document, Part, Proposal
+
+_LABEL = b"tacit signed proposal 1\n"
+Hex = Annotated[str, Field(pattern=r"^[0-9a-f]*$", max_length=256)]
+
+
+def key_text(key: Ed25519PublicKey) -> str:
+    """Return a public key in hexadecimal digits."""
+    return key.public_bytes_raw().hex()
+
+
+class Member(Part):
+    """Somebody who takes part in a study: what is public.
+
+    Attributes
+    ----------
+    certificate, fingerprint
+        Of the connection: PEM, and the SHA-256 of its DER in hexadecimal digits. Nothing here rests
+        on them: envelopes are signed with `key`.
+    key
+        The Ed25519 key of the signatures, 32 bytes in hexadecimal digits.
+    """
+
+    name: str
+    certificate: Annotated[str, Field(max_length=20_000)]
+    fingerprint: Hex
+    key: Hex
+
+    @model_validator(mode="after")
+    def _named(self) -> Member:
+        check_token("participant", self.name)
+        if not re.fullmatch("[0-9a-f]{64}", self.key):
+            raise InputError(f"the signing key of {self.name} is not 32 bytes; make a key anew")
+        return self
+
+    @property
+    def public_key(self) -> Ed25519PublicKey:
+        """The key of the signatures."""
+        return Ed25519PublicKey.from_public_bytes(bytes.fromhex(self.key))
+
+
+class Participant(Member):
+    """The owner of an agent's records.
+
+    Attributes
+    ----------
+    count
+        How many records the file has; of persons, how many places.
+    """
+
+    count: Annotated[int, Field(ge=1, lt=2**53)]
+
+
+class SignedProposal(Document):
+    """A proposal with those who take part, signed by the coordinator of the study.
+
+    Attributes
+    ----------
+    study
+        Its name.
+    tacit
+        The version of the library that all parties must have.
+    nonce
+        Random: two runs of one proposal are two runs.
+    participants
+        In the order of the agents.
+    patience
+        Seconds that somebody is waited for before the run is abandoned.
+    release_abandoned
+        Whether the model so far is released if the run is abandoned.
+    signature
+        Of the coordinator over the canonical JSON without it.
+
+    Raises
+    ------
+    InputError
+        If the counts are not those of the proposal, two participants share a name or a key, the
+        data are no table, or the model of an abandoned run is to be released where no party has it.
+
+    Notes
+    -----
+    **Guarantee.** None by itself: a site derives from `proposal` what it would answer, and believes
+    nobody. The signature says who asks.
+    """
+
+    FORMAT: ClassVar[str] = "tacit.signed-proposal"
+    VERSION: ClassVar[int] = 1
+
+    study: str
+    tacit: str
+    nonce: Hex
+    proposal: Proposal
+    coordinator: Member
+    participants: tuple[Participant, ...]
+    patience: float
+    release_abandoned: bool
+    signature: Hex
+
+    @model_validator(mode="after")
+    def _consistent(self) -> SignedProposal:
+        check_token("study", self.study)
+        checks.positive("patience", self.patience)
+        counts = tuple(member.count for member in self.participants)
+        if counts != self.proposal.all_counts:
+            raise InputError(
+                "the participants' counts are not those of the proposal; propose again with the "
+                "counts of their requests"
+            )
+        everyone = (self.coordinator, *self.participants)
+        for what in ("name", "key"):
+            if len({getattr(member, what) for member in everyone}) < len(everyone):
+                raise InputError(f"two who take part have the same {what}; admit each once")
+        check_table(self.proposal)
+        check_network(self.proposal)
+        if self.release_abandoned and self.proposal.network is not None:
+            raise InputError(
+                "without an aggregator no party has the model so far, and none can be released of "
+                "an abandoned run; leave --release-abandoned out"
+            )
+        return self
+
+    @property
+    def run(self) -> bytes:
+        """The digest, 32 bytes."""
+        return bytes.fromhex(self.digest)
+
+    @property
+    def code(self) -> str:
+        """What owners compare by telephone where they rest on each other: 40 hexadecimal digits.
+
+        The coordinator signs the proposal and names the keys in it, so it could name its own for
+        all sites but one. Every owner finds its own key in the proposal that it holds; if all hold
+        the same one, the keys in it are the owners'. For two proposals with one code the
+        coordinator would have about 2^80 to try.
+        """
+        digits = self.digest[:40]
+        return "-".join(digits[at : at + 4] for at in range(0, 40, 4))
+
+    def check_agreed(self, code: str | None) -> None:
+        """Raise `InputError` unless an owner says that the others have this proposal, too."""
+        given = "".join(one for one in code or "" if one.isalnum()).lower()
+        if given != self.digest[:40]:
+            what = "is another proposal's" if given else "is not given"
+            raise InputError(
+                f"the code that the owners agreed on {what}: under the observer sum a coordinator "
+                "who stands in for the other sites could read this one's answers; compare the code "
+                "that tacit site check prints with the other owners by telephone, then add "
+                "--agreed CODE"
+            )
+
+    @property
+    def subjects(self) -> Subjects:
+        """The subjects of the run."""
+        return Subjects(self.study, self.digest[:16])
+
+    @property
+    def opener(self) -> Opener:
+        """What opens the envelopes of everybody who takes part."""
+        members = dict(enumerate(self.participants)) | {COORDINATOR: self.coordinator}
+        return Opener(
+            self.run,
+            {number: member.name for number, member in members.items()},
+            {number: member.public_key for number, member in members.items()},
+        )
+
+    def neighbours(self, agent: int) -> tuple[int, ...]:
+        """Return the agents to whom one may write; none on a star, along a tree those on it."""
+        network = self.proposal.network
+        if network is None:
+            return ()
+        along = network.network(len(self.participants)).along
+        return tuple(along.neighbours()[agent].tolist())
+
+    def agent_of(self, key: Ed25519PublicKey) -> int:
+        """Return the agent whose signing key this is; `InputError` if none has it."""
+        text = key_text(key)
+        for agent, member in enumerate(self.participants):
+            if member.key == text:
+                return agent
+        raise InputError(
+            "none of the participants of the proposal has this site's signing key; ask the "
+            "coordinator to admit the site and to propose again"
+        )
+
+    def check(self, coordinator: Ed25519PublicKey) -> None:
+        """Raise unless it was signed by this coordinator, with this version of the library.
+
+        Raises
+        ------
+        PrivacyError
+            If another key is named, or the signature is not right.
+        InputError
+            If it needs another version of the library.
+        """
+        check_version(self.tacit)
+        if self.coordinator.key != key_text(coordinator):
+            raise PrivacyError(
+                f"the proposal is signed by another coordinator than that of study {self.study!r}; "
+                "ask the coordinator for the right file, and compare fingerprints by telephone"
+            )
+        try:
+            coordinator.verify(bytes.fromhex(self.signature), _signed_part(self))
+        except (InvalidSignature, ValueError):
+            raise PrivacyError(
+                "the signature of the proposal is not right: it was changed since it was signed; "
+                "ask the coordinator for the file again"
+            ) from None
+
+    @classmethod
+    def from_json(cls, text: str) -> SignedProposal:
+        """Return the signed proposal that JSON describes; its version is looked at first.
+
+        Raises
+        ------
+        InputError
+            As `Document.from_json`, or if it needs another version of the library.
+        """
+        version = None
+        # `tacit` is what another version would still write
+        with contextlib.suppress(InputError):  # what is no JSON is told of below
+            version = read_values(text.encode()).get("tacit")
+        if isinstance(version, str):
+            check_version(version)
+        return super().from_json(text)
+
+
+def sign(  # noqa: PLR0913 - what is agreed on, and who signs
+    study: str,
+    proposal: Proposal,
+    participants: Sequence[Participant],
+    *,
+    coordinator: Member,
+    key: Ed25519PrivateKey,
+    nonce: str,
+    patience: float,
+    release_abandoned: bool,
+) -> SignedProposal:
+    """Return a proposal, signed with the coordinator's key.
+
+    Parameters
+    ----------
+    nonce
+        Fresh random hexadecimal digits, for example `secrets.token_hex(16)`.
+    """
+    unsigned = SignedProposal(
+        study=study,
+        tacit=tacit.__version__,
+        nonce=nonce,
+        proposal=proposal,
+        coordinator=coordinator,
+        participants=tuple(participants),
+        patience=patience,
+        release_abandoned=release_abandoned,
+        signature="",
+    )
+    signature = key.sign(_signed_part(unsigned)).hex()
+    return unsigned.model_copy(update={"signature": signature})
+
+
+def check_version(version: str) -> None:
+    """Raise `InputError` unless this is the version of the library that a proposal needs."""
+    if version != tacit.__version__:
+        raise InputError(
+            f"the proposal needs tacit {version[:40]}, and this is tacit {tacit.__version__}; all "
+            "parties install one version from their clones; or propose again"
+        )
+
+
+def check_table(proposal: Proposal) -> None:
+    """Raise `InputError` for what a study cannot read."""
+    if proposal.data.table is None:
+        raise InputError(
+            "a study is proposed for tables with a bounds file, not for a data set by name or bare "
+            "numbers; propose with --bounds FILE"
+        )
+
+
+def check_network(proposal: Proposal) -> None:
+    """Raise `InputError` for a network along which a study does not send."""
+    network = proposal.network
+    if network is not None and network.exchanges > 1:
+        raise InputError("a study exchanges each message once; leave the exchanges out")
+
+
+def _signed_part(signed: SignedProposal) -> bytes:
+    return _LABEL + signed.model_copy(update={"signature": ""}).to_json().encode()

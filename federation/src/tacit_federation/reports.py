@@ -1,0 +1,266 @@
+"""What each end writes when a run is over.
+
+The coordinator's report has no private number; each site's has its own account and its own epsilon.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import tacit
+from tacit.engine import Charged, Plan
+from tacit.evaluation import PrivateScore
+from tacit.features import AroundCentre
+from tacit_federation.agreement import SignedProposal
+from tacit_federation.authority import certificate_fingerprint, read_certificate
+from tacit_federation.last_question import last_question
+from tacit_federation.local import certificate_for
+from tacit_federation.party import Outcome
+from tacit.models import Model, model_text
+from tacit.privacy import Certificate
+from tacit.report import (
+    CERTIFIED,
+    UNPROTECTED,
+    certificate_box,
+    certificate_text,
+    charged_line,
+    charged_section,
+    charged_values,
+    counted,
+    document,
+    json_text,
+    list_of,
+    private_section,
+    section,
+    settings_section,
+    stamps,
+    strict,
+    table_of,
+    write_folder,
+)
+from tacit.training import model_of, table_model_terms, warnings_of
+from tacit.typing import HostArray
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ended:
+    """A run that is over, as one party knows it.
+
+    Attributes
+    ----------
+    outcome
+        How it ended; with a model, weights and certificate.
+    plan
+        As this party derived it.
+    score
+        How good the model is by noised counts of held-out records; None without an evaluation.
+    seconds
+        Wall time of the run.
+    agent
+        The number of the site whose report this is; None for the coordinator's.
+    charged
+        Where the site's run was charged; None if nowhere.
+    """
+
+    signed: SignedProposal
+    plan: Plan
+    outcome: Outcome
+    score: PrivateScore | None
+    seconds: float
+    agent: int | None = None
+    charged: Charged | None = None
+
+    @property
+    def certificate(self) -> Certificate:
+        """The certificate of the run; without a model that of the plan."""
+        stated: Certificate | None = self.outcome.certificate
+        if stated is not None:
+            return stated
+        proposal = self.signed.proposal
+        return certificate_for(proposal, self.plan, last_question(proposal, self.plan))
+
+    @property
+    def who(self) -> str:
+        """Whose report it is."""
+        return "the coordinator" if self.agent is None else self._site
+
+    @property
+    def _site(self) -> str:
+        assert self.agent is not None
+        return self.signed.participants[self.agent].name
+
+    @property
+    def model(self) -> Model | None:
+        """The released model in the units of the columns; None without one."""
+        weights: HostArray | None = self.outcome.model
+        if weights is None:
+            return None
+        proposal, features = self.signed.proposal, self.signed.proposal.data.feature_map
+        if self.outcome.centre is not None:
+            inputs = proposal.data.inputs
+            features = AroundCentre(inputs, features, np.asarray(self.outcome.centre))
+        terms = table_model_terms(proposal, features, weights)
+        score = None if self.score is None else self.score.to_dict()
+        return model_of(
+            proposal,
+            terms,
+            self.certificate,
+            features=features,
+            data=self.signed.study,
+            private_score=score,
+        )
+
+
+def ended_values(ended: Ended, out: Path | None) -> dict[str, Any]:
+    """Return the results as strictly valid JSON values.
+
+    Notes
+    -----
+    **Guarantee.** Public facts of the proposal, the certificate, and post-processing of what was
+    released. A site's has its own account besides, which is its owner's to show.
+    """
+    signed, proposal, certificate = ended.signed, ended.signed.proposal, ended.certificate
+    values: dict[str, Any] = strict(
+        {
+            "study": signed.study,
+            "run": signed.subjects.run,
+            "ending": ended.outcome.ending,
+            "said": ended.outcome.line,
+            "algorithm": proposal.method.name,
+            "sites": [site.name for site in signed.participants],
+            **counted(proposal),
+            "rounds": ended.plan.rounds,
+            **{name: getattr(certificate, name) for name in CERTIFIED},
+            "conditions": certificate.conditions,
+            "conditional": proposal.conditional,
+            "private_score": None if ended.score is None else ended.score.to_dict(),
+            "seconds": ended.seconds,
+            "out": None if out is None else str(out),
+            "warnings": warnings_of(proposal),
+            "proposal": signed.digest,
+            "plan": ended.plan.digest,
+            "version": tacit.__version__,
+        }
+    )
+    if ended.agent is None:
+        return values
+    own = {"site": ended.who, "own_epsilon": certificate.per_agent_epsilon[ended.agent]}
+    account: dict[str, Any] = strict({**own, "account": charged_values(ended.charged)})
+    return values | account
+
+
+def save_ended(ended: Ended, out: Path, *, force: bool) -> Path | None:
+    """Write the report of a run into a folder, whole or not at all.
+
+    Returns
+    -------
+    Path or None
+        The file of the certificate; None without a model.
+
+    Raises
+    ------
+    InputError
+        As `tacit.report.write_folder`.
+    """
+    signed, model = ended.signed, ended.model
+    texts = {
+        "results.json": json_text(ended_values(ended, out)),
+        "proposal.json": signed.to_json() + "\n",
+        "plan.json": json_text(strict({**ended.plan.to_dict(), "digest": ended.plan.digest})),
+        "report.html": ended_page(ended),
+    }
+    certificate = None
+    if model is not None:
+        texts["model.json"] = model_text(model)
+        certificate = certificate_text(
+            ended.plan,
+            ended.certificate,
+            data=signed.study,
+            proposal=signed.digest,
+            algorithm=signed.proposal.method.name,
+        )
+    return write_folder(texts, out, force=force, obsolete=("model.json",), certificate=certificate)
+
+
+def ended_page(ended: Ended) -> str:
+    """Return the report as HTML; it loads nothing from elsewhere."""
+    signed, certificate = ended.signed, ended.certificate
+    title = f"Study {signed.study}, as {ended.who} reports it"
+    promised = certificate_box(certificate) if ended.outcome.model is not None else ""
+    account = "" if ended.agent is None else _own(ended)
+    return document(
+        title,
+        [
+            f"<h1>{escape(title)}</h1>",
+            f'<p class="lead">{escape(_story(ended))}</p>',
+            stamps(certificate, warnings_of(signed.proposal)),
+            promised,
+            account,
+            private_section(ended.score),
+            section("Sites", _sites(signed)),
+            settings_section(signed.proposal, ended.plan, certificate),
+            section("What is not protected", list_of(UNPROTECTED)),
+            f'<footer class="small">tacit {tacit.__version__}, {ended.seconds:.1f} s. Run '
+            f"<code>{signed.digest}</code>, plan <code>{ended.plan.digest}</code>.</footer>",
+        ],
+    )
+
+
+def lines_of(ended: Ended, certificate: Path | None) -> list[str]:
+    """Return what is said on the terminal when a run is over."""
+    told = [_capital(ended.outcome.line)]
+    if ended.outcome.model is not None:
+        told += ["", "Certificate", *(f"  {line}" for line in ended.certificate.lines()), ""]
+    if ended.agent is not None:
+        told.append(charged_line(ended.charged))
+    told += [] if ended.score is None else [*ended.score.lines(), ""]
+    told.append(f"Took {ended.seconds:.1f} s")
+    if certificate is not None:
+        out = certificate.parent
+        told += [f"Report: {out / 'report.html'}", f"Model: {out / 'model.json'}"]
+        told.append(f"Certificate: {certificate}")
+    return told
+
+
+def _story(ended: Ended) -> str:
+    signed, proposal = ended.signed, ended.signed.proposal
+    return (
+        f"{len(signed.participants)} sites, each with a signing key of its own, trained one model "
+        f"together on {proposal.units_text}, in {ended.plan.rounds} rounds of "
+        f"{proposal.method.name}. What they sent are answers with noise that each draws itself, "
+        "and no records. On which machines they ran is not known here. "
+        f"{_capital(ended.outcome.line)}."
+    )
+
+
+def _own(ended: Ended) -> str:
+    assert ended.agent is not None
+    asked = ended.plan.ledger.asked[ended.agent]
+    rows = [
+        ("site", ended.who),
+        ("answers", f"{int(asked.sum())} of {asked.size} questions of the plan"),
+        ("epsilon of this site", f"{ended.certificate.per_agent_epsilon[ended.agent]:.4g}"),
+    ]
+    return section("This site", table_of(rows)) + charged_section(ended.charged)
+
+
+def _sites(signed: SignedProposal) -> str:
+    """Return who took part: all of it stands in the proposal."""
+    rows = [
+        (site.name, f"{site.count:,}; certificate {_fingerprint(site.certificate)}")
+        for site in signed.participants
+    ]
+    return table_of(rows)
+
+
+def _fingerprint(pem: str) -> str:
+    return certificate_fingerprint(read_certificate(pem))
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]

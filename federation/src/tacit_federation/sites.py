@@ -1,0 +1,259 @@
+"""A site as its owner keeps it: keys, the invitation, and which file it speaks for.
+
+invitation.json     the coordinator's invitation
+site.json           name, the file and how it is read
+tls.key             the key of the certificate, and tls.pem once a proposal brings that
+signing.key         signs what the site sends
+journal             what it was asked and answered
+progress/RUN.json   how far a run is
+reports/RUN/        reports of runs for which no other folder was named
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+import tacit
+from tacit.errors import InputError
+from tacit_federation import authority as x
+from tacit_federation.agreement import Participant, SignedProposal
+from tacit_federation.joining import UNSIGNED, Invitation, JoinRequest, check_version
+from tacit_federation.keys import (
+    new_tls_key,
+    private_pem,
+    public_key,
+    public_text,
+    read_signing_key,
+    read_tls_key,
+    write_private,
+)
+from tacit_federation.places import make_folder
+from tacit.models import write_text
+from tacit.proposal import Document
+from tacit.tables import Source, read_files
+from tacit.training import counts_ahead
+
+
+class SiteFacts(Document):
+    """What a site is called and which file it speaks for; nothing of the file itself.
+
+    Attributes
+    ----------
+    data
+        The file, as an absolute path.
+    person_column
+        The column that says which person a row is about, where persons are protected.
+    """
+
+    FORMAT: ClassVar[str] = "tacit.site"
+    VERSION: ClassVar[int] = 1
+
+    name: str
+    data: str
+    person_column: str | None
+
+
+@dataclass(frozen=True)
+class SiteFolder:
+    """The folder of a site and what is known there."""
+
+    folder: Path
+    invitation: Invitation
+    facts: SiteFacts
+
+    @property
+    def name(self) -> str:
+        """What the site is called in the study."""
+        return self.facts.name
+
+    @property
+    def key(self) -> Path:
+        """The key of the site's certificate."""
+        return self.folder / "tls.key"
+
+    @property
+    def certificate(self) -> Path:
+        """The site's certificate, which a proposal brings."""
+        return self.folder / "tls.pem"
+
+    @property
+    def journal(self) -> Path:
+        """The site's journal."""
+        return self.folder / "journal"
+
+    def progress_file(self, proposal: SignedProposal) -> Path:
+        """Return where a run's process says how far it is; its folder is made."""
+        folder = self.folder / "progress"
+        folder.mkdir(mode=0o700, exist_ok=True)
+        return folder / f"{proposal.subjects.run}.json"
+
+    def report_folder(self, proposal: SignedProposal) -> Path:
+        """Return where the report of a run is kept if its owner names no folder."""
+        return self.folder / "reports" / proposal.subjects.run
+
+    def signing_key(self) -> Ed25519PrivateKey:
+        """Return the site's signing key."""
+        return read_signing_key(self.folder / "signing.key")
+
+    def source(self, data: Path | None = None) -> Source:
+        """Return the site's file and how it is read.
+
+        Parameters
+        ----------
+        data
+            Another file than that of the request.
+        """
+        file = Path(self.facts.data) if data is None else data
+        return source_of(file, self.invitation, self.facts)
+
+    def take_part(self, proposal: SignedProposal) -> int:
+        """Return the number of the agent that the site is, its certificate written for the hub.
+
+        Raises
+        ------
+        InputError
+            If the coordinator did not sign the proposal, it is of another study, or the site has no
+            part in it with a certificate of its own key.
+        """
+        if proposal.study != self.invitation.study:
+            raise InputError(
+                f"the proposal is of study {proposal.study!r}, and this site joined "
+                f"{self.invitation.study!r}; name the right file, or join that study"
+            )
+        proposal.check(public_key(self.invitation.key))
+        agent = proposal.agent_of(self.signing_key().public_key())
+        own = proposal.participants[agent]
+        self._check_own(own)
+        write_text(own.certificate, self.certificate)
+        return agent
+
+    def _check_own(self, own: Participant) -> None:
+        certificate = x.read_certificate(own.certificate)
+        authority = x.read_certificate(self.invitation.authority)
+        x.check_certificate(certificate, authority)
+        public = certificate.public_key()
+        mine = read_tls_key(self.key).public_key()
+        if not isinstance(public, ec.EllipticCurvePublicKey) or x.key_name(public) != x.key_name(
+            mine
+        ):
+            raise InputError(
+                "the certificate that the proposal has for this site is of another key; send the "
+                "newest request to the coordinator and ask for a new proposal"
+            )
+
+
+def read_invitation(file: Path) -> Invitation:
+    """Return the invitation in a file; it must be signed, and for this version of tacit."""
+    invitation = Invitation.from_json(_text(file)).check_signed()
+    check_version(invitation.tacit, f"the study {invitation.study}")
+    return invitation
+
+
+def join(
+    folder: Path, invitation: Invitation, name: str, data: Path, person_column: str | None
+) -> tuple[SiteFolder, JoinRequest]:
+    """Make the keys of a site, and return it with the request to be sent to the coordinator.
+
+    Raises
+    ------
+    InputError
+        If there is such a site already, or the file has other columns than the invitation says.
+    """
+    facts = SiteFacts(name=name, data=str(data.absolute()), person_column=person_column)
+    count = count_of(source_of(data, invitation, facts), invitation)
+    make_folder(folder)
+    write_private(folder / "tls.key", private_pem(new_tls_key()))
+    write_private(folder / "signing.key", private_pem(Ed25519PrivateKey.generate()))
+    write_text(invitation.to_json() + "\n", folder / "invitation.json")
+    write_text(facts.to_json() + "\n", folder / "site.json")
+    site = SiteFolder(folder, invitation, facts)
+    return site, request_of(site, count)
+
+
+def renew(site: SiteFolder, data: Path | None, *, new_key: bool) -> tuple[SiteFolder, JoinRequest]:
+    """Return a site with a new request, for a new certificate or another count of records.
+
+    Parameters
+    ----------
+    data
+        Another file; None for that of the first request.
+    new_key
+        Whether the key of the certificate is made anew; the one before is kept beside it.
+    """
+    if data is not None:
+        facts = site.facts.model_copy(update={"data": str(data.absolute())})
+        write_text(facts.to_json() + "\n", site.folder / "site.json")
+        site = SiteFolder(site.folder, site.invitation, facts)
+    count = count_of(site.source(), site.invitation)
+    if new_key:
+        kept = site.folder / "tls.key.before"
+        site.key.replace(kept)
+        write_private(site.key, private_pem(new_tls_key()))
+    return site, request_of(site, count)
+
+
+def open_site(folder: Path) -> SiteFolder:
+    """Return the site in a folder.
+
+    Raises
+    ------
+    InputError
+        If there is none, or the study is for another version of tacit.
+    """
+    invitation = read_invitation(folder / "invitation.json")
+    return SiteFolder(folder, invitation, SiteFacts.from_json(_text(folder / "site.json")))
+
+
+def request_of(site: SiteFolder, count: int) -> JoinRequest:
+    """Return what the owner sends to the coordinator."""
+    signing = site.signing_key()
+    asked: x509.CertificateSigningRequest = x.signing_request(site.name, read_tls_key(site.key))
+    return JoinRequest(
+        study=site.invitation.study,
+        name=site.name,
+        invitation=site.invitation.digest,
+        count=count,
+        certificate=x.pem_of(asked),
+        tacit=tacit.__version__,
+        key=public_text(signing),
+        signature=UNSIGNED,
+    ).signed(signing)
+
+
+def source_of(data: Path, invitation: Invitation, facts: SiteFacts) -> Source:
+    """Return the file of a site and how it is read."""
+    if data.is_dir():
+        raise InputError(f"{data} is a folder; a site speaks for one file")
+    target = invitation.table.target.name
+    return Source(path=data, target=target, bounds=None, person_column=facts.person_column)
+
+
+def count_of(source: Source, invitation: Invitation) -> int:
+    """Return how many records a file has, or how many places its persons have.
+
+    Raises
+    ------
+    InputError
+        If the file has other columns than the invitation describes.
+    """
+    bounds = invitation.table.bounds
+    files = read_files(source, bounds)
+    rows = invitation.rows_per_person
+    (count,) = counts_ahead(files, 1, rows_per_person=rows)
+    return count
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(
+            f"{file} cannot be read ({type(error).__name__}); name the file of the coordinator, or "
+            "put back what tacit site join made"
+        ) from None

@@ -1,0 +1,216 @@
+"""The proposal of a private power flow: everything public about the run, the network included."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import model_validator
+
+from tacit.engine import Plan
+from tacit.errors import InputError
+from tacit_power.balance.agents import Grid, Settings, grid, plan_grid
+from tacit_power.grids.network import Network, check_network
+from tacit_power.grids.relaxation import relax
+from tacit_power.grids.zones import Zones, zones_of
+from tacit.proposal import Document, Extended, Part
+
+_LENGTHS = {
+    "numbers": "buses",
+    "shunt": "buses",
+    "voltage": "buses",
+    "generator_bus": "generators",
+    "generator_range": "generators",
+    "ends": "lines",
+    "resistance": "lines",
+    "reactance": "lines",
+    "charging": "lines",
+    "tap": "lines",
+    "shift": "lines",
+    "limit": "lines",
+    "angle": "lines",
+}
+_ARRAYS = [name for name in _LENGTHS if name not in {"resistance", "reactance"}]
+
+
+class NetworkFacts(Part):
+    """A network as content: what `tacit_power.Network` holds, without the demand.
+
+    Powers are per unit of `base_mva`, angles in radians; an infinite limit is none.
+    """
+
+    name: str
+    base_mva: float
+    numbers: tuple[int, ...]
+    shunt: tuple[tuple[float, float], ...]
+    voltage: tuple[tuple[float, float], ...]
+    generator_bus: tuple[int, ...]
+    generator_range: tuple[tuple[Extended, Extended, Extended, Extended], ...]
+    ends: tuple[tuple[int, int], ...]
+    resistance: tuple[float, ...]
+    reactance: tuple[float, ...]
+    charging: tuple[float, ...]
+    tap: tuple[float, ...]
+    shift: tuple[float, ...]
+    limit: tuple[Extended, ...]
+    angle: tuple[tuple[Extended, Extended], ...]
+
+    @classmethod
+    def of(cls, network: Network) -> NetworkFacts:
+        """Return what is public of a network.
+
+        Notes
+        -----
+        **Guarantee.** The demand, which alone is private, is not read.
+        """
+        return cls(
+            name=network.name,
+            base_mva=network.base_mva,
+            resistance=as_tuples(network.impedance.real),
+            reactance=as_tuples(network.impedance.imag),
+            **{name: as_tuples(getattr(network, name)) for name in _ARRAYS},
+        )
+
+    @property
+    def network(self) -> Network:
+        """The network with no demand anywhere, checked."""
+        self._check_lengths()
+        values = {name: np.array(getattr(self, name)) for name in _ARRAYS}
+        for name, width in (("shunt", 2), ("voltage", 2), ("generator_range", 4), ("angle", 2)):
+            values[name] = values[name].reshape(-1, width)
+        network = Network(
+            name=self.name,
+            base_mva=self.base_mva,
+            demand=np.zeros((len(self.numbers), 2)),
+            impedance=np.array(self.resistance) + 1j * np.array(self.reactance),
+            **values,
+        )
+        check_network(network)
+        return network
+
+    def _check_lengths(self) -> None:
+        buses, lines = len(self.numbers), len(self.ends)
+        needed = {"buses": buses, "lines": lines, "generators": len(self.generator_bus)}
+        for name, elements in _LENGTHS.items():
+            length = len(getattr(self, name))
+            if length != needed[elements]:
+                raise InputError(
+                    f"the network has {length} entries of {name}, and needs {needed[elements]}"
+                )
+        places = (*self.generator_bus, *(place for pair in self.ends for place in pair))
+        if buses < 2 or not all(0 <= place < buses for place in places):
+            raise InputError(f"a generator or line names a bus that is not among the {buses}")
+
+
+class GridProposal(Document):
+    """Everything public about a private power flow.
+
+    Attributes
+    ----------
+    zones
+        The zone of every bus, counted from 0.
+    question, rounds, local_updates, average, rho, proximal_weight
+        As in `tacit_power.Settings`; `proximal_weight` is None for the default there.
+    beta
+        The largest change of one demand that the run hides, per unit.
+    """
+
+    FORMAT: ClassVar[str] = "tacit.grid"
+    VERSION: ClassVar[int] = 1
+
+    network: NetworkFacts
+    zones: tuple[int, ...]
+    question: Literal["gradient", "residual", "demand"]
+    rounds: int
+    local_updates: int
+    average: bool
+    rho: float
+    proximal_weight: float | None
+    beta: float
+    epsilon: Extended
+    delta: float
+
+    @model_validator(mode="after")
+    def _consistent(self) -> GridProposal:
+        network = self.network.network
+        if len(self.zones) != network.buses:
+            raise InputError(
+                f"{len(self.zones)} zones for {network.buses} buses; give one for each"
+            )
+        if set(self.zones) != set(range(max(self.zones) + 1)):
+            raise InputError("zones are counted from 0 without gaps; number them so")
+        self.settings  # noqa: B018 - checked
+        return self
+
+    @classmethod
+    def of(
+        cls, prepared: Grid, settings: Settings, *, beta: float, epsilon: float, delta: float
+    ) -> GridProposal:
+        """Return the proposal of a run on a prepared grid."""
+        return cls(
+            network=NetworkFacts.of(prepared.relaxation.network),
+            zones=as_tuples(prepared.zones.of_bus),
+            question=settings.question,
+            rounds=settings.rounds,
+            local_updates=settings.updates,
+            average=settings.average,
+            rho=settings.rho,
+            proximal_weight=settings.proximal_weight,
+            beta=beta,
+            epsilon=epsilon,
+            delta=delta,
+        )
+
+    @property
+    def settings(self) -> Settings:
+        """The settings of the run."""
+        return Settings(
+            question=self.question,
+            rounds=self.rounds,
+            updates=self.local_updates,
+            average=self.average,
+            rho=self.rho,
+            proximal_weight=self.proximal_weight,
+        )
+
+    def partition(self, network: Network) -> Zones:
+        """Return the zones of a network with these buses."""
+        return zones_of(network, np.array(self.zones))
+
+    def plan(self, prepared: Grid | None = None) -> Plan:
+        """Return the plan of the run.
+
+        Parameters
+        ----------
+        prepared
+            The grid with the zones' demands; None to derive it from this proposal, with no demand.
+            The plan is the same.
+
+        Raises
+        ------
+        InputError
+            If `prepared` is another grid, or no such plan exists (`plan_grid`).
+        """
+        if prepared is None:
+            network = self.network.network
+            prepared = grid(relax(network), self.partition(network))
+        self.check(prepared)
+        return plan_grid(
+            prepared, self.settings, beta=self.beta, epsilon=self.epsilon, delta=self.delta
+        )
+
+    def check(self, prepared: Grid) -> None:
+        """Raise `InputError` unless a grid has this network and these zones."""
+        same = NetworkFacts.of(prepared.relaxation.network) == self.network
+        if not same or as_tuples(prepared.zones.of_bus) != self.zones:
+            raise InputError(
+                f"the proposal is for {self.network.name} with other lines, limits or zones than "
+                "those given; propose again"
+            )
+
+
+def as_tuples(values: Any) -> Any:
+    """Return an array, or nested lists, as nested tuples of plain numbers."""
+    if isinstance(values, np.ndarray):
+        values = values.tolist()
+    return tuple(map(as_tuples, values)) if isinstance(values, list) else values
