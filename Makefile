@@ -8,10 +8,11 @@ OTHER  := .venv-diffprivlib
 
 .PHONY: demo federation test test-slow test-all test-lowest test-pandapower soak coverage bench bench-diffprivlib bench-peers lint docs gallery clean
 
-$(READY): pyproject.toml papers/pyproject.toml constraints.txt constraints-federation.txt
+PARTS := federation power papers
+$(READY): pyproject.toml $(PARTS:%=%/pyproject.toml) constraints.txt constraints-federation.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes --requirement constraints-federation.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,docs]' --editable papers
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,docs]' $(PARTS:%=--editable %)
 	touch $(READY)
 
 demo: $(READY)            ## a hundred agents train on UCI Adult under a total budget of epsilon 1
@@ -39,9 +40,9 @@ test-all: test test-slow  ## everything
 
 # what a cell is read as, and a run, on the lowest versions that pyproject.toml permits
 LOWEST := .venv-lowest
-$(LOWEST)/.ready: pyproject.toml papers/pyproject.toml constraints-lowest.txt
+$(LOWEST)/.ready: pyproject.toml $(PARTS:%=%/pyproject.toml) constraints-lowest.txt
 	$(PYTHON) -m venv $(LOWEST)
-	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints-lowest.txt --editable '.[tables-parquet]' --editable papers beartype hypothesis opendp pytest pytest-xdist
+	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints-lowest.txt --editable '.[tables-parquet]' $(PARTS:%=--editable %) beartype hypothesis opendp pytest pytest-xdist
 	touch $@
 
 test-lowest: $(LOWEST)/.ready   ## tables, noise and a training on the lowest versions, minutes
@@ -49,9 +50,9 @@ test-lowest: $(LOWEST)/.ready   ## tables, noise and a training on the lowest ve
 
 # pandapower needs an older pandas than the pinned one
 PANDAPOWER := .venv-pandapower
-$(PANDAPOWER)/.ready: pyproject.toml
+$(PANDAPOWER)/.ready: pyproject.toml power/pyproject.toml
 	$(PYTHON) -m venv $(PANDAPOWER)
-	$(PANDAPOWER)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[pandapower]' 'pandapower==3.5.6' matpowercaseframes pytest beartype
+	$(PANDAPOWER)/bin/python -m pip install --quiet --disable-pip-version-check --editable . --editable './power[pandapower]' 'pandapower==3.5.6' matpowercaseframes pytest beartype
 	touch $@
 
 test-pandapower: $(PANDAPOWER)/.ready   ## networks written and read beside pandapower itself, minutes

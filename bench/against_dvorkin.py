@@ -12,6 +12,7 @@ from typing import NamedTuple
 import cvxpy as cp
 import numpy as np
 
+import tacit_power as power
 from bench.feeder import (
     KINDS,
     Feeder,
@@ -35,12 +36,11 @@ from bench.randomised import (
     randomised,
     read_off,
 )
-import tacit_power as power
+from tacit.privacy.gaussian import gaussian_multiplier
+from tacit.typing import HostArray
 from tacit_power.models.cost import costs
 from tacit_power.models.dc_network import dc_model
 from tacit_power.models.recourse import multiplier_of, tightening
-from tacit.privacy.gaussian import gaussian_multiplier
-from tacit.typing import HostArray
 
 BASE = 100.0  # MVA; the published numbers are per unit
 EPSILON, ETA = 1.0, 0.05

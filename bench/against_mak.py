@@ -19,14 +19,14 @@ from dataclasses import dataclass
 import cvxpy as cp
 import numpy as np
 
-from bench.opf import DELTA, ETA, chosen, noise
 import tacit_power as power
+from bench.opf import DELTA, ETA, chosen, noise
+from tacit.typing import HostArray
 from tacit_power.models.cost import costs
 from tacit_power.models.dc import restored, solve_dc
 from tacit_power.models.dc_network import DcModel, dc_model
 from tacit_power.models.dispatch import Dispatch
 from tacit_power.models.recourse import realised, tightening
-from tacit.typing import HostArray
 
 CASES = ("case14", "pglib_opf_case30_ieee", "pglib_opf_case39_epri", "case118")
 SETTINGS = ((0.1, 1.0), (1.0, 1.0), (1.0, 10.0), (10.0, 1.0), (10.0, 10.0))  # epsilon, MW

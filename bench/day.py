@@ -21,12 +21,12 @@ from pathlib import Path
 import numpy as np
 
 import tacit_power as power
+from tacit.typing import HostArray
 from tacit_power.day.results import DayReport, day_results
 from tacit_power.day.series import Series, clock
 from tacit_power.day.study import DayProposal, DayStudy, solve_day
 from tacit_power.grids.network import Network
 from tacit_power.models.cost import costs
-from tacit.typing import HostArray
 
 STEPS, DRAWS, DELTA, BETA_MW, ETA = 96, 3, 1e-3, 1.0, 0.05
 EPSILONS = (10.0, 1.0)

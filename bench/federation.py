@@ -26,6 +26,8 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from bench.clock import fresh_process
+from tacit.proposal import DataFacts, NetworkRequest, Request, TableFacts, propose
+from tacit.tables import read_bounds
 from tacit_federation import (
     Coordinator,
     Journal,
@@ -49,8 +51,6 @@ from tacit_federation import (
 from tacit_federation.answering import Entry
 from tacit_federation.journal import Sent
 from tacit_federation.keys import public_key
-from tacit.proposal import DataFacts, NetworkRequest, Request, TableFacts, propose
-from tacit.tables import read_bounds
 
 _FIRST = 10  # rounds that are not counted
 _ROWS, _CELLS = 200, 200_000

@@ -20,8 +20,8 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 
-from tacit_power import Case
 from tacit.typing import HostArray
+from tacit_power import Case
 
 # from, r, x, rating of the line that enters node 1, 2, ..
 LINES = (

@@ -14,8 +14,8 @@ import clarabel
 import jax
 import numpy as np
 
-from bench.clock import fresh_process
 import tacit_power as power
+from bench.clock import fresh_process
 from tacit.engine import behind_the_door, simulate
 from tacit.engine.door import Live
 

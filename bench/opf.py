@@ -14,13 +14,13 @@ from pathlib import Path
 import numpy as np
 
 import tacit_power as power
+from tacit.typing import HostArray
 from tacit_power.models.cost import costs
 from tacit_power.models.dc import solve_dc
 from tacit_power.models.dc_network import DcModel, dc_model
 from tacit_power.models.recourse import Realised, Tightening, realised, tightening
 from tacit_power.moment.asking import noise_of, plan_demand
 from tacit_power.moment.hidden import read_beta
-from tacit.typing import HostArray
 
 CASES = (
     "case14",

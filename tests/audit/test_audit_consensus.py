@@ -8,11 +8,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tacit_power.methods import (
-    GeneralConsensus,
-    lifts,
-    shared_coordinates,
-)
 from tacit.audit import log_likelihood_ratio, lower_bound, replay, residual_report
 from tacit.engine import simulate
 from tacit.engine.door import Live, Pair, Private, Rival
@@ -22,11 +17,16 @@ from tacit.privacy import Adjacency, Messages, TargetChange, Terms, epsilon_of
 from tacit.problems import (
     Shard,
 )
+from tacit.spec import Spec
 from tacit_power.conic import (
     AgentSets,
     polyhedron,
 )
-from tacit.spec import Spec
+from tacit_power.methods import (
+    GeneralConsensus,
+    lifts,
+    shared_coordinates,
+)
 
 ORACLES = {"gradient": TargetGradient(), "residual": Residual(2), "targets": Targets(2)}
 MU, BETA, DELTA = 1.5, 0.1, 1e-5

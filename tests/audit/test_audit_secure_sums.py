@@ -12,10 +12,10 @@ from tacit.engine.door import exact_answer
 from tacit.engine.program import agent_turns, server_turns
 from tacit.engine.protocol import at
 from tacit.engine.running import opened as behind_the_door
+from tacit.privacy import Sum, epsilon_of
 from tacit_federation.answering import Answering
 from tacit_federation.conducting import _delivered
 from tacit_federation.masks import MaskKey, Masks, Participants, opened
-from tacit.privacy import Sum, epsilon_of
 
 AGENTS, ROUNDS, EACH = 3, 600, 1.5
 pytestmark = pytest.mark.slow

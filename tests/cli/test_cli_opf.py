@@ -7,11 +7,11 @@ import pytest
 
 from tacit.budget import Account
 from tacit.cli.main import main
+from tacit.problems import conic_solver
 from tacit_power import delivery as delivery_room
 from tacit_power import parse_case
 from tacit_power.moment import command as command_room
 from tacit_power.moment import opf as opf_room
-from tacit.problems import conic_solver
 
 BUDGET = ["--beta", "1MW", "--epsilon", "1", "--delta", "1e-3"]
 OWN = """mpc.baseMVA = 100;

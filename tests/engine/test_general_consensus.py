@@ -8,11 +8,6 @@ import numpy as np
 import pytest
 
 from conftest import just_below
-from tacit_power.methods import (
-    GeneralConsensus,
-    lifts,
-    shared_coordinates,
-)
 from tacit.engine import run
 from tacit.engine.planning import plan
 from tacit.errors import InputError
@@ -31,11 +26,16 @@ from tacit.problems import (
     Shard,
     Shards,
 )
+from tacit.spec import Spec
 from tacit_power.conic import (
     AgentSets,
     polyhedron,
 )
-from tacit.spec import Spec
+from tacit_power.methods import (
+    GeneralConsensus,
+    lifts,
+    shared_coordinates,
+)
 
 ORACLES = {"gradient": TargetGradient(), "residual": Residual(4), "targets": Targets(4)}
 

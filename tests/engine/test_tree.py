@@ -20,7 +20,6 @@ from tacit.engine.planning import plan
 from tacit.engine.summed import Summed
 from tacit.engine.tree import OnTree
 from tacit.errors import InputError
-from tacit_federation.masks import MaskKey, Masks, Participants
 from tacit.network import (
     complete,
     erdos_renyi,
@@ -33,6 +32,7 @@ from tacit.network import (
 from tacit.oracles import Gradient
 from tacit.privacy import Sum, epsilon_of
 from tacit.problems import L2, Logistic, Problem, WholeSpace, public_facts
+from tacit_federation.masks import MaskKey, Masks, Participants
 
 PROBLEM = Problem(Logistic(), L2(0.05), WholeSpace())
 GRAPHS = [ring(8), path(8), star(8), complete(8), erdos_renyi(8, 0.3, seed=1)]

@@ -8,6 +8,9 @@ import socket
 import pytest
 from tests.federation.studies import BOUNDS, write_records
 
+from tacit.models import write_text
+from tacit.proposal import DataFacts, NetworkRequest, Request, TableFacts, propose
+from tacit.tables import read_bounds
 from tacit_federation import (
     Link,
     Outcome,
@@ -24,9 +27,6 @@ from tacit_federation import (
     server_program,
     sign,
 )
-from tacit.models import write_text
-from tacit.proposal import DataFacts, NetworkRequest, Request, TableFacts, propose
-from tacit.tables import read_bounds
 
 NOW = datetime.datetime.now(datetime.UTC)
 

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from tacit_federation.agreement import Member, Participant, key_text, sign
 from tacit.problems import Draw
 from tacit.proposal import NetworkRequest, Request, StructureRequest
 from tacit.tables import Source, load_table
 from tacit.training import divide, proposal_for
+from tacit_federation.agreement import Member, Participant, key_text, sign
 
 BOUNDS = """source = "public"
 [target]

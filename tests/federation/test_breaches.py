@@ -21,12 +21,12 @@ from tests.federation.wire import (
 from tacit.algorithms import METHODS
 from tacit.budget import heads_folder
 from tacit.errors import InputError, PrivacyError
+from tacit.tables import Source
 from tacit_federation.envelope import COORDINATOR, Envelope, Kind, Opener, Seal
 from tacit_federation.journal import Journal
 from tacit_federation.local import derive
 from tacit_federation.party import Packet
 from tacit_federation.subjects import Subjects, matches
-from tacit.tables import Source
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ from tests.federation.test_breaches import other, seal_of
 from tests.federation.test_parties import guarded_accounts
 from tests.federation.wire import meet, messages_of
 
-from tacit_federation.commands.watching import Events, Shown, _Lines, events_to
 from tacit_federation import Progress
+from tacit_federation.commands.watching import Events, Shown, _Lines, events_to
 from tacit_federation.envelope import Kind
 from tacit_federation.party import Packet
 

@@ -13,15 +13,15 @@ from tests.federation.wire import KilledError, envelopes, local_of, meet
 from tacit.engine import charge_of
 from tacit.errors import InputError, PrivacyError
 from tacit.evaluation import ask_held_out, scale_of, score_of_totals
+from tacit.problems import Draw
+from tacit.proposal import labels_of
+from tacit.training import train
 from tacit_federation import last_question as asking
 from tacit_federation.closing import Closing
 from tacit_federation.envelope import Kind
 from tacit_federation.journal import Journal
 from tacit_federation.local import charge_for
 from tacit_federation.party import Packet
-from tacit.problems import Draw
-from tacit.proposal import labels_of
-from tacit.training import train
 
 RING = {"network": "ring"}
 STUDIES = [

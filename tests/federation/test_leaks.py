@@ -9,12 +9,12 @@ from tests.federation.hubs import NOW, Talker, admitted_study, free_port, propos
 from tests.federation.leaks import FLOATS, leaked, needles, raw_rows
 from tests.federation.test_over_tls import parties
 
+from tacit.tables import load_table
 from tacit_federation import Ended, Packet, StudyFolder, User, save_ended
 from tacit_federation import authority as x
 from tacit_federation.envelope import Kind
 from tacit_federation.keys import new_tls_key, private_pem, write_private
 from tacit_federation.study import user_in
-from tacit.tables import load_table
 
 pytest.importorskip("nats")
 

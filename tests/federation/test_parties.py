@@ -12,10 +12,10 @@ from tests.federation.wire import KilledError, answers_seen, envelopes, meet
 from tacit.budget import AccountTerms, Guarantee, open_account
 from tacit.engine import run
 from tacit.errors import InputError
+from tacit.proposal import StructureRequest
 from tacit_federation.envelope import Kind
 from tacit_federation.journal import Journal
 from tacit_federation.local import Local, charge_for
-from tacit.proposal import StructureRequest
 
 RING = {"network": "ring"}
 METHODS = [

@@ -11,8 +11,8 @@ from tests.federation.wire import local_of, meet
 
 from tacit.budget import AccountTerms, Guarantee, open_account
 from tacit.engine import charge_of
-from tacit_federation.local import charge_for
 from tacit.training import train
+from tacit_federation.local import charge_for
 
 
 @pytest.fixture(scope="module")

@@ -18,10 +18,10 @@ from tests.federation.leaks import leaked, needles
 from tests.federation.studies import BOUNDS, write_records
 
 from tacit.cli.main import main
-from tacit_federation import SignedProposal
 from tacit.problems import Draw
 from tacit.tables import Source, load_table
 from tacit.training import divide, train
+from tacit_federation import SignedProposal
 
 pytest.importorskip("nats")
 pytestmark = pytest.mark.slow

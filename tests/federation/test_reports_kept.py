@@ -6,11 +6,11 @@ import pytest
 from tests.federation.test_parties import guarded_accounts
 from tests.federation.wire import meet
 
-from tacit_federation.commands.running import Shows, _report
 from tacit.engine import Charged
 from tacit.engine.charging import purpose_of
 from tacit.errors import InputError
 from tacit_federation import Ended
+from tacit_federation.commands.running import Shows, _report
 from tacit_federation.local import charge_for
 
 SHOWS = Shows(None, force=False, quiet=True, log=None, json=True)

@@ -16,15 +16,15 @@ from tests.federation.wire import answers_seen, envelopes, local_of, meet, site_
 from tacit.budget import AccountTerms, Guarantee, open_account
 from tacit.engine.running import check_certificate
 from tacit.errors import InputError, PrivacyError
+from tacit.privacy import Sum, certify
 from tacit_federation import journal as journal_module
 from tacit_federation.checking import Check
 from tacit_federation.envelope import COORDINATOR, Kind, Seal
 from tacit_federation.journal import Journal
 from tacit_federation.local import charge_for, masked_trust
 from tacit_federation.masking import Masked, Unmasked, key_file
-from tacit_federation.party import Packet
 from tacit_federation.masks import MaskKey, Masks
-from tacit.privacy import Sum, certify
+from tacit_federation.party import Packet
 
 
 @pytest.fixture(scope="session")

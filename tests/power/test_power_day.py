@@ -14,6 +14,7 @@ from tacit.engine import behind_the_door, run, simulate
 from tacit.engine.door import Live, Pair, Private, Rival
 from tacit.errors import InputError, PrivacyError
 from tacit.oracles import TargetsAt
+from tacit.privacy import Messages
 from tacit_power import bundled_case, chosen_zones, network
 from tacit_power.day import asking as asking_day
 from tacit_power.day import results as results_room
@@ -26,7 +27,6 @@ from tacit_power.delivery import folder_texts
 from tacit_power.models.cost import costs
 from tacit_power.moment.asking import demand_shards, plan_demand, records
 from tacit_power.moment.opf import OpfProposal
-from tacit.privacy import Messages
 
 BETA, DELTA = 0.01, 1e-3
 WEIGHTS = np.array([1.0, 4.0, 4.0, 2.0, 1.0])

@@ -7,6 +7,7 @@ import pytest
 
 from tacit.engine import run
 from tacit.errors import InputError
+from tacit.privacy import epsilon_of
 from tacit_power import bundled_case, chosen_zones, network
 from tacit_power.day.asking import noise_by_step, plan_day
 from tacit_power.day.series import Series
@@ -15,7 +16,6 @@ from tacit_power.day.study import DayProposal, solve_day
 from tacit_power.models.cost import costs
 from tacit_power.moment import asking
 from tacit_power.moment.asking import demand_shards, plan_demand
-from tacit.privacy import epsilon_of
 
 BETA, DELTA, EPSILON = 0.01, 1e-3, 10.0
 WEIGHTS = np.array([1.0, 4.0, 4.0, 2.0, 1.0])

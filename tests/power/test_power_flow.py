@@ -12,6 +12,8 @@ from tacit.engine.door import Private
 from tacit.engine.planning import plan
 from tacit.errors import InputError
 from tacit.oracles import TargetGradient
+from tacit.privacy import Adjacency, Messages, TargetChange, Terms
+from tacit_papers.attacks import infer_demand
 from tacit_power import (
     Settings,
     bundled_case,
@@ -23,8 +25,6 @@ from tacit_power import (
     relax,
     solve_privately,
 )
-from tacit.privacy import Adjacency, Messages, TargetChange, Terms
-from tacit_papers.attacks import infer_demand
 
 pytestmark = pytest.mark.slow
 

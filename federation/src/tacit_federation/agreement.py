@@ -17,9 +17,9 @@ from pydantic import Field, model_validator
 import tacit
 from tacit import checks
 from tacit.errors import InputError, PrivacyError
+from tacit.proposal import Document, Part, Proposal
 from tacit_federation.envelope import COORDINATOR, Opener, read_values
 from tacit_federation.subjects import Subjects, check_token
-from tacit.proposal import Document, Part, Proposal
 
 _LABEL = b"tacit signed proposal 1\n"
 Hex = Annotated[str, Field(pattern=r"^[0-9a-f]*$", max_length=256)]

@@ -13,6 +13,7 @@ from tacit.engine import Plan
 from tacit.engine.program import server_turns
 from tacit.engine.protocol import at
 from tacit.engine.tree import OnTree
+from tacit.typing import PyTree
 from tacit_federation.codec import Layout
 from tacit_federation.envelope import Kind
 from tacit_federation.exchange import AmongAgents, Need, Past, model_of
@@ -20,7 +21,6 @@ from tacit_federation.last_question import LastQuestion
 from tacit_federation.masking import check_total
 from tacit_federation.party import Packet, Released
 from tacit_federation.subjects import Subjects
-from tacit.typing import PyTree
 
 
 class TreeExchange(AmongAgents):

@@ -15,6 +15,7 @@ from tacit.engine.gossip import Gossip
 from tacit.engine.network import Star
 from tacit.engine.relay import Relay
 from tacit.engine.tree import OnTree
+from tacit.typing import PyTree
 from tacit_federation.along_tree import TreeExchange
 from tacit_federation.codec import Layout
 from tacit_federation.envelope import Kind
@@ -22,7 +23,6 @@ from tacit_federation.exchange import AmongAgents, Exchange, Need, Past, StarExc
 from tacit_federation.last_question import LastQuestion
 from tacit_federation.party import Packet, Released
 from tacit_federation.subjects import Subjects
-from tacit.typing import PyTree
 
 
 class RelayExchange(AmongAgents):

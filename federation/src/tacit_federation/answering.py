@@ -15,16 +15,16 @@ from tacit.engine.protocol import agent_round, at
 from tacit.engine.running import is_quick
 from tacit.engine.supply import Supply
 from tacit.errors import PrivacyError
-from tacit_federation.codec import Layout
 from tacit.noise import Stream
-from tacit.privacy import Ledger
 from tacit.privacy import (
     LEAST_NUMBERS,
     Drawn,
+    Ledger,
     drawn_noise,
     noise_test,
 )
 from tacit.typing import Array, HostArray, PyTree
+from tacit_federation.codec import Layout
 
 # numbers that are drawn at once, at most: more rounds than that are drawn later
 _AHEAD = 2**18

@@ -10,6 +10,13 @@ from tacit.algorithms import Method
 from tacit.budget import Account, check_fits, total_of
 from tacit.engine.charging import purpose_of
 from tacit.errors import InputError
+from tacit.problems import Draw
+from tacit.report import (
+    promise,
+    strict,
+)
+from tacit.tables import Source
+from tacit.training import warnings_of
 from tacit_federation.agreement import SignedProposal
 from tacit_federation.answering import layouts_of
 from tacit_federation.authority import certificate_fingerprint, read_certificate
@@ -17,13 +24,6 @@ from tacit_federation.keys import public_key
 from tacit_federation.local import Local, derive
 from tacit_federation.paying import charged_account
 from tacit_federation.sites import SiteFolder
-from tacit.problems import Draw
-from tacit.report import strict
-from tacit.report import (
-    promise,
-)
-from tacit.tables import Source
-from tacit.training import warnings_of
 
 _MASKED = ", and so are the masks under which only the sum over all sites can be read"
 

@@ -9,10 +9,10 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from tacit.errors import PrivacyError, TacitError
+from tacit.privacy import Ledger
 from tacit_federation.answering import Entry
 from tacit_federation.breach import BreachError
 from tacit_federation.messages import is_whole
-from tacit.privacy import Ledger
 
 Column: TypeAlias = list[list[Entry]]
 _MOST = 2**31 - 1

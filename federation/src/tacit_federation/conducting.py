@@ -14,6 +14,7 @@ from typing_extensions import override
 from tacit.engine.program import server_turns
 from tacit.engine.protocol import at
 from tacit.errors import InputError
+from tacit.typing import PyTree
 from tacit_federation.breach import BreachError
 from tacit_federation.closing import with_scores
 from tacit_federation.codec import is_computable, largest
@@ -23,7 +24,6 @@ from tacit_federation.journal import Journal
 from tacit_federation.masking import check_total, first_link
 from tacit_federation.party import Packet, Released
 from tacit_federation.rounds import joint
-from tacit.typing import PyTree
 
 
 class Conducting(ABC):

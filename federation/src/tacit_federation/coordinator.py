@@ -9,6 +9,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from tacit.algorithms import METHODS, Method
 from tacit.errors import InputError, PrivacyError, TacitError
+from tacit.privacy import Certificate, Ledger
 from tacit_federation.agreement import SignedProposal, key_text
 from tacit_federation.among import exchange_of
 from tacit_federation.breach import BreachError
@@ -30,7 +31,6 @@ from tacit_federation.party import (
     outcome_of,
 )
 from tacit_federation.waiting import Spacing, Waiting
-from tacit.privacy import Certificate, Ledger
 
 # seconds in which sites that accepted hear that the run does not start
 _NOT_STARTED = 10.0

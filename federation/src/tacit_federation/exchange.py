@@ -17,13 +17,13 @@ from typing_extensions import override
 
 from tacit.algorithms import Centred
 from tacit.engine import Plan
+from tacit.typing import PyTree
 from tacit_federation.answering import Layouts, layouts_of
 from tacit_federation.codec import Layout
 from tacit_federation.envelope import COORDINATOR, Kind
 from tacit_federation.last_question import LastQuestion
 from tacit_federation.party import Packet, Released
 from tacit_federation.subjects import Subjects
-from tacit.typing import PyTree
 
 
 class Need(NamedTuple):

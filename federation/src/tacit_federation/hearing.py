@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from tacit.errors import InputError
+from tacit.typing import PyTree
 from tacit_federation.breach import BreachError
 from tacit_federation.codec import largest
 from tacit_federation.envelope import (
@@ -19,7 +20,6 @@ from tacit_federation.exchange import Exchange, Need, StarExchange
 from tacit_federation.journal import Journal
 from tacit_federation.party import Packet, Released
 from tacit_federation.subjects import Subjects, matches
-from tacit.typing import PyTree
 
 # larger ones occur in no run whose parties keep to its plan
 _USUAL = 1e9

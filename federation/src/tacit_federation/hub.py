@@ -15,10 +15,10 @@ from tacit.budget import (
     head_locked,
 )
 from tacit.errors import InputError
+from tacit.models import write_text
 from tacit_federation.joining import check_address
 from tacit_federation.server import Server, configuration, is_free
 from tacit_federation.study import StudyFolder
-from tacit.models import write_text
 
 _LOOK = 0.25
 # a hub looks at its study that often, and its server then reads its configuration again

@@ -15,9 +15,9 @@ from pydantic import model_validator
 import tacit
 from tacit import checks
 from tacit.errors import InputError, install_with
+from tacit.proposal import Document, TableFacts
 from tacit_federation.authority import check_party, read_certificate, requested_key
 from tacit_federation.keys import fingerprint, public_key, public_text, signed_by
-from tacit.proposal import Document, TableFacts
 
 S = TypeVar("S", bound="Signed")
 UNSIGNED = ""

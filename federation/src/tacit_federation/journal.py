@@ -16,17 +16,17 @@ from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tacit.budget import heads_folder, private_folder, salted
 from tacit.budget import (
     Entry as Link,
 )
 from tacit.budget import (
     check_chain,
     following,
-)
-from tacit.budget import (
     head_locked,
+    heads_folder,
+    private_folder,
     read_head,
+    salted,
     sync_folder,
     write_head,
 )

@@ -27,17 +27,17 @@ from tacit.evaluation import (
     with_evaluation,
 )
 from tacit.features import CONSTANT
-from tacit_federation.answering import Answering, layouts_of
-from tacit_federation.breach import BreachError
-from tacit_federation.codec import Layout
-from tacit_federation.party import Released
-from tacit_federation.records import private_of
-from tacit_federation.masks import opened
 from tacit.privacy import Certificate
 from tacit.proposal import Proposal, labels_of
 from tacit.tables import Numeric
 from tacit.training import DividedData
 from tacit.typing import HostArray
+from tacit_federation.answering import Answering, layouts_of
+from tacit_federation.breach import BreachError
+from tacit_federation.codec import Layout
+from tacit_federation.masks import opened
+from tacit_federation.party import Released
+from tacit_federation.records import private_of
 
 # intervals are roots of polynomials in fourth powers of totals
 _MOST_TOTAL = 1e50

@@ -18,11 +18,6 @@ from tacit.engine.credit import alone_among, with_claims
 from tacit.engine.running import check_bounds, check_certificate, check_machine
 from tacit.errors import InputError
 from tacit.evaluation import larger_of
-from tacit_federation.agreement import SignedProposal
-from tacit_federation.answering import Answering
-from tacit_federation.last_question import LastQuestion, last_question
-from tacit_federation.party import Released
-from tacit_federation.records import own_records, private_of
 from tacit.privacy import Certificate, Ledger, Sum
 from tacit.problems import Draw
 from tacit.proposal import (
@@ -34,11 +29,17 @@ from tacit.proposal import (
     weight_conditions,
 )
 from tacit.tables import Files, Source, read_files, table_conditions
-from tacit.training import DividedData, check_known
 from tacit.training import (
+    DividedData,
+    check_known,
     counts_of,
     persons_of,
 )
+from tacit_federation.agreement import SignedProposal
+from tacit_federation.answering import Answering
+from tacit_federation.last_question import LastQuestion, last_question
+from tacit_federation.party import Released
+from tacit_federation.records import own_records, private_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -258,8 +259,8 @@ def masked_trust(agents: int, colluders: int) -> str:
     """Return what the guarantee of a run under masks takes on trust, in words.
 
     **Guarantee.** Whoever knows keys and noise of k participants sees the sum of the words of the
-    others and nothing else of them (`tacit_federation.masks.Masks`). The accountant counts on the noise of all
-    A - k in it (`tacit.engine.credit.alone_among` where these are one).
+    others and nothing else of them (`tacit_federation.masks.Masks`). The accountant counts on the
+    noise of all A - k in it (`tacit.engine.credit.alone_among` where these are one).
     """
     if colluders >= agents - 1:
         return alone_among(agents, colluders)

@@ -14,13 +14,13 @@ from typing_extensions import override
 from tacit.budget import heads_folder
 from tacit.engine import Plan
 from tacit.errors import InputError, PrivacyError
+from tacit.typing import PyTree
 from tacit_federation.breach import BreachError
 from tacit_federation.envelope import NOTHING, Envelope, Opener, chained, from_hex
 from tacit_federation.journal import Journal
 from tacit_federation.keys import read_private, write_private
 from tacit_federation.local import Local
 from tacit_federation.masks import KEY_BYTES, MaskKey, Masks, Participants, opened_total
-from tacit.typing import PyTree
 
 # the last question counts its rounds anew, so it has streams of its own
 _PART, _LAST = "training", "evaluation"

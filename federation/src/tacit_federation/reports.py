@@ -16,11 +16,6 @@ import tacit
 from tacit.engine import Charged, Plan
 from tacit.evaluation import PrivateScore
 from tacit.features import AroundCentre
-from tacit_federation.agreement import SignedProposal
-from tacit_federation.authority import certificate_fingerprint, read_certificate
-from tacit_federation.last_question import last_question
-from tacit_federation.local import certificate_for
-from tacit_federation.party import Outcome
 from tacit.models import Model, model_text
 from tacit.privacy import Certificate
 from tacit.report import (
@@ -45,6 +40,11 @@ from tacit.report import (
 )
 from tacit.training import model_of, table_model_terms, warnings_of
 from tacit.typing import HostArray
+from tacit_federation.agreement import SignedProposal
+from tacit_federation.authority import certificate_fingerprint, read_certificate
+from tacit_federation.last_question import last_question
+from tacit_federation.local import certificate_for
+from tacit_federation.party import Outcome
 
 
 @dataclass(frozen=True, kw_only=True)

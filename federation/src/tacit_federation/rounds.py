@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 
 from tacit.errors import SolverError
+from tacit.typing import PyTree
 from tacit_federation.answering import Answering
 from tacit_federation.breach import BreachError
 from tacit_federation.codec import is_computable
@@ -14,7 +15,6 @@ from tacit_federation.hearing import Hearing
 from tacit_federation.journal import Journal, Sent
 from tacit_federation.masking import Unmasked
 from tacit_federation.party import Packet
-from tacit.typing import PyTree
 
 
 class Rounds:

@@ -11,6 +11,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from tacit.budget import Account
 from tacit.errors import InputError, TacitError, told_anew
+from tacit.problems import (
+    DRAW_KEY_BYTES,
+    Draw,
+)
 from tacit_federation.among import exchange_of
 from tacit_federation.breach import BreachError, UnreadableError
 from tacit_federation.closing import Closing, farewell
@@ -32,10 +36,6 @@ from tacit_federation.paying import Paying
 from tacit_federation.requests import Repeating, requests
 from tacit_federation.rounds import Rounds
 from tacit_federation.waiting import TELL, Waiting
-from tacit.problems import (
-    DRAW_KEY_BYTES,
-    Draw,
-)
 
 _OWN = "something about this site's own records or machine; its owner has the reason"
 

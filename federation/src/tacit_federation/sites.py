@@ -21,6 +21,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 import tacit
 from tacit.errors import InputError
+from tacit.models import write_text
+from tacit.proposal import Document
+from tacit.tables import Source, read_files
+from tacit.training import counts_ahead
 from tacit_federation import authority as x
 from tacit_federation.agreement import Participant, SignedProposal
 from tacit_federation.joining import UNSIGNED, Invitation, JoinRequest, check_version
@@ -34,10 +38,6 @@ from tacit_federation.keys import (
     write_private,
 )
 from tacit_federation.places import make_folder
-from tacit.models import write_text
-from tacit.proposal import Document
-from tacit.tables import Source, read_files
-from tacit.training import counts_ahead
 
 
 class SiteFacts(Document):

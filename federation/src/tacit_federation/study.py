@@ -27,6 +27,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 import tacit
 from tacit.errors import InputError
+from tacit.models import write_text
+from tacit.proposal import Document, TableFacts
 from tacit_federation import authority as x
 from tacit_federation.agreement import Member, Participant, SignedProposal
 from tacit_federation.joining import UNSIGNED, Invitation, JoinRequest, check_address, check_version
@@ -40,8 +42,6 @@ from tacit_federation.keys import (
 )
 from tacit_federation.places import make_folder
 from tacit_federation.server import Files, User
-from tacit.models import write_text
-from tacit.proposal import Document, TableFacts
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 

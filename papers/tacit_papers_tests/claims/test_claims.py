@@ -11,7 +11,6 @@ from scipy import stats
 
 from tacit.errors import InputError
 from tacit.oracles import Gradient, Point
-from tacit_power import bundled_case, chosen_zones, network
 from tacit.problems import Box, Squared, pack
 from tacit_papers.claims import REGISTER, Verdict, claim_named
 from tacit_papers.claims import huang2019_thm2 as thm2
@@ -19,6 +18,7 @@ from tacit_papers.claims import liu2022_thm1 as liu1
 from tacit_papers.claims import liu2022_thm2 as liu2
 from tacit_papers.claims import ryu2023_obj_vs_out as obj
 from tacit_papers.claims import ryu2023_thm4_6 as thm46
+from tacit_power import bundled_case, chosen_zones, network
 
 
 @pytest.mark.slow

@@ -13,11 +13,7 @@ import tacit_power as power
 from tacit import checks
 from tacit.cli import (
     ACCOUNT_OPTIONS,
-)
-from tacit.cli import (
     account_given,
-)
-from tacit.cli import (
     error_line,
     interruptible,
     one_of,
@@ -26,6 +22,8 @@ from tacit.cli import (
 )
 from tacit.engine import check_chargeable
 from tacit.errors import InputError
+from tacit.proposal import check_seed
+from tacit.report import check_out
 from tacit_power.balance.flow import run_proposal
 from tacit_power.balance.page import GridStudy, grid_page, grid_told
 from tacit_power.balance.proposal import GridProposal
@@ -46,8 +44,6 @@ from tacit_power.moment.hidden import read_beta
 from tacit_power.moment.opf import OpfProposal
 from tacit_power.moment.page import opf_page
 from tacit_power.moment.results import OpfReport, opf_told
-from tacit.proposal import check_seed
-from tacit.report import check_out
 
 
 def grid(  # noqa: PLR0913, PLR0917 - one parameter per option

@@ -3,6 +3,9 @@
 from tacit.cli import Command
 
 COMMANDS = (
-    Command("grid", "Agree on a dispatch, or on the state of a network, among zones whose demand is private.",
-            "tacit_power.command:grid"),
-)  # fmt: skip
+    Command(
+        "grid",
+        "Agree on the state of a power network among zones that keep their demand private.",
+        "tacit_power.command:grid",
+    ),
+)

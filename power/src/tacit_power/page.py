@@ -9,10 +9,10 @@ from matplotlib.axes import Axes
 
 import tacit
 from tacit.engine import Run
+from tacit.report import certificate_box, charged_section, document, section, stamps, table_of
 from tacit_power.grids.figure import caption, network_svg
 from tacit_power.grids.network import Network
 from tacit_power.grids.zones import Zones
-from tacit.report import certificate_box, charged_section, document, section, stamps, table_of
 
 
 def page_of(  # noqa: PLR0913, PLR0917 - the parts of a page, from top to bottom

@@ -1,22 +1,22 @@
 """Accounts: budgets of bodies of records that last for many runs, whatever becomes of them."""
 
+from tacit.budget.account import Account, accounts_in, open_account
+from tacit.budget.balance import Balance
+from tacit.budget.bodies import salted
+from tacit.budget.caps import Caps, Guarantee, caps_of
+from tacit.budget.chain import (
+    Entry,
+    check_chain,
+    following,
+)
+from tacit.budget.charge import Charge, Cost, cost_of, relation_of, relation_text
+from tacit.budget.filter import check_fits
 from tacit.budget.head import (
     head_locked,
     read_head,
     sync_folder,
     write_head,
 )
-from tacit.budget.chain import (
-    Entry,
-    check_chain,
-    following,
-)
-from tacit.budget.account import Account, accounts_in, open_account
-from tacit.budget.balance import Balance
-from tacit.budget.bodies import salted
-from tacit.budget.caps import Caps, Guarantee, caps_of
-from tacit.budget.charge import Charge, Cost, cost_of, relation_of, relation_text
-from tacit.budget.filter import check_fits
 from tacit.budget.places import (
     accounts_folder,
     data_folder,

@@ -81,8 +81,7 @@ _SUMMARIES = {
     "bound.",
 }
 BUILT_IN = tuple(
-    Command(name, summary, f"tacit.cli.{name}:{name}")
-    for name, summary in _SUMMARIES.items()
+    Command(name, summary, f"tacit.cli.{name}:{name}") for name, summary in _SUMMARIES.items()
 )
 
 # commands that have another name now

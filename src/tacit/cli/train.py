@@ -13,8 +13,7 @@ import typer
 
 from tacit.algorithms import Method
 from tacit.budget import Account, Reservation
-from tacit.cli.accounts import ACCOUNT_OPTIONS
-from tacit.cli.accounts import account_given, charged_records
+from tacit.cli.accounts import ACCOUNT_OPTIONS, account_given, charged_records
 from tacit.cli.cluster import OPTIONS as CLUSTER_OPTIONS
 from tacit.cli.cluster import check_among, join
 from tacit.cli.console import bar, interruptible, path, read_text, reading_bar, say

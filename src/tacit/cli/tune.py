@@ -13,8 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from tacit.budget import Account, Reservation
-from tacit.cli.accounts import ACCOUNT_OPTIONS
-from tacit.cli.accounts import account_given, begun, confirmed
+from tacit.cli.accounts import ACCOUNT_OPTIONS, account_given, begun, confirmed
 from tacit.cli.candidates import candidates_in, name_of
 from tacit.cli.console import bar, emit, interruptible, path, printable
 from tacit.cli.declaring import form_options, takes

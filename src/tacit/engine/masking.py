@@ -8,8 +8,8 @@ import secrets
 import numpy as np
 from jaxtyping import Int64
 
-from tacit_federation.masks import MaskKey, Masks, Participants
 from tacit.typing import Array, HostArray
+from tacit_federation.masks import MaskKey, Masks, Participants
 
 
 class Masking:

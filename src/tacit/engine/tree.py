@@ -28,8 +28,8 @@ class OnTree(Star):
     the star, whoever reads the edges.
 
     Under `sum` messages are whole numbers, which travel under masks of all pairs of agents
-    (`tacit_federation.masks`), and at the root the masks cancel. Sums of words that go up the edges tell each
-    agent's masked word and no more; these are what the hub of a star hears. So ledger and
+    (`tacit_federation.masks`), and at the root the masks cancel. Sums of words that go up the edges
+    tell each agent's masked word and no more; these are what the hub of a star hears. So ledger and
     certificate of `sum` are the star's, too. One process that plays all agents adds the same
     numbers without masks, which change no total.
 

@@ -1,11 +1,5 @@
 """Privacy: what is protected, how far it can move an answer, the noise, and what it all costs."""
 
-from tacit.privacy.drawn import (
-    Drawn,
-    LEAST_NUMBERS,
-    drawn_noise,
-    noise_test,
-)
 from tacit.privacy.accounting import (
     Spending,
     account,
@@ -15,6 +9,12 @@ from tacit.privacy.accounting import (
 from tacit.privacy.bounds import Norm, SensitivityBound, mean_gradient_bound, share_text
 from tacit.privacy.certificate import Certificate, certify, delta_warning
 from tacit.privacy.choosing import mu_of_choice, rate_of_choice
+from tacit.privacy.drawn import (
+    LEAST_NUMBERS,
+    Drawn,
+    drawn_noise,
+    noise_test,
+)
 from tacit.privacy.events import (
     Event,
     Exact,

@@ -1,9 +1,5 @@
 """The proposal: everything public about a run, derived from a request and turned into a plan."""
 
-from tacit.proposal.forecast import (
-    known_forecast,
-    risk_warning,
-)
 from tacit.proposal.class_weights import (
     WEIGHTS_ARE_PUBLIC,
     labels_of,
@@ -15,6 +11,10 @@ from tacit.proposal.class_weights import (
 from tacit.proposal.data_facts import DataFacts, TableFacts, feature_conditions
 from tacit.proposal.document import Document, Extended, Part
 from tacit.proposal.evaluation import Evaluation, evaluation_question
+from tacit.proposal.forecast import (
+    known_forecast,
+    risk_warning,
+)
 from tacit.proposal.named import NONE, Named
 from tacit.proposal.parts import (
     Budget,

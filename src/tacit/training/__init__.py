@@ -1,9 +1,5 @@
 """A training from end to end: divided records, the run of a proposal, its model and metrics."""
 
-from tacit.training.rows import (
-    counts_of,
-    persons_of,
-)
 from tacit.training.agreement import check_data, check_known
 from tacit.training.ahead import counts_ahead, kept_precision, proposal_ahead
 from tacit.training.assessment import Assessment, WeightedError
@@ -18,6 +14,10 @@ from tacit.training.data import (
 )
 from tacit.training.metrics import Metrics
 from tacit.training.releasing import model_of, released, table_model_terms
+from tacit.training.rows import (
+    counts_of,
+    persons_of,
+)
 from tacit.training.training import (
     Training,
     reserved,

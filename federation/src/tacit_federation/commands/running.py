@@ -17,15 +17,13 @@ from tacit.cli import (
     emit,
     error_line,
     interruptible,
+    methods_with,
     printable,
 )
-from tacit.cli import (
-    methods_with,
-)
-from tacit_federation.commands.watching import Events, Shown, events_to, watch
 from tacit.engine import Charged
 from tacit.errors import InputError, TacitError
 from tacit.evaluation import PrivateScore
+from tacit.report import FIRST_CERTIFICATE, check_out
 from tacit_federation import (
     Coordinator,
     Ended,
@@ -46,8 +44,8 @@ from tacit_federation import (
     run_party,
     save_ended,
 )
+from tacit_federation.commands.watching import Events, Shown, events_to, watch
 from tacit_federation.keys import public_key
-from tacit.report import FIRST_CERTIFICATE, check_out
 
 INTERRUPTED = 130
 

@@ -11,17 +11,14 @@ import typer
 from tacit.budget import Account, heads_folder
 from tacit.cli import (
     ACCOUNT_OPTIONS,
-)
-from tacit.cli import (
     emit,
     interruptible,
     path,
     printable,
     read_text,
 )
-from tacit_federation.commands.running import Shows, methods_for, take_part
-from tacit_federation.commands.watching import stands_in
 from tacit.errors import InputError
+from tacit.models import write_text
 from tacit_federation import (
     Journal,
     SignedProposal,
@@ -36,7 +33,8 @@ from tacit_federation import (
     site_folder,
     sites_folder,
 )
-from tacit.models import write_text
+from tacit_federation.commands.running import Shows, methods_for, take_part
+from tacit_federation.commands.watching import stands_in
 
 site = typer.Typer(
     no_args_is_help=True,

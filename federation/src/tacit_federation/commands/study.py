@@ -13,25 +13,31 @@ from typing import Annotated, Any
 import typer
 
 from tacit.cli import (
+    all_options,
     emit,
     error_line,
     interruptible,
     path,
     printable,
     read_text,
-    table,
-)
-from tacit.cli import (
-    takes,
-)
-from tacit.cli import (
-    all_options,
     rounds_help,
     run_options,
+    table,
+    takes,
 )
-from tacit_federation.commands.running import Shows, coordinate, methods_for
-from tacit_federation.commands.watching import events_to, stands_in
 from tacit.errors import InputError
+from tacit.models import write_text
+from tacit.proposal import (
+    DataFacts,
+    Proposal,
+    TableFacts,
+    centre_warning,
+    known_forecast,
+    propose,
+    risk_warning,
+)
+from tacit.tables import read_bounds
+from tacit.training import warnings_of
 from tacit_federation import (
     JoinRequest,
     SignedProposal,
@@ -51,16 +57,10 @@ from tacit_federation import (
     strike,
     study_folder,
 )
+from tacit_federation.commands.running import Shows, coordinate, methods_for
+from tacit_federation.commands.watching import events_to, stands_in
 from tacit_federation.joining import check_address
 from tacit_federation.last_question import last_question
-from tacit.models import write_text
-from tacit.proposal import DataFacts, Proposal, TableFacts, centre_warning, propose
-from tacit.proposal import (
-    known_forecast,
-    risk_warning,
-)
-from tacit.tables import read_bounds
-from tacit.training import warnings_of
 
 study = typer.Typer(
     no_args_is_help=True,

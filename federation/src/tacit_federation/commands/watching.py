@@ -20,9 +20,9 @@ from tacit.cli import (
     printable,
 )
 from tacit.errors import InputError
-from tacit_federation import Progress, Watch
 from tacit.models import write_text
 from tacit.report import strict
+from tacit_federation import Progress, Watch
 
 # events that somebody has to mend, as lines on the terminal
 _TROUBLE = {

@@ -11,9 +11,9 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF, HKDFExpand
 from jaxtyping import UInt64
 
 from tacit.errors import InputError, PrivacyError
+from tacit.typing import HostArray
 from tacit_federation.masks.keys import KEY_BYTES, MaskKey
 from tacit_federation.masks.participants import Participants
-from tacit.typing import HostArray
 
 _PAIR, _STREAM = b"tacit masks: pair 1\n", b"tacit masks: stream 1\n"
 _NONCE = bytes(16)  # a key of its own for every stream, so all may begin at the same block

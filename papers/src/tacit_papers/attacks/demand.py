@@ -24,11 +24,11 @@ from jaxtyping import Bool, Float
 from scipy.linalg import null_space
 
 from tacit.errors import InputError
+from tacit.typing import HostArray
 from tacit_power import Flow, Part, proximal_weight
 from tacit_power.conic import (
     ConicSet,
 )
-from tacit.typing import HostArray
 
 _ACTIVE = 1e-5  # slack, per unit, below which a constraint is taken for active
 _SOLID = 1e-6  # relative size of singular values that are used

@@ -11,11 +11,11 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from tacit.oracles import Point, TargetGradient
-from tacit_power import Grid, bundled_case, chosen_zones, grid, network, relax
 from tacit.privacy import epsilon_of
 from tacit.problems import Shard
 from tacit.typing import Array
 from tacit_papers.claims.claim import Claim, Finding, Verdict
+from tacit_power import Grid, bundled_case, chosen_zones, grid, network, relax
 
 BETA, DELTA, EPSILON = 0.01, 1e-2, 1.0
 

@@ -10,32 +10,32 @@ import numpy as np
 from scipy.sparse import csc_array
 
 from tacit import checks
-from tacit_power.methods import (
-    GeneralConsensus,
-    SharedCoordinates,
-    lifts,
-    shared_coordinates,
-)
 from tacit.engine import (
     Plan,
     plan,
 )
 from tacit.errors import InputError
 from tacit.oracles import Oracle, Residual, TargetGradient, Targets
-from tacit_power.grids.network import bounded
-from tacit_power.grids.relaxation import Relaxation
-from tacit_power.grids.zones import Part, Zones, parts
 from tacit.privacy import Adjacency, Messages, TargetChange, Terms
 from tacit.problems import (
     Origin,
     Shard,
     Shards,
 )
+from tacit.spec import Spec
+from tacit.typing import HostArray
 from tacit_power.conic import (
     AgentSets,
 )
-from tacit.spec import Spec
-from tacit.typing import HostArray
+from tacit_power.grids.network import bounded
+from tacit_power.grids.relaxation import Relaxation
+from tacit_power.grids.zones import Part, Zones, parts
+from tacit_power.methods import (
+    GeneralConsensus,
+    SharedCoordinates,
+    lifts,
+    shared_coordinates,
+)
 
 Question = Literal["gradient", "residual", "demand"]
 QUESTIONS: tuple[Question, ...] = ("gradient", "residual", "demand")

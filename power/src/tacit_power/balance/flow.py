@@ -14,14 +14,14 @@ from jaxtyping import Float
 
 from tacit.engine import ChargedTo, Run, run
 from tacit.errors import DataError, InputError, TacitError
+from tacit.typing import HostArray
 from tacit_power.balance.agents import Grid, Settings
 from tacit_power.balance.proposal import GridProposal
-from tacit_power.grids.relaxation import Relaxation
-from tacit_power.grids.zones import limits
 from tacit_power.conic import (
     ConicSet,
 )
-from tacit.typing import HostArray
+from tacit_power.grids.relaxation import Relaxation
+from tacit_power.grids.zones import limits
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,11 +13,6 @@ import numpy as np
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
-from tacit_power import Flow, Grid, Optimum, ties
-from tacit_power.balance.agents import proximal_weight
-from tacit_power.cases.reading import is_published
-from tacit_power.delivery import Told, run_values
-from tacit_power.page import network_section, page_of, ranges
 from tacit.report import (
     STYLE,
     inline_svg,
@@ -28,6 +23,11 @@ from tacit.report import (
     strict,
     table_of,
 )
+from tacit_power import Flow, Grid, Optimum, ties
+from tacit_power.balance.agents import proximal_weight
+from tacit_power.cases.reading import is_published
+from tacit_power.delivery import Told, run_values
+from tacit_power.page import network_section, page_of, ranges
 
 
 @dataclass(frozen=True, eq=False)

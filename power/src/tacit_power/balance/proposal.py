@@ -9,11 +9,11 @@ from pydantic import model_validator
 
 from tacit.engine import Plan
 from tacit.errors import InputError
+from tacit.proposal import Document, Extended, Part
 from tacit_power.balance.agents import Grid, Settings, grid, plan_grid
 from tacit_power.grids.network import Network, check_network
 from tacit_power.grids.relaxation import relax
 from tacit_power.grids.zones import Zones, zones_of
-from tacit.proposal import Document, Extended, Part
 
 _LENGTHS = {
     "numbers": "buses",

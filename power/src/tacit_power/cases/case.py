@@ -14,8 +14,8 @@ import numpy as np
 from jaxtyping import Float
 
 from tacit.errors import DataError
-from tacit_power.cases.tables import Net
 from tacit.typing import HostArray
+from tacit_power.cases.tables import Net
 
 # PGLib-OPF v19.01, CC BY 4.0: the IEEE networks with line limits (bundled/NOTICE)
 BUNDLED: Mapping[str, str] = MappingProxyType(

@@ -12,8 +12,8 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from tacit.errors import DataError
-from tacit_power.cases.tables import Net, Table
 from tacit.typing import HostArray
+from tacit_power.cases.tables import Net, Table
 
 _WIDTH = 13
 

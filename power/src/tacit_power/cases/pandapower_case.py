@@ -12,11 +12,11 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from tacit.errors import DataError
+from tacit.typing import HostArray
 from tacit_power.cases.case import Case, Elements
 from tacit_power.cases.pandapower_branches import Branches, impedances_of, lines_of, transformers_of
 from tacit_power.cases.pandapower_costs import gencost_of
 from tacit_power.cases.tables import Net, Table
-from tacit.typing import HostArray
 
 _READ = frozenset(
     {"bus", "load", "sgen", "storage", "ward", "shunt", "ext_grid", "gen", "switch", "line"}

@@ -10,9 +10,9 @@ import numpy as np
 from jaxtyping import Float
 
 from tacit.errors import DataError
+from tacit.typing import HostArray
 from tacit_power.cases.case import Elements
 from tacit_power.cases.tables import Net, Table
-from tacit.typing import HostArray
 
 _REACTIVE = ("cq0_eur", "cq1_eur_per_mvar", "cq2_eur_per_mvar2")
 _KINDS = ("gen", "ext_grid", "sgen", "load", "storage", "dcline")

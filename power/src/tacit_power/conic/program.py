@@ -10,9 +10,9 @@ import scipy.sparse as sp
 from jaxtyping import Float
 
 from tacit.errors import SolverError
+from tacit.typing import HostArray
 from tacit_power.conic.cones import Cone
 from tacit_power.conic.solver import interior_point, row_weights
-from tacit.typing import HostArray
 
 
 class Minimum(NamedTuple):

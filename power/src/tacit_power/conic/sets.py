@@ -15,12 +15,12 @@ from jaxtyping import Bool, Float, Int
 from typing_extensions import override
 
 from tacit.errors import InputError
-from tacit_power.conic.cones import Cone
-from tacit_power.conic.solver import ConicSolver, contains_rows, solve_rows
 from tacit.problems import (
     ConvexSet,
 )
 from tacit.typing import Array, HostArray, Model, Scalar
+from tacit_power.conic.cones import Cone
+from tacit_power.conic.solver import ConicSolver, contains_rows, solve_rows
 
 
 @final
@@ -222,7 +222,7 @@ class AgentSets(eqx.Module):
     >>> import jax
     >>> from tacit_power.conic import (
     polyhedron,
-)
+    )
     >>> line = polyhedron(E=[[1.0]], f=[2.0])
     >>> plane = polyhedron(E=[[1.0, 1.0]], f=[2.0])
     >>> sets = AgentSets([line, plane])

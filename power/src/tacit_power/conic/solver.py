@@ -15,8 +15,8 @@ import scipy.sparse.linalg as spl
 from jaxtyping import Bool, Float, Int
 
 from tacit.errors import InputError, MissingPackageError, SolverError, install_with
-from tacit_power.conic.cones import Cone, ProductCone, product_cone
 from tacit.typing import Array, HostArray
+from tacit_power.conic.cones import Cone, ProductCone, product_cone
 
 try:
     import clarabel

@@ -22,18 +22,18 @@ import numpy as np
 from jaxtyping import Float
 
 from tacit import checks
+from tacit.engine import Plan, plan
+from tacit.errors import InputError
+from tacit.oracles import TargetsAt
+from tacit.privacy import Adjacency, Messages, TargetChange, Terms
+from tacit.typing import HostArray
+from tacit_power.grids.network import Network
+from tacit_power.grids.zones import Zones
 from tacit_power.methods import (
     TargetsByStep,
     shared_coordinates,
 )
-from tacit.engine import Plan, plan
-from tacit.errors import InputError
-from tacit.oracles import TargetsAt
-from tacit_power.grids.network import Network
-from tacit_power.grids.zones import Zones
 from tacit_power.moment.asking import Hidden, check_beta, check_noise, public_spec, records
-from tacit.privacy import Adjacency, Messages, TargetChange, Terms
-from tacit.typing import HostArray
 
 # a step for every minute of a day
 LEAST_STEPS, MOST_STEPS = 2, 1440

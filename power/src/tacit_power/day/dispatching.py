@@ -26,11 +26,11 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
+from tacit.typing import HostArray
 from tacit_power.models.dc import restored, solve_dc, widest
 from tacit_power.models.dc_network import DcModel, state_at
 from tacit_power.models.dispatch import Dispatch, attempted
 from tacit_power.models.recourse import Tightening, line_spread, multiplier_of, of_multiplier
-from tacit.typing import HostArray
 
 
 class Step(NamedTuple):

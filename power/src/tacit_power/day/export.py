@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from tacit.typing import HostArray
 from tacit_power.day.series import clock
 from tacit_power.day.study import DayStudy
 from tacit_power.grids.network import Network
@@ -17,7 +18,6 @@ from tacit_power.moment.export import (
     line_columns,
     state_columns,
 )
-from tacit.typing import HostArray
 
 _STATE = ("served_demand_mw", "voltage_pu", "angle_degrees", "price_per_mwh")
 

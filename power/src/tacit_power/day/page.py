@@ -10,6 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
+from tacit.report import STYLE, inline_svg, list_of, section, spread, table_of
+from tacit.typing import HostArray
 from tacit_power.day.results import DayReport, day_rows
 from tacit_power.day.series import clock
 from tacit_power.day.study import DayStudy
@@ -17,8 +19,6 @@ from tacit_power.grids.network import Network
 from tacit_power.grids.zones import Zones, ties, zones_of
 from tacit_power.moment.hidden import HIDES
 from tacit_power.page import bus_rows, page_of, titled
-from tacit.report import STYLE, inline_svg, list_of, section, spread, table_of
-from tacit.typing import HostArray
 
 _BLUE, _ORANGE, _GREY, _INK = "#1f5fa8", "#c2570c", "#c9d1da", "#1d232b"
 _NAMED = 9

@@ -12,6 +12,8 @@ import numpy as np
 from jaxtyping import Float
 
 from tacit.errors import SolverError
+from tacit.report import spread, strict
+from tacit.typing import HostArray
 from tacit_power.day.export import day_tables
 from tacit_power.day.series import Series
 from tacit_power.day.study import DayStudy
@@ -21,8 +23,6 @@ from tacit_power.grids.zones import zones_of
 from tacit_power.models.dc import solve_dc
 from tacit_power.models.recourse import realised
 from tacit_power.moment.results import money
-from tacit.report import spread, strict
-from tacit.typing import HostArray
 
 
 @dataclass(frozen=True, eq=False)

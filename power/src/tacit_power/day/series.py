@@ -15,9 +15,9 @@ import numpy as np
 from jaxtyping import Float
 
 from tacit.errors import DataError
+from tacit.typing import HostArray
 from tacit_power.day.asking import check_steps
 from tacit_power.grids.network import Network
-from tacit.typing import HostArray
 
 COLUMNS = ("bus", "time", "mw", "mvar")
 _WEIGHTS = ("time", "weight")

@@ -18,6 +18,7 @@ from typing_extensions import override
 from tacit import checks
 from tacit.engine import ChargedTo, Plan, Run, run
 from tacit.errors import InputError
+from tacit.typing import HostArray
 from tacit_power.day.asking import check_steps, noise_by_step, plan_day, shares
 from tacit_power.day.dispatching import Step, dispatched, needed_by_day
 from tacit_power.day.series import Series
@@ -31,7 +32,6 @@ from tacit_power.models.dispatch import attempted
 from tacit_power.models.soc import solve_soc
 from tacit_power.moment.asking import demand_shards
 from tacit_power.moment.opf import OpfProposal, check_opf
-from tacit.typing import HostArray
 
 # of a step, relative to the series: a proposal is for the times that it names
 _NEAR = 1e-5

@@ -10,10 +10,10 @@ from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from tacit_power import Network, Zones, ties
-from tacit_power.grids.layout import layout
 from tacit.report import STYLE, inline_svg
 from tacit.typing import HostArray
+from tacit_power import Network, Zones, ties
+from tacit_power.grids.layout import layout
 
 MOST_DRAWN = 2000  # buses; time and memory of the layout grow with their square
 _COLOURS = ["#1f5fa8", "#c2570c", "#2f7d4f", "#7a4fa3", "#a3223f", "#0e7c86", "#8a6d1a", "#5b6470"]

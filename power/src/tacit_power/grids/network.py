@@ -11,8 +11,8 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from tacit.errors import DataError
-from tacit_power.cases.case import Case
 from tacit.typing import HostArray
+from tacit_power.cases.case import Case
 
 _ISOLATED = 4
 # per unit; the largest published networks stay below 50, and their admittances below 10^4

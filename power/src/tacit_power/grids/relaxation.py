@@ -20,8 +20,8 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy.sparse import coo_array, csr_array
 
-from tacit_power.grids.network import Network, admittance
 from tacit.typing import HostArray
+from tacit_power.grids.network import Network, admittance
 
 
 @dataclass(frozen=True)

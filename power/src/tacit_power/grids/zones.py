@@ -15,13 +15,13 @@ from scipy.sparse.csgraph import breadth_first_order, connected_components, shor
 
 from tacit import checks
 from tacit.errors import DataError, InputError
-from tacit_power.grids.network import Network, adjacency
-from tacit_power.grids.relaxation import Relaxation
+from tacit.typing import HostArray
 from tacit_power.conic import (
     Cone,
     ConicSet,
 )
-from tacit.typing import HostArray
+from tacit_power.grids.network import Network, adjacency
+from tacit_power.grids.relaxation import Relaxation
 
 BUILT_IN: Mapping[str, str] = MappingProxyType(
     {

@@ -22,11 +22,11 @@ from tacit.problems import (
     Loss,
     Squared,
 )
+from tacit.spec import Spec
+from tacit.typing import Array, HostArray
 from tacit_power.conic import (
     AgentSets,
 )
-from tacit.spec import Spec
-from tacit.typing import Array, HostArray
 
 
 class SharedCoordinates(eqx.Module):

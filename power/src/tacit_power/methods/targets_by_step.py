@@ -11,10 +11,10 @@ from typing_extensions import override
 from tacit.algorithms import (
     Turn,
 )
-from tacit_power.methods.targets_once import TargetsOnce
 from tacit.errors import InputError
 from tacit.oracles import AtStep
 from tacit.typing import Array, HostArray
+from tacit_power.methods.targets_once import TargetsOnce
 
 
 class TargetsByStep(TargetsOnce):

@@ -12,11 +12,11 @@ from tacit.algorithms import (
     StarAlgorithm,
     Turn,
 )
-from tacit_power.methods.general_consensus import SharedCoordinates
 from tacit.errors import InputError
 from tacit.oracles import AtStep, Point
 from tacit.spec import Spec
 from tacit.typing import Array, HostArray
+from tacit_power.methods.general_consensus import SharedCoordinates
 
 
 class TargetsOnce(StarAlgorithm):

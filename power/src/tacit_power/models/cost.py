@@ -8,9 +8,9 @@ import numpy as np
 from jaxtyping import Float
 
 from tacit.errors import DataError
+from tacit.typing import HostArray
 from tacit_power.cases.case import Case
 from tacit_power.grids.network import generators_in_service
-from tacit.typing import HostArray
 
 _PIECEWISE, _POLYNOMIAL = 1.0, 2.0
 # what changes the problem and is not solved here, by its name in MATPOWER's case format

@@ -50,17 +50,17 @@ from jaxtyping import Float
 from scipy.sparse import csr_array, diags_array
 
 from tacit.errors import SolverError
+from tacit.typing import HostArray
+from tacit_power.conic import (
+    Minimum,
+    minimise_conic,
+)
 from tacit_power.grids.network import in_solver
 from tacit_power.models.dc_network import DcModel, dc_model
 from tacit_power.models.dispatch import Dispatch, cost_rows, cost_terms, prices
 from tacit_power.models.recourse import TOLERANCE_MW, Tightening, of_multiplier, shares
 from tacit_power.models.rows import Rows, column, row, some
 from tacit_power.models.settling import settled
-from tacit_power.conic import (
-    Minimum,
-    minimise_conic,
-)
-from tacit.typing import HostArray
 
 # per unit; a narrower range is lost in the solver's accuracy
 _LEAST_ROOM = 1e-6

@@ -17,9 +17,9 @@ from scipy.sparse import coo_array, csc_array, csr_array, diags_array
 from scipy.sparse.linalg import splu
 
 from tacit.errors import DataError
+from tacit.typing import HostArray
 from tacit_power.grids.network import Network
 from tacit_power.models.cost import Costs
-from tacit.typing import HostArray
 
 
 @dataclass(frozen=True, eq=False)

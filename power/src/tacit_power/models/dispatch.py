@@ -11,12 +11,12 @@ from jaxtyping import Float, Int
 from scipy.sparse import csr_array
 
 from tacit.errors import SolverError
-from tacit_power.models.cost import Costs
-from tacit_power.models.rows import Rows
+from tacit.typing import HostArray
 from tacit_power.conic import (
     Minimum,
 )
-from tacit.typing import HostArray
+from tacit_power.models.cost import Costs
+from tacit_power.models.rows import Rows
 
 _T = TypeVar("_T")
 Model = Literal["dc", "soc"]

@@ -14,10 +14,10 @@ from scipy.sparse.linalg import splu
 from scipy.special import ndtri
 
 from tacit import checks
+from tacit.typing import HostArray
 from tacit_power.grids.network import Network
 from tacit_power.models.dc_network import DcModel, state_at
 from tacit_power.models.dispatch import Dispatch
-from tacit.typing import HostArray
 
 # limits are kept to this
 TOLERANCE_MW = 1e-3

@@ -6,10 +6,10 @@ import numpy as np
 from jaxtyping import Float
 from scipy.sparse import csc_array, csr_array
 
+from tacit.typing import HostArray
 from tacit_power.conic import (
     Cone,
 )
-from tacit.typing import HostArray
 
 
 class _Part:

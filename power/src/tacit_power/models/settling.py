@@ -13,9 +13,9 @@ import numpy as np
 from jaxtyping import Float
 
 from tacit.errors import SolverError
+from tacit.typing import HostArray
 from tacit_power.models.dc_network import DcModel, state_at
 from tacit_power.models.recourse import TOLERANCE_MW, Tightening
-from tacit.typing import HostArray
 
 
 class Settled(NamedTuple):

@@ -19,6 +19,11 @@ from jaxtyping import Float
 from scipy.sparse import csc_array, csr_array, hstack, vstack
 from scipy.sparse.linalg import lsqr
 
+from tacit.typing import HostArray
+from tacit_power.conic import (
+    Minimum,
+    minimise_conic,
+)
 from tacit_power.grids.network import in_solver
 from tacit_power.grids.relaxation import Relaxation, relax
 from tacit_power.grids.zones import limit_rows
@@ -26,11 +31,6 @@ from tacit_power.models.cost import Costs
 from tacit_power.models.dispatch import Dispatch, cost_rows, cost_terms, prices
 from tacit_power.models.recourse import shares
 from tacit_power.models.rows import Rows
-from tacit_power.conic import (
-    Minimum,
-    minimise_conic,
-)
-from tacit.typing import HostArray
 
 
 class Exactness(NamedTuple):

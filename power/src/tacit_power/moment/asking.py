@@ -9,19 +9,19 @@ import numpy as np
 from jaxtyping import Float
 
 from tacit import checks
-from tacit_power.methods import (
-    TargetsOnce,
-    shared_coordinates,
-)
 from tacit.engine import Plan, plan
 from tacit.errors import InputError
 from tacit.oracles import Targets
-from tacit_power.grids.network import Network, bounded
-from tacit_power.grids.zones import Zones
 from tacit.privacy import Adjacency, Messages, TargetChange, Terms
 from tacit.problems import Origin, Shard, Shards
 from tacit.spec import Spec
 from tacit.typing import HostArray
+from tacit_power.grids.network import Network, bounded
+from tacit_power.grids.zones import Zones
+from tacit_power.methods import (
+    TargetsOnce,
+    shared_coordinates,
+)
 
 Hidden = Literal["demand", "bus", "zone"]
 HIDDEN: tuple[Hidden, ...] = ("demand", "bus", "zone")

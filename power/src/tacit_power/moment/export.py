@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 from jaxtyping import Float
 
+from tacit.typing import HostArray
 from tacit_power.cases.case import Case, Elements
 from tacit_power.grids.network import Network, generators_in_service, lines_in_service
 from tacit_power.grids.zones import Zones, ties, zones_of
@@ -14,7 +15,6 @@ from tacit_power.models.binding import binding_lines
 from tacit_power.models.dispatch import Dispatch
 from tacit_power.moment.opf import OpfStudy
 from tacit_power.moment.pandapower_out import pandapower_json
-from tacit.typing import HostArray
 
 _BUS = "bus_i type Pd Qd Gs Bs area Vm Va baseKV zone Vmax Vmin"
 _GEN = "bus Pg Qg Qmax Qmin Vg mBase status Pmax Pmin"

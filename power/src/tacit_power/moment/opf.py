@@ -17,6 +17,8 @@ from pydantic import model_validator
 from tacit import checks
 from tacit.engine import ChargedTo, Plan, Run, run
 from tacit.errors import DataError, InputError
+from tacit.proposal import Document, Extended, Part
+from tacit.typing import HostArray
 from tacit_power.balance.flow import central_limits
 from tacit_power.balance.proposal import NetworkFacts, as_tuples
 from tacit_power.grids.network import Network
@@ -29,8 +31,6 @@ from tacit_power.models.dispatch import Dispatch, Model, attempted
 from tacit_power.models.recourse import Tightening, line_spread, of_multiplier, tightening
 from tacit_power.models.soc import SocOptimum, solve_soc
 from tacit_power.moment.asking import Hidden, demand_shards, noise_of, plan_demand
-from tacit.proposal import Document, Extended, Part
-from tacit.typing import HostArray
 
 
 class CostFacts(Part):

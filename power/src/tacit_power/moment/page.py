@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
+from tacit.report import STYLE, inline_svg, list_of, section, table_of
 from tacit_power.grids.network import Network
 from tacit_power.grids.zones import Zones, ties, zones_of
 from tacit_power.models.binding import binding
@@ -18,7 +19,6 @@ from tacit_power.models.dispatch import Dispatch
 from tacit_power.moment.hidden import HIDES
 from tacit_power.moment.results import OpfReport, opf_rows
 from tacit_power.page import bus_rows, network_section, page_of, titled
-from tacit.report import STYLE, inline_svg, list_of, section, table_of
 
 _BLUE, _ORANGE, _GREY = "#1f5fa8", "#c2570c", "#c9d1da"
 _MOST_LISTED = 20

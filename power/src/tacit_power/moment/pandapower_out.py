@@ -12,11 +12,11 @@ from itertools import pairwise
 
 import numpy as np
 
+from tacit.typing import HostArray
 from tacit_power.cases.case import Case
 from tacit_power.cases.tables import Net, Table
 from tacit_power.grids.network import generators_in_service, lines_in_service
 from tacit_power.moment.opf import OpfStudy
-from tacit.typing import HostArray
 
 _FORMAT = "3.0.0"  # the oldest that a pandapower of version 3 need not rework
 _UNLIMITED = 99999.0  # MVA or kA, as pandapower's own converter has it

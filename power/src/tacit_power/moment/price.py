@@ -6,12 +6,12 @@ from typing import NamedTuple
 
 from jaxtyping import Float
 
+from tacit.typing import HostArray
 from tacit_power.grids.relaxation import relax
 from tacit_power.models.dc import solve_dc
 from tacit_power.models.recourse import Realised, realised
 from tacit_power.models.soc import solve_soc
 from tacit_power.moment.opf import OpfStudy
-from tacit.typing import HostArray
 
 
 class Price(NamedTuple):

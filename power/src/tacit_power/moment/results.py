@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from tacit.report import strict
+from tacit.typing import HostArray
 from tacit_power.cases.case import Case
 from tacit_power.delivery import Told, run_values
 from tacit_power.grids.network import Network
@@ -20,8 +22,6 @@ from tacit_power.models.dispatch import Dispatch
 from tacit_power.moment.export import exported
 from tacit_power.moment.opf import OpfStudy
 from tacit_power.moment.price import met, optimum, price_of_privacy
-from tacit.report import strict
-from tacit.typing import HostArray
 
 # of the room that eta needs: where there is less, the noise decides whether a promise is made
 _NARROW = 2.0

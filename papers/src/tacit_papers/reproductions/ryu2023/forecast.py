@@ -6,7 +6,6 @@ import dataclasses
 import time
 from collections.abc import Callable
 
-from tacit_power import Flow
 from tacit_papers.reproductions.arms import repeated
 from tacit_papers.reproductions.ryu2023.federated import Records
 from tacit_papers.reproductions.ryu2023.learning import OBJ, planned, trials
@@ -21,6 +20,7 @@ from tacit_papers.reproductions.ryu2023.power_flow import (
     with_hessians,
 )
 from tacit_papers.reproductions.ryu2023.settings import GridRuns, Learning, Trial
+from tacit_power import Flow
 
 _FEW, _MANY = 2, 6  # rounds that are timed
 

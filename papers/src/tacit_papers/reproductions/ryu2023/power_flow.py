@@ -12,19 +12,6 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from tacit_power import (
-    Flow,
-    Grid,
-    Part,
-    Question,
-    Settings,
-    bundled_case,
-    chosen_zones,
-    grid,
-    network,
-    relax,
-    solve_privately,
-)
 from tacit.privacy import Laplace, TargetChange, account, epsilon_of
 from tacit.typing import HostArray
 from tacit_papers.attacks import infer_demand
@@ -37,6 +24,19 @@ from tacit_papers.reproductions.ryu2023.settings import (
     GridRuns,
     Sampled,
     Trial,
+)
+from tacit_power import (
+    Flow,
+    Grid,
+    Part,
+    Question,
+    Settings,
+    bundled_case,
+    chosen_zones,
+    grid,
+    network,
+    relax,
+    solve_privately,
 )
 
 

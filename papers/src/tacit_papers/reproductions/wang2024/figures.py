@@ -12,7 +12,6 @@ from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure as Drawing
 
 from tacit.network import Graph
-from tacit_power import layout
 from tacit.report import STYLE, inline_svg
 from tacit_papers.reproductions.figure import (
     Budget,
@@ -48,6 +47,7 @@ from tacit_papers.reproductions.wang2024.settings import (
     paper_budgets,
 )
 from tacit_papers.reproductions.wang2024.tables import BY_GRAPH, FAIR
+from tacit_power import layout
 
 _LATER = 4  # the first signs of a model near 0 would fill the axis of errors
 SENT = "thousands of vectors sent"
