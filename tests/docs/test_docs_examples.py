@@ -19,7 +19,7 @@ from tacit.cli.main import commands as known_commands
 README = ROOT / "README.md"
 # the conformance kit, three times; sixty runs
 LONG = {ROOT / "CONTRIBUTING.md", ROOT / "docs" / "how-to" / "sweep.md"}
-SEARCHED = (ROOT / "src", ROOT / "papers" / "src")
+SEARCHED = tuple(ROOT / part / "src" for part in (".", "federation", "power", "papers"))
 DOWNLOADED = ("mnist", "femnist", "w8a", "mushrooms", "ijcnn1", "cifar10")
 
 

@@ -8,6 +8,8 @@ import pytest
 from docs_pages import PAGES, ROOT, name_of
 
 import tacit
+import tacit_federation.masks
+import tacit_power
 
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 NAME = re.compile(r"`(tacit(?:\.\w+)+)`")
@@ -100,8 +102,8 @@ def test_every_test_named_in_the_text_exists():
 def test_every_file_of_the_package_has_its_place_in_the_architecture():
     text = (ROOT / "docs" / "explanation" / "architecture.md").read_text()
     rooms = text.split("## Rooms and layers")[1].split("## The contract")[0]
-    package = ROOT / "src" / "tacit"
-    for file in package.rglob("*.py"):
+    packages = [Path(each.__path__[0]) for each in (tacit, tacit_federation, tacit_power)]
+    for package, file in ((each, file) for each in packages for file in each.rglob("*.py")):
         room = file.relative_to(package).parts[0]
         if file.name != "__init__.py" and f"`{room}/`" not in rooms:
             assert re.search(rf"`(?:\w+/)?{file.stem}`", rooms), file
@@ -111,8 +113,9 @@ def rooms():
     """Return the rooms of the library that name what is public."""
     found = pkgutil.iter_modules(tacit.__path__)
     packages = [info.name for info in found if info.ispkg and info.name != "cli"]
-    loaded = {name: importlib.import_module(f"tacit.{name}") for name in packages}
-    return {name: vars(room)["__all__"] for name, room in loaded.items() if "__all__" in vars(room)}
+    loaded = [importlib.import_module(f"tacit.{name}") for name in packages]
+    loaded += [tacit_federation, tacit_federation.masks, tacit_power]
+    return {room.__name__: vars(room)["__all__"] for room in loaded if "__all__" in vars(room)}
 
 
 def undocumented(room, names, text):
@@ -120,28 +123,29 @@ def undocumented(room, names, text):
 
     A page shows all of a room, except functions that share the name of the file they stand in.
     """
-    package = importlib.import_module(f"tacit.{room}")
+    package = importlib.import_module(room)
     files = {info.name for info in pkgutil.iter_modules(package.__path__)}
     shown = set(re.findall(r"^::: (\S+)$", text, re.M))
-    whole = f"tacit.{room}" in shown
+    whole = room in shown
     return [
         name
         for name in names
-        if not (whole and name not in files) and f"tacit.{room}.{name}.{name}" not in shown
+        if not (whole and name not in files) and f"{room}.{name}.{name}" not in shown
     ]
 
 
 def test_every_public_name_is_in_the_reference():
     menu = (ROOT / "mkdocs.yml").read_text()
     for room, names in rooms().items():
-        page = ROOT / "docs" / "reference" / f"{room}.md"
+        file = f"{room.replace('_', '.').split('.')[-1]}.md"
+        page = ROOT / "docs" / "reference" / file
         assert undocumented(room, names, page.read_text()) == []
-        assert f"reference/{room}.md" in menu
+        assert f"reference/{file}" in menu
 
 
 def test_a_name_that_the_reference_leaves_out_is_caught():
-    assert undocumented("models", ["Model", "predict"], "::: tacit.models\n") == ["predict"]
-    assert undocumented("engine", ["Plan"], "::: tacit.audit\n") == ["Plan"]
+    assert undocumented("tacit.models", ["Model", "predict"], "::: tacit.models\n") == ["predict"]
+    assert undocumented("tacit.engine", ["Plan"], "::: tacit.audit\n") == ["Plan"]
 
 
 def test_the_site_loads_nothing_from_elsewhere():

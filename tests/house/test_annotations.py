@@ -12,11 +12,13 @@ import numpy as np
 import pytest
 
 import tacit
+import tacit_federation
 import tacit_papers
+import tacit_power
 from tacit.problems import L2
 from tacit.typing import Array, HostArray
 
-PACKAGES = (tacit, tacit_papers)
+PACKAGES = (tacit, tacit_federation, tacit_power, tacit_papers)
 FILES = [path for package in PACKAGES for path in sorted(Path(package.__path__[0]).rglob("*.py"))]
 SHAPED = ("Bool", "Float", "Int", "Num", "Shaped")
 NAMES = {**vars(jaxtyping), "Array": Array, "HostArray": HostArray, "np": np}
