@@ -74,17 +74,17 @@ def no_bounds(table: str, target: str) -> str:
     )
 
 
-def install_with(extra: str) -> str:
-    """Return the command that installs this package with an extra.
+def install_with(part: str) -> str:
+    """Return the command that installs a part of this repository, a folder with its extra if any.
 
     It names the clone and no package index: there `tacit` is the name of somebody else's package.
 
     Examples
     --------
     >>> install_with("power")
-    "in a clone of this repository: pip install -e '.[power]'"
+    "in a clone of this repository: pip install -e './power'"
     """
-    return f"in a clone of this repository: pip install -e '.[{extra}]'"
+    return f"in a clone of this repository: pip install -e './{part}'"
 
 
 def told_anew(

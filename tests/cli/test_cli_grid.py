@@ -178,10 +178,3 @@ def test_a_case_that_is_none_is_one_line(capsys, tmp_path):
     code, _, err = called(capsys, "case15", *BALANCE, "--rounds", "2")
     assert (code, err.count("\n")) == (2, 1)
     assert "neither a bundled case (case14, case118) nor a file" in err
-
-
-def test_without_the_solver_one_line_names_the_extra_that_brings_it(capsys, monkeypatch):
-    monkeypatch.setattr(conic_solver, "clarabel", None)
-    code, out, err = called(capsys, "case14", *BALANCE, "--rounds", "2")
-    assert (code, out, err.count("\n")) == (2, "", 1)
-    assert "pip install -e '.[power]'" in err

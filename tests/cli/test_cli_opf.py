@@ -7,7 +7,6 @@ import pytest
 
 from tacit.budget import Account
 from tacit.cli.main import main
-from tacit.problems import conic_solver
 from tacit_power import delivery as delivery_room
 from tacit_power import parse_case
 from tacit_power.moment import command as command_room
@@ -157,14 +156,6 @@ def test_a_case_that_cannot_be_dispatched_is_one_line(capsys, tmp_path, old, new
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert fix in err
     assert not (tmp_path / "out").exists()
-
-
-def test_a_solver_that_is_missing_is_told_before_anything_is_asked(capsys, monkeypatch, tmp_path):
-    monkeypatch.setattr(conic_solver, "clarabel", None)
-    monkeypatch.setattr(opf_room, "run", _never)
-    code, out, err = called(capsys, "case14", *BUDGET)
-    assert (code, out, err.count("\n")) == (2, "", 1)
-    assert "pip install -e '.[power]'" in err
 
 
 def test_a_network_that_serves_nobody_is_refused_before_anything_is_asked(

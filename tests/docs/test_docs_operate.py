@@ -67,7 +67,7 @@ def test_the_container_file_installs_the_clone_and_runs_as_a_user():
     file = dict(parsed)
     source, clone = file["COPY"].split()
     assert source == "."
-    assert f'"{clone}[federation]"' in file["RUN"]
+    assert f"{clone} {clone}/federation" in file["RUN"]
     assert json.loads(file["ENTRYPOINT"]) == ["tacit"]
     folders = dict(word.split("=") for word in file["ENV"].split())
     volumes = set(json.loads(file["VOLUME"]))

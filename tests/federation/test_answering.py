@@ -80,7 +80,7 @@ def answered(study, rounds, agent=0):
 
 
 def test_a_site_refuses_to_go_on_when_its_noise_is_too_small(long):
-    """Before the last round: at the first look, at the least numbers, of noise that is not there."""
+    """Before the last round: at the first look, at the least numbers, of noise that is absent."""
     block = Supply.block
 
     def divided(supply, first, last):

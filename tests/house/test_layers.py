@@ -21,8 +21,8 @@ EXTENSIONS = {tacit_federation: set(), tacit_power: set(), tacit_papers: {"tacit
 ENGINE = {
     f"tacit.engine.{module}"
     for module in (
-        "charging", "credit", "door", "gossip", "network", "program", "protocol", "relay", "running",
-        "supply", "targets", "tree",
+        "charging", "credit", "door", "gossip", "network", "program", "protocol", "relay",
+        "running", "supply", "targets", "tree",
     )
 }  # fmt: skip
 LAYERS = [

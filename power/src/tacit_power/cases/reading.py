@@ -88,7 +88,7 @@ def _of_pandapower(name: str) -> Case:
     found = find_spec("pandapower")
     if found is None or not found.submodule_search_locations:
         raise MissingPackageError(
-            f"the networks of pandapower need that package; {install_with('pandapower')}"
+            f"the networks of pandapower need that package; {install_with('power[pandapower]')}"
         )
     folder = Path(found.submodule_search_locations[0]).joinpath(*_NAMED_HERE)
     named = sorted(file.stem for file in folder.glob("*.json"))

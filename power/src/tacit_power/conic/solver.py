@@ -14,14 +14,9 @@ import scipy.sparse as sp
 import scipy.sparse.linalg as spl
 from jaxtyping import Bool, Float, Int
 
-from tacit.errors import InputError, MissingPackageError, SolverError, install_with
+from tacit.errors import InputError, SolverError
 from tacit.typing import Array, HostArray
 from tacit_power.conic.cones import Cone, ProductCone, product_cone
-
-try:
-    import clarabel
-except ModuleNotFoundError:
-    clarabel = None
 
 # of a projection: how far the data may have to move for the point to be exact
 TOLERANCE = 1e-9
@@ -348,11 +343,6 @@ def _clarabel(
     within: tuple[Any, HostArray, Sequence[Cone]],
     **options: Any,
 ) -> Any:
-    if clarabel is None:
-        raise MissingPackageError(
-            "a conic set needs the package clarabel, which is not installed; "
-            + install_with("power")
-        )
     kinds = {
         "zero": clarabel.ZeroConeT,
         "nonnegative": clarabel.NonnegativeConeT,
