@@ -84,8 +84,6 @@ def test_every_import_is_declared():
     for part in PARTS:
         may = groups["core"] | groups[part] | {"pandapower"}
         assert imported(f"{part}/src") - may == set(), part
-            part
-        )
     everything = set().union(*groups.values(), ELSEWHERE, {"tacit-papers-tests"})
     assert imported(*PARTS, "bench", "docs", "tests") - everything == set()
 

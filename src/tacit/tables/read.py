@@ -256,7 +256,8 @@ def _pieces(path: Path, form: Form, content: bytes | None) -> Iterator[Piece]:
     parquet = path.suffix.lower() == ".parquet"
     if parquet and find_spec("pyarrow") is None:
         raise InputError(
-            f"{path} is a Parquet file, which needs pyarrow; {install_with('[tables-parquet]')}; or "
+            f"{path} is a Parquet file, which needs pyarrow; {install_with('[tables-parquet]')};"
+            " or "
             "save it as CSV"
         )
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, final
 
+import clarabel
 import numpy as np
 import scipy.sparse as sp
 import scipy.sparse.linalg as spl
