@@ -238,9 +238,7 @@ def test_agents_by_different_columns_are_refused(sites):
     assert_refused(pair(*given), "differ in --agent-column (here and there)")
 
 
-@pytest.mark.parametrize(
-    "fault", ["account", "seed", "file", "test", "bounds", "masks", "sampling"]
-)
+@pytest.mark.parametrize("fault", ["account", "seed", "file", "test", "bounds", "sampling"])
 def test_a_difference_is_told_before_anything_is_charged(table, account, fault):
     charged = ["--account", "ill", "--accounts", str(table)]
     other = table / "other"
@@ -253,7 +251,6 @@ def test_a_difference_is_told_before_anything_is_charged(table, account, fault):
         "file": (charged, charged, "files"),
         "bounds": (charged, charged, "proposal"),
         "test": (charged, [*charged, "--test", str(table / "test.csv")], "--test"),
-        "masks": ([*charged, "--masks"], [*charged, "--masks"], "masks are made in one process"),
         "sampling": (charged, [*charged, "--split-seed", "2"], "--split-seed"),
     }
     first, second, what = further[fault]
@@ -262,8 +259,7 @@ def test_a_difference_is_told_before_anything_is_charged(table, account, fault):
         (other / "ill.csv").write_text(text.replace(",yes", ",no", 1))
     if fault == "bounds":
         (other / "ill.toml").write_text(BOUNDS.replace("100", "101"))
-    observer = ["--observer", "sum"] if fault == "masks" else []
-    ended = pair(arguments(table, *observer, *first), arguments(other, *observer, *second))
+    ended = pair(arguments(table, *first), arguments(other, *second))
     assert_refused(ended, what)
     assert account.state().runs == ()
     digest = "0123456789abcdef"

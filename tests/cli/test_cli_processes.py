@@ -39,9 +39,9 @@ class Echo:
         return [(name, text) for name, text in self.said.items() if name.startswith(room)]
 
 
-def among(options, *, masks=False, **others):
+def among(options, **others):
     processes = Processes(0, 2, Echo(**others))
-    check_among(processes, OUTPUT, options, graph_from=None, masks=masks)
+    check_among(processes, OUTPUT, options, graph_from=None)
 
 
 def test_processes_with_different_options_are_told_which(tmp_path):
@@ -68,9 +68,7 @@ def test_what_processes_cannot_do_is_refused_before_they_are_compared(tmp_path):
     os.mkfifo(tmp_path / "pipe.csv")
     with pytest.raises(InputError, match="read once only"):
         among({"data": tmp_path / "pipe.csv"})
-    with pytest.raises(InputError, match="leave --masks out"):
-        among({}, masks=True)
-    check_among(None, OUTPUT, {"data": tmp_path / "pipe.csv"}, graph_from="private", masks=True)
+    check_among(None, OUTPUT, {"data": tmp_path / "pipe.csv"}, graph_from="private")
 
 
 def test_names_of_this_machine_alone_are_known():

@@ -106,10 +106,6 @@ def train(  # noqa: PLR0913 - one parameter per option
     out: Annotated[
         Path | None, typer.Option(parser=path, help="A new folder for the report.")
     ] = None,
-    masks: Annotated[
-        bool,
-        typer.Option("--masks", help="Of --observer sum: masks in this process, too, to see them."),
-    ] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace an earlier report.")] = False,
     reference: Annotated[
         bool, typer.Option("--reference", help="Non-private optimum for large data too.")
@@ -140,7 +136,7 @@ def train(  # noqa: PLR0913 - one parameter per option
     with among_processes() as processes:
         alike = {**given, **tables, "proposal": proposal, "seed": seed, "data": _named(data)}
         del alike["accounts"]  # where each machine keeps its accounts is its own affair
-        check_among(processes, output, alike, graph_from=graph_from, masks=masks)
+        check_among(processes, output, alike, graph_from=graph_from)
         account = account_given(given, charges=processes is None or processes.first)
         if account is not None:
             check_chargeable(seed=seed, conditional=False)
@@ -148,13 +144,13 @@ def train(  # noqa: PLR0913 - one parameter per option
         with reading_bar(shown=shown and is_table(data)) as reading:
             output = replace(output, reading=reading)
             prepared = interruptible(
-                lambda: _prepared(data, tables, given, output, proposal, account, seed, masks=masks)
+                lambda: _prepared(data, tables, given, output, proposal, account, seed)
             )
         try:
             if not json:
                 say(_heading(prepared, seed))
             keeper = Keeper(output)
-            trained = _trained(prepared, keeper, seed=seed, shown=shown, masks=masks)
+            trained = _trained(prepared, keeper, seed=seed, shown=shown)
         finally:
             if isinstance(prepared.account, Reservation):  # nothing, where the run has closed it
                 prepared.account.close(released=False)
@@ -185,8 +181,6 @@ def _prepared(  # noqa: PLR0913, PLR0917 - what was typed, and who pays
     proposal: Path | None,
     account: Account | None,
     seed: int | None,
-    *,
-    masks: bool,
 ) -> Prepared:
     """Return records and proposal after every check that precedes training.
 
@@ -198,7 +192,7 @@ def _prepared(  # noqa: PLR0913, PLR0917 - what was typed, and who pays
     if is_table(data) and (account is not None or connected() is not None):
         check_output(output, public=False, name=data)
         reading = output.reading
-        return _charged(data, tables, given, proposal, account, reading, seed, masks=masks)
+        return _charged(data, tables, given, proposal, account, reading, seed)
     prepared = _uncharged(data, tables, given, output, proposal, seed)
     processes = connected()
     if processes is not None:
@@ -215,8 +209,6 @@ def _charged(  # noqa: PLR0913, PLR0917 - as `_prepared`
     account: Account | None,
     reading: Report | None,
     seed: int | None,
-    *,
-    masks: bool,
 ) -> Prepared:
     """Return the records of a table, whose cells are looked at once the run is charged.
 
@@ -232,7 +224,7 @@ def _charged(  # noqa: PLR0913, PLR0917 - as `_prepared`
         known = None if proposed.data.table is None else proposed.data.table.bounds
         files = read_files(source_of(data, tables, known), known, reading)
     records, reservation = charged_records(
-        files, proposed, methods, account, reading, connected(), seed=seed, masks=masks
+        files, proposed, methods, account, reading, connected(), seed=seed
     )
     return Prepared(records, proposed, methods, reservation)
 
@@ -343,9 +335,7 @@ def _proposal_ahead(files: Files, options: RunOptions, features: str | None) -> 
     )
 
 
-def _trained(
-    prepared: Prepared, keeper: Keeper, *, seed: int | None, shown: bool, masks: bool
-) -> Training:
+def _trained(prepared: Prepared, keeper: Keeper, *, seed: int | None, shown: bool) -> Training:
     dataset, output = prepared.records.dataset, keeper.output
     cells = dataset.train_rows * len(prepared.records.names)
     alone = prepared.records.local is None
@@ -363,7 +353,6 @@ def _trained(
                 methods=prepared.methods,
                 warn=warned,
                 account=prepared.account,
-                masks=masks,
                 release=keeper.keep,
             )
         )

@@ -50,7 +50,6 @@ def check_among(
     options: Mapping[str, Any],
     *,
     graph_from: str | None,
-    masks: bool,
 ) -> None:
     """Raise `InputError` unless this can be done by these processes, and all were asked the same.
 
@@ -64,10 +63,6 @@ def check_among(
     """
     if processes is None:
         return
-    if masks:
-        raise InputError(
-            "masks are made in one process, to be seen; leave --masks out, or --processes"
-        )
     asked = {
         "--reference": output.reference,
         "--oracle-metrics": output.oracle_metrics,
