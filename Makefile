@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 OTHER  := .venv-diffprivlib
 
-.PHONY: demo federation test test-slow test-all test-lowest test-pandapower soak coverage bench bench-diffprivlib bench-peers lint docs gallery clean
+.PHONY: demo federation test test-slow test-all test-lowest test-pandapower audit-arithmetic soak coverage bench bench-diffprivlib bench-peers lint docs gallery clean
 
 PARTS := federation power papers
 $(READY): pyproject.toml $(PARTS:%=%/pyproject.toml) constraints.txt constraints-federation.txt
@@ -27,7 +27,7 @@ TEST_XLA_FLAGS ?= --xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitte
 # A file is run by one worker, so that its fixtures, programs and claims are computed once.
 PYTEST := XLA_FLAGS="$(TEST_XLA_FLAGS)" $(BIN)/python -m pytest --numprocesses auto --dist loadfile
 # What the arithmetic of a machine may do depends on the compiler: these also run as users run them.
-COMPUTED := tests/audit/test_audit_arithmetic.py tests/privacy/test_what_is_computed.py tests/engine/test_rounding.py
+COMPUTED := tests/attacks/test_attacks.py tests/privacy/test_what_is_computed.py tests/engine/test_rounding.py
 
 test: $(READY)            ## the quick suite, minutes: every law with its planted fault, on all cores
 	$(PYTEST) --doctest-modules -m "not slow" --durations=10
@@ -57,6 +57,9 @@ $(PANDAPOWER)/.ready: pyproject.toml power/pyproject.toml
 
 test-pandapower: $(PANDAPOWER)/.ready   ## networks written and read beside pandapower itself, minutes
 	$(PANDAPOWER)/bin/python -m pytest -q tests/power/test_power_pandapower.py tests/power/test_power_export.py
+
+audit-arithmetic: $(READY)   ## attacks on answers as this machine computes them, a minute; with FULL=1 hours
+	$(BIN)/python -m tests.attacks $(if $(FULL),--full)
 
 SOAK_SECONDS ?= 3600
 SOAK_SEED    ?=

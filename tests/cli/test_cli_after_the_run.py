@@ -314,13 +314,6 @@ def test_a_certificate_is_printed_where_no_folder_takes_what_was_released(
     assert "epsilon = 3.0000" in capsys.readouterr().out
 
 
-def test_masks_that_a_plan_has_no_use_for_are_refused_before_the_charge(table, capsys):
-    account = account_of(table)
-    assert main(command(table, "train", "--masks")) == 2
-    assert "masks are for answers" in capsys.readouterr().err
-    assert account.state().charged == ()
-
-
 def test_nothing_is_lost_where_nobody_could_be_told_of_a_failure():
     attempts = Attempts(fails)
     assert attempts.attempt("a step", fails, 3) == 3

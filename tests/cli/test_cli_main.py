@@ -237,9 +237,6 @@ def test_a_bad_option_is_one_line_that_names_the_fix(refused, tmp_path, changes,
         (["audit", "dp-sgd", "--relation", "friends"], "replace_one, zero_out"),
         (["train", "digits", *PRIVATE, "--algorithm", "one-question"], "squared loss"),
         (["audit", "dp-admm", "--runs", "0"], "at least 1"),
-        (["audit", "dp-admm", "--full"], "for arithmetic alone"),
-        (["audit", "arithmetic", "--runs", "9"], "--full and --seed alone"),
-        (["audit", "arithmetic", "--seed", "-1"], "from 0 to"),
         (["audit", "dp-admm", "--seed", "-1"], "from 0 to"),
         (["audit", "dp-admm", "--runs", str(10**11)], "at most"),
         (["audit", "dp-admm", "--mu", "1e200"], "between"),
@@ -461,28 +458,6 @@ def test_audit_of_batches_says_what_is_claimed_and_what_is_proved(tacit_):
     assert values["verdict"] == "violated"
     assert values["epsilon_lower_bound"] > values["claimed_epsilon"]
     assert (values["relation"], values["sampling_rate"]) == ("replace_one", 0.2)
-
-
-def test_audit_of_arithmetic_prints_every_construction_and_a_verdict(tacit_, monkeypatch):
-    asked = []
-    found = (
-        tacit.audit.Finding("gradient", "one", "float32", 40, 4, 4, 12.5),
-        tacit.audit.Finding("gradient", "two", "float64", 40, 4, 4, 1 + 2**-52),
-        tacit.audit.Finding("snapshot", "three", "float64", 40, 4, 4, 1.0),
-        tacit.audit.Finding("targets", "four", "float64", 40, 4, 4, math.inf),
-    )
-    monkeypatch.setattr(
-        "tacit.cli.audit.arithmetic_report", lambda **given: asked.append(given) or found
-    )
-    done = tacit_("audit", "arithmetic", "--full", "--seed", "3")
-    assert (done.code, asked) == (0, [{"full": True, "seed": 3}])
-    assert all(text in done.out for text in ("40 x 4", "12.5", "1 + 2.2e-16", "inf"))
-    assert "Verdict: violated: 3 of 4 exceed their bound, for gradient, targets" in done.out
-    values = tacit_("audit", "arithmetic", "--json").json
-    assert values["verdict"] == "violated"
-    assert [one["holds"] for one in values["findings"]] == [False, False, True, False]
-    monkeypatch.setattr("tacit.cli.audit.arithmetic_report", lambda **given: found[2:3])
-    assert "Verdict: consistent" in tacit_("audit", "arithmetic").out
 
 
 @pytest.mark.parametrize("arguments", [[], ["--help"]])

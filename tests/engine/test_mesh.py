@@ -204,11 +204,10 @@ def test_rows_of_a_wrong_agent_are_caught_by_the_model_of_one_process():
 
 def test_devices_that_do_not_suit_are_refused(shards):
     with pytest.raises(InputError, match="relay"):
-        check_devices(walking(shards).program, Devices(), serial=False, masks=False)
+        check_devices(walking(shards).program, Devices(), serial=False)
     made = planned("star", shards)
-    for how in ({"serial": True, "masks": False}, {"serial": False, "masks": True}):
-        with pytest.raises(InputError, match="leave"):
-            check_devices(made.program, Devices(), **how)
+    with pytest.raises(InputError, match="leave"):
+        check_devices(made.program, Devices(), serial=True)
     with pytest.raises(InputError, match="twice"):
         Devices(Devices().devices * 2)
 

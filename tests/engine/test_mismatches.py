@@ -10,6 +10,7 @@ import re
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from tests.attacks.subjects import AskOnce
 
 from conftest import make_shards, make_terms
 from tacit.algorithms import (
@@ -21,7 +22,6 @@ from tacit.algorithms import (
     NoisyGradient,
     variance_reduction,
 )
-from tacit.audit.computed import AskOnce
 from tacit.engine.planning import Terms, plan
 from tacit.errors import InputError
 from tacit.network import metropolis, ring

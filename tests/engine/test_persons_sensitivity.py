@@ -6,10 +6,9 @@ import math
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from tests.attacks.subjects import PERSON, Trials, ratios, subject_named
 
-from tacit.audit.computed import PERSON, Trials, ratios
 from tacit.audit.search import CHANGED, Search
-from tacit.audit.subjects import subject_named
 from tacit.oracles import Gradient
 from tacit.privacy import ReplaceOne, ZeroOut
 from tacit.problems import Draw, MultinomialLogistic, Persons, Squared, pack

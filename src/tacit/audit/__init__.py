@@ -1,8 +1,6 @@
 """Attacks on runs, for the data custodian: results are not a release."""
 
-from tacit.audit.arithmetic import arithmetic_report
 from tacit.audit.auditing import AuditReport, audit
-from tacit.audit.computed import Finding
 from tacit.audit.conformance import Conformance, Law, check_method, check_oracle
 from tacit.audit.epsilon import EpsilonBound, audit_perturbed, audit_sampled, epsilon_lower_bound
 from tacit.audit.faults import Fault, fault_named, plant
@@ -17,13 +15,11 @@ __all__ = [
     "Conformance",
     "EpsilonBound",
     "Fault",
-    "Finding",
     "Law",
     "LowerBound",
     "Pairwise",
     "ReplayReport",
     "ResidualReport",
-    "arithmetic_report",
     "audit",
     "audit_perturbed",
     "audit_sampled",

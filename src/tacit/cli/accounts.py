@@ -14,7 +14,7 @@ import typer
 from tacit.algorithms import Method
 from tacit.budget import Account, Reservation, State, salted
 from tacit.cli.console import error_line
-from tacit.engine import check_masks, returned_on_error
+from tacit.engine import returned_on_error
 from tacit.engine.mesh import check_devices
 from tacit.engine.processes import Processes
 from tacit.errors import AccountError, InputError
@@ -125,7 +125,6 @@ def charged_records(  # noqa: PLR0913 - what is read, and who pays
     processes: Processes = Processes(),  # noqa: B008 - frozen
     *,
     seed: int | None = None,
-    masks: bool = False,
 ) -> tuple[DividedData, Reservation | None]:
     """Return the records of a table with the reservation that was made before they were read.
 
@@ -141,8 +140,6 @@ def charged_records(  # noqa: PLR0913 - what is read, and who pays
         of its own agents, by the draw of the first.
     seed
         Of the noise of a reproduction, whose records are divided by the public split seed.
-    masks
-        Whether they are asked for, which not every plan has a use for.
     """
     facts = DataFacts.of(files.bounds, proposal.data.features)
     agents = None if files.owners is not None else len(proposal.counts)
@@ -155,11 +152,9 @@ def charged_records(  # noqa: PLR0913 - what is read, and who pays
     )
     check_known(facts, counts, proposal, rows_per_person=rows)
     reservation, plan = None, proposal.plan(methods)
-    if masks:
-        check_masks(plan)
     if processes.count > 1:
         _check_alike(processes, files, proposal)
-        check_devices(plan.program, Devices(), serial=False, masks=False)
+        check_devices(plan.program, Devices(), serial=False)
     if account is not None:
         account, contents = confirmed(account.for_table(files.columns), files.tables)
         reservation = reserved(account, proposal, plan, seed=None, what=files.source.path.name)

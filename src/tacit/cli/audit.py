@@ -12,8 +12,6 @@ from tacit.audit import (
     AuditReport,
     EpsilonBound,
     Fault,
-    Finding,
-    arithmetic_report,
     audit_perturbed,
     audit_sampled,
     fault_named,
@@ -30,8 +28,6 @@ from tacit.report import strict
 _RELATIONS = ("replace_one", "zero_out")
 _BATCH_FAULT = "full-batch"
 _PERSON = ("rows_per_person", "agents_per_person")
-# what is audited in place of a method
-_ARITHMETIC = "arithmetic"
 _AUDITED = {name: method for name, method in METHODS.items() if method.structure != "required"}
 _SAMPLED = ", ".join(name for name, method in _AUDITED.items() if method.sampled)
 _WITH_OPTIONS = {name: method for name, method in _AUDITED.items() if not method.inside}
@@ -44,9 +40,7 @@ def audit(  # noqa: PLR0913 - one parameter per option
     *,
     algorithm: Annotated[
         str,
-        typer.Argument(
-            help=f"{', '.join(_AUDITED)}; or one of your own: module:Class; or {_ARITHMETIC}."
-        ),
+        typer.Argument(help=f"{', '.join(_AUDITED)}; or one of your own: module:Class."),
     ],
     fault: Annotated[
         str | None,
@@ -88,10 +82,6 @@ def audit(  # noqa: PLR0913 - one parameter per option
     centre: Annotated[
         bool, typer.Option("--centre", help="Of a method on all records: around a private centre.")
     ] = False,
-    full: Annotated[
-        bool,
-        typer.Option("--full", help=f"For {_ARITHMETIC}: all sizes, hours in place of a minute."),
-    ] = False,
     json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
     **given: Any,
 ) -> None:
@@ -99,8 +89,7 @@ def audit(  # noqa: PLR0913 - one parameter per option
 
     Algorithms that answer on all records are planned to a mu and attacked in four layers. Those
     that answer on batches, or have their noise inside an objective, have no mu: outputs alone give
-    a lower bound on epsilon. In place of an algorithm, "arithmetic" attacks the oracles: whether
-    answers as computed stay within bounds that are proved for real numbers.
+    a lower bound on epsilon.
     """
     of_method = {name: given[name] for name in method_options() if given[name] is not None}
     options = _Options(
@@ -116,12 +105,6 @@ def audit(  # noqa: PLR0913 - one parameter per option
         agents_per_person,
         centre or None,
     )
-    if algorithm == _ARITHMETIC:
-        options.refuse(("centre",), "its questions are attacked around centres in any case")
-        _print_arithmetic(options, full=full, json=json)
-        return
-    if full:
-        raise InputError(f"--full is given with {algorithm}; it is for {_ARITHMETIC} alone")
     report = interruptible(lambda: _run(options))
     if json:
         emit(strict(_values(report, options)))
@@ -152,46 +135,6 @@ class _Options:
             if value is not None:
                 option = f"--{name.replace('_', '-')}"
                 raise InputError(f"{option} is given with {self.algorithm}; {why}")
-
-
-def _print_arithmetic(options: _Options, *, full: bool, json: bool) -> None:
-    """Print what the constructions did to computed answers."""
-    seed = 0 if options.seed is None else options.seed
-    check_seed("seed", seed)
-    names = ("fault", "mu", "epsilon", "relation", "runs", *_PERSON, *method_options())
-    options.refuse(names, "it has --full and --seed alone")
-    found = interruptible(lambda: arithmetic_report(full=full, seed=seed))
-    beyond = [finding for finding in found if not finding.holds]
-    if json:
-        verdict = "violated" if beyond else "consistent"
-        emit(strict({"findings": [one.to_dict() for one in found], "verdict": verdict}))
-        return
-    verdict = "consistent: no computed answer moved beyond its bound"
-    if beyond:
-        names = tuple(dict.fromkeys(finding.oracle for finding in beyond))
-        verdict = (
-            f"violated: {len(beyond)} of {len(found)} exceed their bound, for {', '.join(names)}"
-        )
-    typer.echo(f"{_findings(found)}\n\nVerdict: {verdict}")
-
-
-def _findings(found: tuple[Finding, ...]) -> str:
-    rows = [
-        (
-            finding.oracle,
-            finding.construction,
-            f"{finding.records} x {finding.columns}",
-            finding.precision,
-            _shown(finding.ratio),
-        )
-        for finding in found
-    ]
-    return table([("oracle", "construction", "size", "precision", "change / bound"), *rows])
-
-
-def _shown(ratio: float) -> str:
-    """Return a ratio so that what is above 1 is seen to be."""
-    return f"1 + {ratio - 1:.1e}" if 1 < ratio < 1.00001 else f"{ratio:.6g}"
 
 
 def _run(options: _Options) -> AuditReport | EpsilonBound:

@@ -104,10 +104,6 @@ def train(  # noqa: PLR0913 - one parameter per option
     out: Annotated[
         Path | None, typer.Option(parser=path, help="A new folder for the report.")
     ] = None,
-    masks: Annotated[
-        bool,
-        typer.Option("--masks", help="Of --observer sum: masks in this process, too, to see them."),
-    ] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace an earlier report.")] = False,
     reference: Annotated[
         bool, typer.Option("--reference", help="Non-private optimum for large data too.")
@@ -145,14 +141,14 @@ def train(  # noqa: PLR0913 - one parameter per option
         output = replace(output, reading=reading)
         prepared = interruptible(
             lambda: _prepared(
-                data, tables, given, output, proposal, account, seed, processes, masks=masks
+                data, tables, given, output, proposal, account, seed, processes
             )
         )
     try:
         if not json:
             say(_heading(prepared, seed))
         keeper = Keeper(output if processes.first else replace(output, out=None))
-        trained = _trained(prepared, keeper, seed=seed, shown=shown, masks=masks)
+        trained = _trained(prepared, keeper, seed=seed, shown=shown)
     finally:
         if isinstance(prepared.account, Reservation):  # nothing, where the run has closed it
             prepared.account.close(released=False)
@@ -185,8 +181,6 @@ def _prepared(  # noqa: PLR0913, PLR0917 - what was typed, and who pays
     account: Account | None,
     seed: int | None,
     processes: Processes,
-    *,
-    masks: bool,
 ) -> Prepared:
     """Return records and proposal after every check that precedes training.
 
@@ -198,7 +192,7 @@ def _prepared(  # noqa: PLR0913, PLR0917 - what was typed, and who pays
         check_output(output, public=False, name=data)
         reading = output.reading
         return _charged(
-            data, tables, given, proposal, account, reading, seed, processes, masks=masks
+            data, tables, given, proposal, account, reading, seed, processes
         )
     draw = partial(_draw, seed=seed, processes=processes)
     prepared = _uncharged(data, tables, given, output, proposal, draw)
@@ -217,8 +211,6 @@ def _charged(  # noqa: PLR0913, PLR0917 - as `_prepared`
     reading: Report | None,
     seed: int | None,
     processes: Processes,
-    *,
-    masks: bool,
 ) -> Prepared:
     """Return the records of a table, whose cells are looked at once the run is charged.
 
@@ -234,7 +226,7 @@ def _charged(  # noqa: PLR0913, PLR0917 - as `_prepared`
         known = None if proposed.data.table is None else proposed.data.table.bounds
         files = read_files(source_of(data, tables, known), known, reading)
     records, reservation = charged_records(
-        files, proposed, methods, account, reading, processes, seed=seed, masks=masks
+        files, proposed, methods, account, reading, processes, seed=seed
     )
     return Prepared(records, proposed, methods, reservation)
 
@@ -345,9 +337,7 @@ def _proposal_ahead(files: Files, options: RunOptions, features: str | None) -> 
     )
 
 
-def _trained(
-    prepared: Prepared, keeper: Keeper, *, seed: int | None, shown: bool, masks: bool
-) -> Training:
+def _trained(prepared: Prepared, keeper: Keeper, *, seed: int | None, shown: bool) -> Training:
     dataset, output = prepared.records.dataset, keeper.output
     cells = dataset.train_rows * len(prepared.records.names)
     alone = prepared.records.local is None
@@ -365,7 +355,6 @@ def _trained(
                 methods=prepared.methods,
                 warn=warned,
                 account=prepared.account,
-                masks=masks,
                 release=keeper.keep,
             )
         )

@@ -15,7 +15,7 @@ from tacit.engine.planning import Plan, plan
 from tacit.engine.processes import Processes, versions
 from tacit.engine.program import Program, cast, stack
 from tacit.engine.protocol import Trace, observed_ledger
-from tacit.engine.running import Run, Runtime, behind_the_door, check_masks, run
+from tacit.engine.running import Run, Runtime, behind_the_door, run
 from tacit.engine.runtimes import serial, simulate, sweep
 from tacit.engine.traffic import Shapes, shapes_of, traffic_of
 from tacit.network import Network
@@ -44,7 +44,6 @@ __all__ = [
     "charge_of",
     "charge_of_ledger",
     "check_chargeable",
-    "check_masks",
     "observed_ledger",
     "plan",
     "reserve",

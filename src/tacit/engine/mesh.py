@@ -30,7 +30,7 @@ from tacit.problems import Devices
 from tacit.typing import Array, PyTree
 
 
-def check_devices(program: Program, devices: Devices, *, serial: bool, masks: bool) -> None:
+def check_devices(program: Program, devices: Devices, *, serial: bool) -> None:
     """Raise `InputError` unless this program's agents can be divided among the devices."""
     if serial:
         raise InputError("the runtime serial is for one device; leave devices out, or it")
@@ -38,10 +38,6 @@ def check_devices(program: Program, devices: Devices, *, serial: bool, masks: bo
         raise InputError(
             "on a relay one agent answers after another, so that several processes gain nothing; "
             "run it in one"
-        )
-    if masks:
-        raise InputError(
-            "masks are made in one process, to be seen; leave masks out, or the devices"
         )
     devices.local(program.agents)
 

@@ -14,13 +14,11 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.experimental import io_callback
 from jaxtyping import Float, Int, Num
 from typing_extensions import override
 
 from tacit.algorithms import Algorithm, StarAlgorithm, Turn
 from tacit.engine.door import AheadOf, Door, Live, Prepared, Record
-from tacit.engine.masking import Masking
 from tacit.engine.protocol import agent_round
 from tacit.engine.summed import mean_of
 from tacit.errors import InputError
@@ -263,14 +261,7 @@ def check_agents(of_network: int, agents: int) -> None:
 
 
 class Star(Together):
-    """An aggregator and all agents, who hear its public value.
-
-    Attributes
-    ----------
-    masking
-        What agents' whole numbers are masked with before they travel; None: they travel as they
-        are, which changes no total.
-    """
+    """An aggregator and all agents, who hear its public value."""
 
     algorithms: ClassVar[type] = StarAlgorithm
     data: ClassVar[str] = "no network (an aggregator)"
@@ -279,23 +270,10 @@ class Star(Together):
     written: ClassVar[bool] = False
     inbox_axis: ClassVar[int | None] = None
 
-    masking: Masking | None = eqx.field(static=True, default=None, kw_only=True)
-
     @classmethod
     @override
     def connect(cls, data: Any, agents: int, rounds: int) -> Star:
         return cls(agents)
-
-    @override
-    def sent(self, messages: PyTree) -> PyTree:
-        """Return the messages, under masks where the run has them.
-
-        A round's words follow from those before, so the calls are in order.
-        """
-        if self.masking is None:
-            return messages
-        shaped: Any = jax.ShapeDtypeStruct
-        return io_callback(self.masking, shaped(messages.shape, messages.dtype), messages)
 
     @override
     def first_inboxes(self, algorithm: StarAlgorithm, template: Array) -> PyTree:

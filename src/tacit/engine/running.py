@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import jax
 import numpy as np
@@ -17,9 +17,7 @@ from tacit.engine.charging import Charged, ChargedTo, charging
 from tacit.engine.credit import certificate_of, credits_summation
 from tacit.engine.door import Live, Private, samples
 from tacit.engine.exactness import check_arithmetic
-from tacit.engine.masking import Masking
 from tacit.engine.mesh import check_devices, simulate_over, streamed_over
-from tacit.engine.network import Star
 from tacit.engine.planning import Plan, check_parts
 from tacit.engine.processes import Processes, report_loss, versions
 from tacit.engine.program import Program
@@ -93,7 +91,6 @@ def run(  # noqa: PLR0913 - what is run, how, and who pays
     keep: frozenset[str] = frozenset(),
     report: Callable[[Any], None] | None = None,
     account: ChargedTo | None = None,
-    masks: bool = False,
     devices: Devices | None = None,
 ) -> Run:
     """Run `plan` on `shards` and return the released model, with its certificate.
@@ -113,10 +110,6 @@ def run(  # noqa: PLR0913 - what is run, how, and who pays
     account
         A `tacit.budget.Account` that the run is charged to before a record is looked at, or a
         reservation of `tacit.engine.reserve` for this plan; None charges it nowhere.
-    masks
-        Whether agents' words travel under masks of all pairs (`tacit.engine.masking`), as among
-        machines: for whoever wants to see or to time them. The model is the same to the bit. They
-        take time in proportion to the square of the number of agents.
     devices
         Those that agents are divided among, of this process or of several that
         `jax.distributed.initialize` connected; None for the usual one. Every process calls this
@@ -127,11 +120,11 @@ def run(  # noqa: PLR0913 - what is run, how, and who pays
     Raises
     ------
     InputError
-        If the shards differ from those of the plan (counts, dimension, record norm), masks are
-        asked for where answers are not summed, or the account has no room (`AccountError`). If the
-        agents cannot be divided among the devices, or the processes were given different plans,
-        seeds, devices or versions, which is compared before the charge; after it, if they have
-        different records, or a target is none of the loss (`tacit.engine.targets`).
+        If the shards differ from those of the plan (counts, dimension, record norm), or the
+        account has no room (`AccountError`). If the agents cannot be divided among the devices, or
+        the processes were given different plans, seeds, devices or versions, which is compared
+        before the charge; after it, if they have different records, or a target is none of the
+        loss (`tacit.engine.targets`).
     PrivacyError
         If no seed is given and no exact sampler is known for the noise (inside an objective), or
         the machine does not add whole numbers exactly; if a
@@ -145,10 +138,9 @@ def run(  # noqa: PLR0913 - what is run, how, and who pays
             "a run is charged once, by the first process; give no account to the others"
         )
     _check(plan, shards, seed, keep)
-    sent = _under_masks(plan) if masks else plan
     execute = partial(_executed, runtime=runtime, keep=keep, report=report)
     if devices is not None:
-        check_devices(plan.program, devices, serial=runtime == "serial", masks=masks)
+        check_devices(plan.program, devices, serial=runtime == "serial")
         execute = partial(_spread, devices=devices, keep=keep, report=report)
     processes.agree(_facts(plan, seed, keep, devices))
     with charging(account, plan, seed, shards.origin) as released, report_loss():
@@ -163,10 +155,10 @@ def run(  # noqa: PLR0913 - what is run, how, and who pays
         private = behind_the_door(plan, shards)
         del shards  # which may be many, and only the door's own rows are needed from here on
         processes.agree({"records": "checked"})
-        finished = _stamped(_answered(sent, private, seed, execute), origin)
+        finished = _stamped(_answered(plan, private, seed, execute), origin)
         # a model that was computed is released once all have compared its ledger
         processes.agree({"ledger": "as planned"})
-        return dataclasses.replace(finished, plan=plan, charged=released())
+        return dataclasses.replace(finished, charged=released())
 
 
 def _stamped(finished: Run, origin: Origin | None) -> Run:
@@ -216,24 +208,6 @@ def _answered(
     if seed is not None or certificate.reproduction:
         certificate = dataclasses.replace(certificate, reproduction=True, attacker_tpr=1.0)
     return Run(released, trace, ledger, certificate, plan, seconds)
-
-
-def check_masks(plan: Plan) -> None:
-    """Raise `InputError` unless only sums of a plan's answers may be read."""
-    if not plan.program.summed:
-        raise InputError(
-            "masks are for answers of which only the sum may be read; plan for the observer sum "
-            "and a method whose messages are summed, or leave the masks out"
-        )
-
-
-def _under_masks(plan: Plan) -> Plan:
-    """Return the plan with masks of one run."""
-    check_masks(plan)
-    program = plan.program
-    star = cast(Star, program.network)  # no other kind is summed
-    network = dataclasses.replace(star, masking=Masking(program.agents))
-    return dataclasses.replace(plan, program=dataclasses.replace(program, network=network))
 
 
 def check_machine(program: Program, seed: int | None) -> None:

@@ -82,7 +82,7 @@ class OnTree(Star):
 
         Whole numbers are added exactly, up to multiples of 2^64.
         """
-        return jax.tree.map(self._added_up, super().sent(messages))
+        return jax.tree.map(self._added_up, messages)
 
     def _added_up(self, leaf: Array) -> Array:
         def level(sums: Array, ends: tuple[Array, Array]) -> tuple[Array, None]:

@@ -24,7 +24,6 @@ from tacit.engine import (
     ChargedTo,
     Plan,
     check_chargeable,
-    check_masks,
     reserve,
     returned_on_error,
     run,
@@ -161,7 +160,6 @@ def train(  # noqa: PLR0913 - what is run, and who is told what
     methods: Mapping[str, Method] = METHODS,
     warn: Callable[[str], None] | None = None,
     account: ChargedTo | None = None,
-    masks: bool = False,
     release: Callable[[Training], None] | None = None,
 ) -> Training:
     """Return the training that a proposal describes, on the records it was written for.
@@ -187,8 +185,6 @@ def train(  # noqa: PLR0913 - what is run, and who is told what
     account
         What the run is charged to before its door opens, or a reservation for this plan; None
         charges it nowhere.
-    masks
-        Whether the agents' words travel under masks in this process, too (`tacit.engine.run`).
     release
         Called with what the run has released, once its account is closed and before anything else
         is computed: with neither metrics nor evaluation. In the first process alone.
@@ -218,9 +214,7 @@ def train(  # noqa: PLR0913 - what is run, and who is told what
     plan = proposal.plan(methods)
     last = evaluation_plan(proposal, plan) if proposal.asks else None
     told = _told(proposal, plan, methods, warn)
-    if masks:
-        check_masks(plan)
-    devices = _devices_for(data, plan, masks=masks, reference=reference)
+    devices = _devices_for(data, plan, reference=reference)
     if isinstance(account, Account):
         account = _begun(account, data, proposal, plan, seed)
     keep = frozenset({"models", "publics"} if proposal.centre else {"models"})
@@ -233,7 +227,6 @@ def train(  # noqa: PLR0913 - what is run, and who is told what
         keep=keep,
         report=report,
         account=account,
-        masks=masks,
         devices=devices,
     )
     released, shown = outputs_of(finished, proposal, data), _is_first(devices)
@@ -279,11 +272,11 @@ def _is_first(devices: Devices | None) -> bool:
     return devices is None or jax.process_index() == 0
 
 
-def _devices_for(data: DividedData, plan: Plan, *, masks: bool, reference: bool) -> Devices | None:
+def _devices_for(data: DividedData, plan: Plan, *, reference: bool) -> Devices | None:
     """Return the devices that agents are divided among, if they are, once they suit the plan."""
     if data.local is None:
         return None
-    check_devices(plan.program, data.local.devices, serial=False, masks=masks)
+    check_devices(plan.program, data.local.devices, serial=False)
     if reference:
         raise InputError("the optimum without privacy is computed in one process; leave it out")
     return data.local.devices

@@ -17,9 +17,8 @@ from typing import NamedTuple
 
 import jax
 import numpy as np
+from tests.attacks.subjects import BETA, OF_TARGETS, Finding, Subject, Trials, everyone, ratios
 
-from tacit.audit.computed import Finding, Subject, Trials, everyone, ratios
-from tacit.audit.subjects import BETA, OF_TARGETS
 from tacit.oracles import Drawn
 from tacit.privacy import ZeroOut
 from tacit.typing import HostArray, Precision

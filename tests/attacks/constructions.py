@@ -1,23 +1,21 @@
-"""Does the certificate hold for the numbers that are computed? Every construction, one by one.
+"""Every construction against every question, one by one, and the table of what they did.
 
-`arithmetic_report` makes neighbouring data sets and queries at which floating point does worst, and
-says how far each moved the computed answers over the bound. It is a search: a ratio above 1 is
-proof of a violation, and ratios up to 1 are none of its absence.
+It is a search: a ratio above 1 is proof of a violation, and ratios up to 1 are none of its absence.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
 
-from tacit.audit.computed import Finding
-from tacit.audit.hostile import hostile, shifted_slots
-from tacit.audit.orders import ORDERED, worst_order
-from tacit.audit.porous import ErrorRate, off_lattice, porous, tails
-from tacit.audit.power import power
-from tacit.audit.subjects import FIXED, OF_TARGETS, ORACLES, precisions_of, subject_named
+from tests.attacks.orders import ORDERED, worst_order
+from tests.attacks.outputs import ErrorRate, off_lattice, porous, power, tails
+from tests.attacks.queries import hostile, shifted_slots
+from tests.attacks.subjects import FIXED, OF_TARGETS, ORACLES, Finding, precisions_of, subject_named
+
+from tacit.cli.console import table
 from tacit.privacy import Laplace, Mechanism, Relation, ReplaceOne, Unit, ZeroOut
 from tacit.typing import Precision
 
@@ -87,26 +85,6 @@ IN_ONE_NORM = ("gradient", "statistics", "proximal step")
 Construction = Callable[[], tuple[Finding, ...]]
 
 
-def arithmetic_report(*, full: bool, seed: int) -> tuple[Finding, ...]:
-    """Return what every construction did to the computed answers of every oracle.
-
-    Parameters
-    ----------
-    full
-        False: about a minute. True: all sizes, up to 400,000 records and 784 columns, about an
-        hour.
-    seed
-        Of the random data and queries. Noise comes from the operating system.
-
-    Returns
-    -------
-    tuple of Finding
-        Where a ratio is above 1, the certificate does not hold for the numbers computed.
-    """
-    size = FULL if full else QUICK
-    return tuple(finding for made in constructions(size, seed) for finding in made())
-
-
 def constructions(size: Size, seed: int) -> Iterator[Construction]:
     """Yield the constructions, each to be called; they are independent of one another."""
     yield from _sums(size)
@@ -165,7 +143,7 @@ def _shifted(name: str, precision: Precision, trials: int, seed: int) -> tuple[F
     return (found,)
 
 
-def _worst(  # noqa: PLR0913 - what is asked, of what, how computed, how long
+def _worst(
     name: str,
     relation: Relation,
     precision: Precision,
@@ -212,3 +190,32 @@ def _power(size: Size) -> tuple[Finding, ...]:
         "are allowed"
     )
     return (Finding("gradient", shown, "float32", size.power, 2, 2, seen.ratio),)
+
+
+def table_of(found: Sequence[Finding]) -> str:
+    """Return a row for each finding."""
+    rows = [
+        (
+            finding.oracle,
+            finding.construction,
+            f"{finding.records} x {finding.columns}",
+            finding.precision,
+            _shown(finding.ratio),
+        )
+        for finding in found
+    ]
+    return table([("oracle", "construction", "size", "precision", "change / bound"), *rows])
+
+
+def _shown(ratio: float) -> str:
+    """Return a ratio so that what is above 1 is seen to be."""
+    return f"1 + {ratio - 1:.1e}" if 1 < ratio < 1.00001 else f"{ratio:.6g}"
+
+
+def verdict_on(found: Sequence[Finding]) -> str:
+    """Return in words whether any computed answer moved beyond its bound."""
+    beyond = [finding.oracle for finding in found if not finding.holds]
+    if not beyond:
+        return "consistent: no computed answer moved beyond its bound"
+    names = ", ".join(dict.fromkeys(beyond))
+    return f"violated: {len(beyond)} of {len(found)} exceed their bound, for {names}"

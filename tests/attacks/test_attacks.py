@@ -1,22 +1,26 @@
 """Answers as computed stay within bounds that are proved for real numbers: one canary each."""
 
 import dataclasses
+import math
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from jaxtyping import Float
+from tests.attacks.constructions import IN_ONE_NORM, OF_AGENTS, table_of, verdict_on
+from tests.attacks.orders import ORDERED, ORDERS, Order, staircase, worst_order
+from tests.attacks.outputs import ErrorRate, attainable, off_lattice, porous, power, tails
+from tests.attacks.queries import QUERIES, hostile, shifted_slots
+from tests.attacks.subjects import (
+    OF_TARGETS,
+    ORACLES,
+    Finding,
+    distances,
+    precisions_of,
+    subject_named,
+)
 
-from tacit.audit import Finding
-from tacit.audit.arithmetic import IN_ONE_NORM, OF_AGENTS
-from tacit.audit.computed import distances
-from tacit.audit.hostile import QUERIES, hostile, shifted_slots
-from tacit.audit.orders import ORDERED, ORDERS, Order, staircase, worst_order
-from tacit.audit.porous import ErrorRate, attainable, off_lattice, porous, tails
-from tacit.audit.power import power
-from tacit.audit.subjects import OF_TARGETS, ORACLES, precisions_of, subject_named
-from tacit.errors import InputError
 from tacit.oracles import Gradient, MinibatchGradient
 from tacit.privacy import Laplace, ReplaceOne, ZeroOut
 from tacit.problems import NoRegulariser, Problem, RegressionLoss, WholeSpace
@@ -101,7 +105,7 @@ def test_no_order_moves_an_answer_on_rows_in_single_precision(name, monkeypatch)
     ("name", "records"), [*((n, 40_000) for n in ORDERED), ("gradient", 400_000)]
 )
 def test_no_order_moves_the_answers_of_many_records(name, records, together):
-    """All sizes, relations and orders: `tacit audit arithmetic --full`."""
+    """All sizes, relations and orders: `python -m tests.attacks --full`."""
     orders = ORDERS[:6]
     subject = named(name, records)
     found = worst_order(
@@ -338,6 +342,14 @@ def test_a_rate_at_chance_holds_and_no_error_does_not():
     assert ErrorRate(0, 60, 0.45, 64, 20).ratio > 5
 
 
-def test_an_unknown_subject_is_refused():
-    with pytest.raises(InputError, match="mini-batch gradient"):
-        named("gradiant", 10)
+def test_the_table_shows_every_finding_and_what_is_beyond_its_bound():
+    found = (
+        Finding("gradient", "one", "float32", 40, 4, 4, 12.5),
+        Finding("gradient", "two", "float64", 40, 4, 4, 1 + 2**-52),
+        Finding("snapshot", "three", "float64", 40, 4, 4, 1.0),
+        Finding("targets", "four", "float64", 40, 4, 4, math.inf),
+    )
+    shown = table_of(found)
+    assert all(text in shown for text in ("40 x 4", "12.5", "1 + 2.2e-16", "inf"))
+    assert verdict_on(found) == "violated: 3 of 4 exceed their bound, for gradient, targets"
+    assert verdict_on(found[2:3]).startswith("consistent")

@@ -1,9 +1,10 @@
-r"""Noise in floating point: what the last bits and the tails of noised answers give away.
+r"""Outputs of runs: what the last bits and tails of noised answers give away, and how often.
 
 A generator of normal numbers in floating point has gaps: few numbers z can be drawn at all, and an
 exact answer g makes only the outputs fl(g + s z) attainable. Whoever knows two candidates for g
 asks of which of them an output can come (Mironov 2012). Noise on a lattice does not help while the
 exact answer stays off it: output minus candidate is then on the lattice for the true one alone.
+`power` attacks runs end to end, as a user makes them.
 """
 
 from __future__ import annotations
@@ -15,12 +16,11 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy.special import erf, ndtr
+from scipy.special import erf, ndtr, ndtri
+from tests.attacks.orders import Order, climbing, staircase
+from tests.attacks.subjects import Finding, Subject, subject_named
 
-from tacit import checks
-from tacit.audit.computed import Finding, Subject
 from tacit.audit.likelihood import upper_rate
-from tacit.audit.subjects import subject_named
 from tacit.engine import Plan, run
 from tacit.privacy import Certificate, ReplaceOne, true_positive_rate
 from tacit.problems import Shards, pack
@@ -201,7 +201,6 @@ def _error_rate(
     repeats: _Repeats,
 ) -> ErrorRate:
     """Return the errors of an attacker who says the first data set where the score is above 0."""
-    runs = checks.at_least("runs", repeats.runs, 1)
     rows = sides[0][0]
     subject: Subject = subject_named("gradient", len(rows), ReplaceOne())
     planned = subject.planned(len(rows), rows.shape[1], precision)
@@ -210,11 +209,11 @@ def _error_rate(
     errors = 0
     for number, (features, signs) in enumerate(sides):
         shards = _shards(features, signs, precision)
-        for _ in range(runs):
+        for _ in range(repeats.runs):
             evidence = score(ask(planned, shards), scale)
             guess = int(evidence < 0) if evidence else int(coin.integers(0, 2))
             errors += int(guess != number)
-    return ErrorRate(errors, 2 * runs, least_error(planned.certificate), *rows.shape)
+    return ErrorRate(errors, 2 * repeats.runs, least_error(planned.certificate), *rows.shape)
 
 
 def least_error(certificate: Certificate) -> float:
@@ -243,3 +242,73 @@ def _shards(features: HostArray, signs: HostArray, precision: Precision) -> Shar
     parts = [np.arange(len(features))]
     targets = -signs * _FAR
     return pack(features, targets, parts, record_norm=1.0, precision=precision, enforce="clip")
+
+
+@dataclass(frozen=True)
+class Power:
+    """What an attacker who sees one noised answer of each run attains.
+
+    Attributes
+    ----------
+    hits, alarms, runs
+        Runs on the first data set that are named rightly, runs on the second that are not, and the
+        runs on each.
+    certificate
+        Of the plan.
+    """
+
+    hits: int
+    alarms: int
+    runs: int
+    certificate: Certificate
+
+    @property
+    def true_positives(self) -> tuple[float, float]:
+        """The Clopper-Pearson interval of the rate of true positives, at 98 %."""
+        return _interval(self.hits, self.runs)
+
+    @property
+    def allowed(self) -> float:
+        """The true positives that the certificate allows at the upper bound on the false ones."""
+        return most_hits(self.certificate, _interval(self.alarms, self.runs)[1])
+
+    @property
+    def ratio(self) -> float:
+        """The lower bound on the true positives over what is allowed."""
+        return self.true_positives[0] / self.allowed
+
+
+def power(
+    *, records: int, runs: int, precision: Precision = "float32", ask: Ask | None = None
+) -> Power:
+    """Return what an attacker attains with records that climb the stairs, end to end.
+
+    Runs are as a user makes them, with noise from the operating system. A third of them show where
+    the answers lie; a threshold at which a normal attacker has 1 % of false positives is fixed from
+    these, and applied to the others. Gradient, one answer, epsilon 1.
+    """
+    subject = subject_named("gradient", records, ReplaceOne())
+    planned = subject.planned(records, 2, precision)
+    trials = climbing(subject, staircase(records, Order(), 1.0, precision), records, 2)
+    sides = ((trials.features, trials.targets), (trials.others, trials.other_targets))
+    first, second = (_first_coordinates(planned, *side, runs, ask or answer_of) for side in sides)
+    known = max(1, runs // 3)
+    gap = float(np.mean(first[:known]) - np.mean(second[:known]))
+    way, scale = (1.0 if gap >= 0 else -1.0), float(planned.ledger.scale.flat[0])
+    threshold = float(np.mean(way * second[:known])) - float(ndtri(0.01)) * scale
+    hits, alarms = (int(np.sum(way * side[known:] > threshold)) for side in (first, second))
+    return Power(hits, alarms, runs - known, planned.certificate)
+
+
+def _first_coordinates(
+    planned: Plan, features: HostArray, targets: HostArray, runs: int, ask: Ask
+) -> HostArray:
+    parts = [np.arange(targets.shape[1])]
+    shards = pack(
+        features[0], targets[0], parts, record_norm=1.0, precision=planned.precision, enforce="clip"
+    )
+    return np.array([float(ask(planned, shards)[0]) for _ in range(runs)])
+
+
+def _interval(events: int, runs: int) -> tuple[float, float]:
+    return 1 - upper_rate(runs - events, runs, 0.02), upper_rate(events, runs, 0.02)

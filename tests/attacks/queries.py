@@ -11,9 +11,8 @@ from collections.abc import Callable, Mapping
 
 import jax.numpy as jnp
 import numpy as np
+from tests.attacks.subjects import BETA, PERSON, RATE, Finding, Subject, Trials, everyone, ratios
 
-from tacit.audit.computed import PERSON, Finding, Subject, Trials, everyone, ratios
-from tacit.audit.subjects import BETA, RATE
 from tacit.oracles import Drawn
 from tacit.oracles.draws import capacity
 from tacit.privacy import TargetChange, ZeroOut
