@@ -3,6 +3,7 @@
 import importlib
 import pkgutil
 import re
+from pathlib import Path
 
 import pytest
 from docs_pages import PAGES, ROOT, name_of

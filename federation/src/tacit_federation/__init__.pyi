@@ -1,24 +1,22 @@
-from tacit_federation.agreement import Member, Participant, SignedProposal, sign
-from tacit_federation.authority import certificate_fingerprint, read_certificate
-from tacit_federation.checking import Check, check_proposal
-from tacit_federation.coordinator import Coordinator
-from tacit_federation.declining import decline
-from tacit_federation.hub import hub_configuration, run_hub, seen_struck
-from tacit_federation.joining import Invitation, JoinRequest
-from tacit_federation.journal import Journal
-from tacit_federation.last_question import LastQuestion
-from tacit_federation.leftover import clear_masks
-from tacit_federation.local import certificate_for, derive
-from tacit_federation.party import Outcome, Packet, Party, Progress
-from tacit_federation.places import found_site, site_folder, sites_folder, study_folder
-from tacit_federation.reports import Ended, ended_values, lines_of, save_ended
-from tacit_federation.server import Server, User, configuration, server_program
-from tacit_federation.site import Site
-from tacit_federation.sites import SiteFolder, join, open_site, read_invitation
-from tacit_federation.sites import renew as renew_site
-from tacit_federation.study import StudyFolder, admit, keep_proposal, new_study, open_study, strike
-from tacit_federation.study import renew as renew_study
-from tacit_federation.transport import Link, Watch, run_party, serve
+from .agreement import Member, Participant, SignedProposal, sign
+from .authority import certificate_fingerprint, read_certificate
+from .checking import Check, check_proposal
+from .coordinator import Coordinator
+from .declining import decline
+from .hub import hub_configuration, run_hub, seen_struck
+from .joining import Invitation, JoinRequest
+from .journal import Journal
+from .last_question import LastQuestion
+from .leftover import clear_masks
+from .local import certificate_for, derive
+from .party import Outcome, Packet, Party, Progress
+from .places import found_site, site_folder, sites_folder, study_folder
+from .reports import Ended, ended_values, lines_of, save_ended
+from .server import Server, User, configuration, server_program
+from .site import Site
+from .sites import SiteFolder, join, open_site, read_invitation
+from .study import StudyFolder, admit, keep_proposal, new_study, open_study, strike
+from .transport import Link, Watch, run_party, serve
 
 __all__ = [
     "Check",
@@ -61,8 +59,6 @@ __all__ = [
     "open_study",
     "read_certificate",
     "read_invitation",
-    "renew_site",
-    "renew_study",
     "run_hub",
     "run_party",
     "save_ended",

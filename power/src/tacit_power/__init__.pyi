@@ -1,4 +1,4 @@
-from tacit_power.balance.agents import (
+from .balance.agents import (
     DEFAULT_QUESTION,
     QUESTIONS,
     Grid,
@@ -8,17 +8,17 @@ from tacit_power.balance.agents import (
     plan_grid,
     proximal_weight,
 )
-from tacit_power.balance.flow import Flow, Optimum, central, solve_privately
-from tacit_power.cases.case import BUNDLED, Case, Elements, bundled_case, parse_case
-from tacit_power.cases.reading import chosen_case, is_published, read_case
-from tacit_power.day.asking import plan_day
-from tacit_power.day.series import Series, read_series, read_weights
-from tacit_power.day.smoothing import smoothed
-from tacit_power.day.study import DayProposal, DayStudy, solve_day
-from tacit_power.grids.layout import layout
-from tacit_power.grids.network import Admittance, Network, admittance, network
-from tacit_power.grids.relaxation import Relaxation, relax
-from tacit_power.grids.zones import (
+from .balance.flow import Flow, Optimum, central, solve_privately
+from .cases.case import BUNDLED, Case, Elements, bundled_case, parse_case
+from .cases.reading import chosen_case, is_published, read_case
+from .day.asking import plan_day
+from .day.series import Series, read_series, read_weights
+from .day.smoothing import smoothed
+from .day.study import DayProposal, DayStudy, solve_day
+from .grids.layout import layout
+from .grids.network import Admittance, Network, admittance, network
+from .grids.relaxation import Relaxation, relax
+from .grids.zones import (
     Part,
     Zones,
     chosen_zones,
@@ -28,15 +28,15 @@ from tacit_power.grids.zones import (
     ties,
     zones_of,
 )
-from tacit_power.models.cost import Costs, costs, has_costs
-from tacit_power.models.dc import restored, solve_dc, widest
-from tacit_power.models.dc_network import DcModel, dc_model
-from tacit_power.models.dispatch import MODELS, Dispatch, Model
-from tacit_power.models.recourse import Realised, Tightening, realised, tightening
-from tacit_power.models.soc import Exactness, SocOptimum, solve_soc
-from tacit_power.moment.asking import HIDDEN, Hidden, plan_demand
-from tacit_power.moment.opf import OpfProposal, OpfStudy, solve_opf, solved_at
-from tacit_power.moment.price import Price, met, optimum, price_of_privacy
+from .models.cost import Costs, costs, has_costs
+from .models.dc import restored, solve_dc, widest
+from .models.dc_network import DcModel, dc_model
+from .models.dispatch import MODELS, Dispatch, Model
+from .models.recourse import Realised, Tightening, realised, tightening
+from .models.soc import Exactness, SocOptimum, solve_soc
+from .moment.asking import HIDDEN, Hidden, plan_demand
+from .moment.opf import OpfProposal, OpfStudy, solve_opf, solved_at
+from .moment.price import Price, met, optimum, price_of_privacy
 
 __all__ = [
     "BUNDLED",

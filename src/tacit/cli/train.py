@@ -140,9 +140,7 @@ def train(  # noqa: PLR0913 - one parameter per option
     with reading_bar(shown=shown and is_table(data)) as reading:
         output = replace(output, reading=reading)
         prepared = interruptible(
-            lambda: _prepared(
-                data, tables, given, output, proposal, account, seed, processes
-            )
+            lambda: _prepared(data, tables, given, output, proposal, account, seed, processes)
         )
     try:
         if not json:
@@ -191,9 +189,7 @@ def _prepared(  # noqa: PLR0913, PLR0917 - what was typed, and who pays
     if is_table(data) and (account is not None or processes.count > 1):
         check_output(output, public=False, name=data)
         reading = output.reading
-        return _charged(
-            data, tables, given, proposal, account, reading, seed, processes
-        )
+        return _charged(data, tables, given, proposal, account, reading, seed, processes)
     draw = partial(_draw, seed=seed, processes=processes)
     prepared = _uncharged(data, tables, given, output, proposal, draw)
     if processes.count > 1:

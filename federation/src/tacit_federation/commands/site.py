@@ -29,12 +29,12 @@ from tacit_federation import (
     join,
     open_site,
     read_invitation,
-    renew_site,
     site_folder,
     sites_folder,
 )
 from tacit_federation.commands.running import Shows, methods_for, take_part
 from tacit_federation.commands.watching import stands_in
+from tacit_federation.sites import renew as renew_site
 
 site = typer.Typer(
     no_args_is_help=True,

@@ -49,7 +49,6 @@ from tacit_federation import (
     new_study,
     open_study,
     read_certificate,
-    renew_study,
     run_hub,
     seen_struck,
     server_program,
@@ -61,6 +60,7 @@ from tacit_federation.commands.running import Shows, coordinate, methods_for
 from tacit_federation.commands.watching import events_to, stands_in
 from tacit_federation.joining import check_address
 from tacit_federation.last_question import last_question
+from tacit_federation.study import renew as renew_study
 
 study = typer.Typer(
     no_args_is_help=True,

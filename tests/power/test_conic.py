@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse as sp
 
 from tacit.engine.planning import describe
-from tacit.errors import InputError, MissingPackageError, SolverError
+from tacit.errors import InputError, SolverError
 from tacit.problems import (
     L1,
     Ball,
@@ -20,7 +20,6 @@ from tacit.problems import (
     Problem,
     Simplex,
     WholeSpace,
-    conic_solver,
 )
 from tacit_power.conic import (
     AgentSets,
@@ -390,11 +389,3 @@ EYE = np.eye(2)
 def test_what_cannot_be_used_is_refused_by_name(build, words):
     with pytest.raises(InputError, match=words):
         build()
-
-
-def test_a_conic_set_without_clarabel_names_the_extra_to_install(monkeypatch):
-    monkeypatch.setattr(conic_solver, "clarabel", None)
-    with pytest.raises(
-        MissingPackageError, match=r"needs .* clarabel.*pip install -e '\.\[power\]'"
-    ):
-        polyhedron(A=EYE, b=[1.0, 1.0])
