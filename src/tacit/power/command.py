@@ -36,7 +36,7 @@ from tacit.power.moment.opf import OpfProposal
 from tacit.power.moment.page import opf_page
 from tacit.power.moment.results import OpfReport, opf_told
 from tacit.proposal import check_seed
-from tacit.report import check_out
+from tacit.report import Page, check_out
 
 
 def grid(  # noqa: PLR0913, PLR0917 - one parameter per option
@@ -196,7 +196,7 @@ def grid(  # noqa: PLR0913, PLR0917 - one parameter per option
         deliver(told, page, carried.keeper, json=json)
 
 
-def _told(found: GridStudy | OpfReport | DayReport) -> tuple[Told, Callable[[], str]]:
+def _told(found: GridStudy | OpfReport | DayReport) -> tuple[Told, Callable[[], Page]]:
     """Return what is told of a finished run, and its page, which takes a while."""
     if isinstance(found, DayReport):
         return day_told(found), partial(day_page, found)

@@ -21,7 +21,6 @@ from tacit.budget import private_opener
 from tacit.errors import InputError
 from tacit.models import model_text
 from tacit.report.certificates import add_certificate, keep_earlier
-from tacit.report.html import page
 from tacit.report.results import (
     certificate_text,
     curves,
@@ -31,6 +30,7 @@ from tacit.report.results import (
     results,
     strict,
 )
+from tacit.report.training import training_page
 from tacit.training import Attempts, Training, released
 
 FILES = ("results.json", "proposal.json", "plan.json", "model.json", "trace.npz", "report.html")
@@ -96,7 +96,7 @@ def save(  # noqa: PLR0913 - what is written, where, and beside what
         ("proposal.json", lambda: training.proposal.to_json() + "\n", False),
         ("plan.json", lambda: json_text(strict(_plan(training))), False),
         (CURVES, lambda: curves_text(curves(training)) if curves(training) else None, False),
-        ("report.html", lambda: page(training), False),
+        ("report.html", lambda: training_page(training).html(), False),
     ]
     if certificate is None:
         texts |= _released(training)
