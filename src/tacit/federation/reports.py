@@ -24,23 +24,23 @@ from tacit.models import Model, model_text
 from tacit.privacy import Certificate
 from tacit.report import (
     CERTIFIED,
-    UNPROTECTED,
-    Page,
-    Section,
-    Table,
-    account_section,
-    certificate_section,
     certificate_text,
     charged_line,
     charged_values,
     counted,
     json_text,
+    strict,
+    write_folder,
+)
+from tacit.report.page import Items, Page, Section, Table
+from tacit.report.sections import (
+    NOT_PROTECTED,
+    UNPROTECTED,
+    account_section,
+    certificate_section,
     score_sections,
     settings_section,
     stamps,
-    strict,
-    unprotected_section,
-    write_folder,
 )
 from tacit.training import model_of, table_model_terms, warnings_of
 from tacit.typing import HostArray
@@ -199,7 +199,7 @@ def ended_page(ended: Ended) -> Page:
             *score_sections(ended.score),
             Section("Sites", (Table(_sites(signed)),)),
             settings_section(signed.proposal, ended.plan, certificate),
-            unprotected_section(UNPROTECTED),
+            Section(NOT_PROTECTED, (Items(UNPROTECTED),)),
         ),
         footer=f"{ended.seconds:.1f} s. Run {signed.digest}, plan {ended.plan.digest}.",
     )

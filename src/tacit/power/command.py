@@ -36,7 +36,8 @@ from tacit.power.moment.opf import OpfProposal
 from tacit.power.moment.page import opf_page
 from tacit.power.moment.results import OpfReport, opf_told
 from tacit.proposal import check_seed
-from tacit.report import Page, check_out
+from tacit.report import check_out
+from tacit.report.page import Page
 
 
 def grid(  # noqa: PLR0913, PLR0917 - one parameter per option

@@ -19,7 +19,6 @@ from tacit.errors import InputError, reason
 from tacit.proposal import Document
 from tacit.report import (
     CERTIFIED,
-    Page,
     certificate_text,
     charged_line,
     charged_values,
@@ -27,6 +26,7 @@ from tacit.report import (
     strict,
     write_folder,
 )
+from tacit.report.page import Page
 
 # what a folder has beside the files of every report; an earlier report's may hold true demands
 _FURTHER = (

@@ -1,43 +1,15 @@
-"""What the pages of power flow have in common: their order, the network and its zones."""
+"""What the pages of power flow have in common: the network and its zones."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from tacit.engine import Run
 from tacit.power.grids.figure import network_drawings
 from tacit.power.grids.network import Network
 from tacit.power.grids.zones import Zones
-from tacit.report import Page, Section, Table, account_section, certificate_section, stamps
-
-
-def run_page(  # noqa: PLR0913 - the parts of a page, from top to bottom
-    run: Run,
-    *,
-    title: str,
-    story: str,
-    warnings: tuple[str, ...],
-    sections: Sequence[Section],
-    holds: str,
-    took: str = "",
-) -> Page:
-    """Return the page of a run of a grid: what it was, its certificate and charge, and sections.
-
-    Parameters
-    ----------
-    holds
-        What the files of the folder hold beside the plan.
-    took
-        What took the seconds of the run.
-    """
-    return Page(
-        title=title,
-        story=(story,),
-        stamps=stamps(run.certificate, warnings),
-        sections=(certificate_section(run.certificate), account_section(run.charged), *sections),
-        footer=f"{run.seconds:.1f} s{took}. Plan {run.plan.digest} (plan.json); {holds}.",
-    )
+from tacit.report.page import Section, Table
 
 
 def how_answered(run: Run) -> str:

@@ -2,8 +2,8 @@
 
 from tacit.report.accounts import charged_line, charged_values
 from tacit.report.certificates import FIRST_CERTIFICATE, numbered
-from tacit.report.figures import BLUE, GREY, INK, ORANGE, STYLE, drawing, inline_svg, label_axes
-from tacit.report.page import Details, Drawing, Items, Note, Page, Part, Section, Table, spread
+from tacit.report.figures import STYLE, drawing, inline_svg
+from tacit.report.page import Drawing, Page, spread
 from tacit.report.results import (
     CERTIFIED,
     certificate_text,
@@ -14,36 +14,14 @@ from tacit.report.results import (
     strict,
 )
 from tacit.report.save import ORACLE, check_out, save, save_released, write_folder
-from tacit.report.sections import (
-    UNPROTECTED,
-    account_section,
-    certificate_section,
-    score_sections,
-    settings_section,
-    stamps,
-    unprotected_section,
-)
 
 __all__ = [
-    "BLUE",
     "CERTIFIED",
     "FIRST_CERTIFICATE",
-    "GREY",
-    "INK",
     "ORACLE",
-    "ORANGE",
     "STYLE",
-    "UNPROTECTED",
-    "Details",
     "Drawing",
-    "Items",
-    "Note",
     "Page",
-    "Part",
-    "Section",
-    "Table",
-    "account_section",
-    "certificate_section",
     "certificate_text",
     "charged_line",
     "charged_values",
@@ -53,16 +31,11 @@ __all__ = [
     "error_name",
     "inline_svg",
     "json_text",
-    "label_axes",
     "numbered",
     "results",
     "save",
     "save_released",
-    "score_sections",
-    "settings_section",
     "spread",
-    "stamps",
     "strict",
-    "unprotected_section",
     "write_folder",
 ]

@@ -1,22 +1,24 @@
-"""The sections that pages of several kinds of run share: certificate, account, settings, score."""
+"""What pages of several kinds of run share: their order, certificate, account, settings, score."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
-from tacit.engine import Charged
+from tacit.engine import Charged, Run
 from tacit.engine.planning import Plan, describe
 from tacit.evaluation import PrivateScore
 from tacit.evaluation.score import percent as percent_with_interval
 from tacit.privacy import Certificate
 from tacit.proposal import Named, Proposal, centre_text, network_rows
 from tacit.report.accounts import NOWHERE, promise, shares
-from tacit.report.page import Bars, Items, Note, Part, Section, Table, percent, spread
+from tacit.report.page import Bars, Items, Note, Page, Part, Section, Table, percent, spread
+from tacit.training import Training
 
+NOT_PROTECTED = "What is not protected"
 UNPROTECTED = (
     "The settings above, the number of agents, their record counts and the number of rounds: "
     "all are public by assumption.",
@@ -37,6 +39,42 @@ _NAMES = {
     "rho": "ADMM parameter rho",
     "least_eigenvalue": "least eigenvalue of the mixing matrix",
 }
+
+
+def run_page(  # noqa: PLR0913 - the parts of a page, from top to bottom
+    run: Run | Training,
+    *,
+    title: str,
+    story: str,
+    warnings: Iterable[str],
+    sections: Sequence[Section],
+    unprotected: Sequence[str],
+    holds: str,
+    took: str = "",
+) -> Page:
+    """Return the page of a run: what it was, its certificate and charge, and further sections.
+
+    Parameters
+    ----------
+    unprotected
+        What the run does not protect.
+    holds
+        What the files of the folder hold beside the plan.
+    took
+        What took the seconds of the run.
+    """
+    return Page(
+        title=title,
+        story=(story,),
+        stamps=stamps(run.certificate, warnings),
+        sections=(
+            certificate_section(run.certificate),
+            account_section(run.charged),
+            *sections,
+            Section(NOT_PROTECTED, (Items(unprotected),)),
+        ),
+        footer=f"{run.seconds:.1f} s{took}. Plan {run.plan.digest} (plan.json); {holds}.",
+    )
 
 
 def stamps(certificate: Certificate, warnings: Iterable[str]) -> tuple[str, ...]:
@@ -133,11 +171,6 @@ def score_sections(score: PrivateScore | None) -> tuple[Section, ...]:
         f"not trained on, so the whole costs a {score.unit} no more than the training alone."
     )
     return (Section("How good it is, answered privately", (*parts, Note(note))),)
-
-
-def unprotected_section(entries: Iterable[str], *notes: Note) -> Section:
-    """Return what a run does not protect."""
-    return Section("What is not protected", (Items(tuple(entries)), *notes))
 
 
 def settings_section(proposal: Proposal, plan: Plan, certificate: Certificate) -> Section:

@@ -8,15 +8,7 @@ from collections.abc import Iterable
 from tacit.report.figures import curves_drawing
 from tacit.report.page import Note, Page, Part, Section, Table, percent
 from tacit.report.results import between_agents, error_name
-from tacit.report.sections import (
-    UNPROTECTED,
-    account_section,
-    certificate_section,
-    score_sections,
-    settings_section,
-    stamps,
-    unprotected_section,
-)
+from tacit.report.sections import UNPROTECTED, run_page, score_sections, settings_section
 from tacit.training import Assessment, Metrics, Training
 
 
@@ -24,23 +16,20 @@ def training_page(training: Training) -> Page:
     """Return the page of a training."""
     certificate = training.certificate
     kind = "Training" if math.isinf(certificate.epsilon) else "Private training"
-    threats = Note("In full: docs/explanation/threat-model.md.")
-    return Page(
+    return run_page(
+        training,
         title=f"{kind} on {training.dataset.title}",
-        story=(_story(training),),
-        stamps=stamps(certificate, (*training.all_warnings, *training.failures)),
+        story=_story(training),
+        warnings=(*training.all_warnings, *training.failures),
         sections=(
-            certificate_section(certificate),
-            account_section(training.charged),
             *_between(training),
             *score_sections(training.private_score),
             *_metrics(training),
             settings_section(training.proposal, training.plan, certificate),
-            unprotected_section(UNPROTECTED, threats),
             Section("Data", (Table(_data(training)),)),
         ),
-        footer=f"{training.seconds:.1f} s. Plan {training.plan.digest} (plan.json); numbers in "
-        "results.json.",
+        unprotected=(*UNPROTECTED, "In full: docs/explanation/threat-model.md."),
+        holds="numbers in results.json",
     )
 
 

@@ -13,7 +13,8 @@ import numpy as np
 from jaxtyping import Float
 from matplotlib.image import imsave
 
-from tacit.report import Drawing, Page, Section, json_text, strict, write_folder
+from tacit.report import json_text, strict, write_folder
+from tacit.report.page import Drawing, Page, Section
 from tacit.typing import HostArray
 from tacit_papers.reproductions.reproduction import STAMP
 

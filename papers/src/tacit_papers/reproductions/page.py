@@ -4,17 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tacit.report import (
-    Details,
-    Drawing,
-    Items,
-    Note,
-    Page,
-    Section,
-    Table,
-    json_text,
-    write_folder,
-)
+from tacit.report import json_text, write_folder
+from tacit.report.page import Details, Drawing, Items, Note, Page, Section, Table
 from tacit_papers.reproductions.draw import figure_svg
 from tacit_papers.reproductions.figure import Curve, Figure
 from tacit_papers.reproductions.figure import Table as Measurements

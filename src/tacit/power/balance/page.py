@@ -15,21 +15,11 @@ from tacit.power import Flow, Grid, Optimum, ties
 from tacit.power.balance.agents import proximal_weight
 from tacit.power.cases.reading import is_published
 from tacit.power.delivery import Told, run_values
-from tacit.power.page import how_answered, network_section, ranges, run_page
-from tacit.report import (
-    BLUE,
-    Drawing,
-    Note,
-    Page,
-    Section,
-    Table,
-    drawing,
-    json_text,
-    label_axes,
-    spread,
-    strict,
-    unprotected_section,
-)
+from tacit.power.page import how_answered, network_section, ranges
+from tacit.report import json_text, spread, strict
+from tacit.report.figures import BLUE, drawing, label_axes
+from tacit.report.page import Drawing, Note, Page, Section, Table
+from tacit.report.sections import run_page
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,8 +164,8 @@ def grid_page(study: GridStudy) -> Page:
             network_section(network, grid.zones, zone_rows(grid)),
             Section("How well it does", (Table(_measured(study)), _note(study), _curves(study))),
             Section("Settings", (Table(_settings(study)),)),
-            unprotected_section(_UNPROTECTED),
         ),
+        unprotected=_UNPROTECTED,
         holds="numbers in results.json, the state of the network in state.json",
     )
 

@@ -15,21 +15,10 @@ from tacit.power.day.study import DayStudy
 from tacit.power.grids.network import Network
 from tacit.power.grids.zones import Zones, ties, zones_of
 from tacit.power.moment.hidden import HIDES
-from tacit.power.page import bus_rows, how_answered, run_page
-from tacit.report import (
-    BLUE,
-    GREY,
-    INK,
-    ORANGE,
-    Drawing,
-    Page,
-    Section,
-    Table,
-    drawing,
-    label_axes,
-    spread,
-    unprotected_section,
-)
+from tacit.power.page import bus_rows, how_answered
+from tacit.report.figures import BLUE, GREY, INK, ORANGE, drawing, label_axes
+from tacit.report.page import Drawing, Page, Section, Table, spread
+from tacit.report.sections import run_page
 from tacit.typing import HostArray
 
 _NAMED = 9
@@ -60,8 +49,8 @@ def day_page(report: DayReport) -> Page:
             Section("Demand and noise", (_demands(report),)),
             Section("Settings", (Table(_settings(report)),)),
             Section("Zones", (Table(bus_rows(network, zones)),)),
-            unprotected_section(_UNPROTECTED),
         ),
+        unprotected=_UNPROTECTED,
         holds="numbers in results.json, steps, buses, lines and generators in CSV files",
         took=" to ask",
     )

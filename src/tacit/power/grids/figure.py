@@ -10,7 +10,8 @@ from matplotlib.lines import Line2D
 
 from tacit.power import Network, Zones, ties
 from tacit.power.grids.layout import layout
-from tacit.report import Drawing, drawing
+from tacit.report.figures import drawing
+from tacit.report.page import Drawing
 from tacit.typing import HostArray
 
 MOST_DRAWN = 2000  # buses; time and memory of the layout grow with their square

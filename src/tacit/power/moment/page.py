@@ -14,20 +14,10 @@ from tacit.power.models.binding import binding
 from tacit.power.models.dispatch import Dispatch
 from tacit.power.moment.hidden import HIDES
 from tacit.power.moment.results import OpfReport, opf_rows
-from tacit.power.page import bus_rows, how_answered, network_section, run_page
-from tacit.report import (
-    BLUE,
-    GREY,
-    ORANGE,
-    Items,
-    Note,
-    Page,
-    Section,
-    Table,
-    drawing,
-    label_axes,
-    unprotected_section,
-)
+from tacit.power.page import bus_rows, how_answered, network_section
+from tacit.report.figures import BLUE, GREY, ORANGE, drawing, label_axes
+from tacit.report.page import Items, Note, Page, Section, Table
+from tacit.report.sections import run_page
 
 _MOST_LISTED = 20
 _UNPROTECTED = (
@@ -54,8 +44,8 @@ def opf_page(report: OpfReport) -> Page:
             *_dispatch(study.dispatch, network),
             network_section(network, zones, bus_rows(network, zones)),
             Section("Settings", (Table(_settings(report)),)),
-            unprotected_section(_UNPROTECTED),
         ),
+        unprotected=_UNPROTECTED,
         holds="numbers in results.json, the case with its dispatch in dispatch.m and "
         "dispatch.json (pandapower)",
     )
