@@ -73,12 +73,14 @@ def installed(wheels, tmp_path_factory):
     return environment
 
 
-def test_the_library_alone_trains_on_adult(installed):
-    done = installed.run("tacit", *ADULT)
+def test_the_library_alone_trains_on_adult_and_writes_its_page(installed):
+    done = installed.run("tacit", *ADULT, "--out", "report")
     assert done.returncode == 0, done.stderr
     values = json.loads(done.stdout)
     assert (values["agents"], values["rounds"]) == (10, 5)
     assert 0.999 < values["epsilon"] <= 1.0
+    # its template is no Python file
+    assert "</html>" in (installed.folder / "report" / "report.html").read_text()
 
 
 def test_what_an_extra_brings_is_named_where_it_is_missing(installed):
