@@ -86,11 +86,8 @@ class Ended:
     @property
     def who(self) -> str:
         """Whose report it is."""
-        return "the coordinator" if self.agent is None else self._site
-
-    @property
-    def _site(self) -> str:
-        assert self.agent is not None
+        if self.agent is None:
+            return "the coordinator"
         return self.signed.participants[self.agent].name
 
     @property

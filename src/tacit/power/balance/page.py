@@ -130,24 +130,33 @@ def grid_told(study: GridStudy) -> Told:
         data=study.case,
         results=partial(grid_results, study),
         files=lambda: {"state.json": json_text(strict(_state(study)))},
-        rows=partial(_rows, study),
+        rows=partial(grid_rows, study),
         head="Power flow on {case}: {buses} buses, {lines} lines, {zones} zones, {ties} ties\n"
         "Question {question}, {rounds} rounds of {local_updates} local updates",
+        took="",
         further={"curves": grid_curves(study)},
     )
 
 
-def _rows(study: GridStudy) -> list[tuple[str, str]]:
-    values = grid_results(study, None)
-    objective = "not shown: the demand is private (--oracle-metrics shows it)"
+def grid_rows(study: GridStudy) -> list[tuple[str, str]]:
+    """Return the main results as (name, text), for the terminal and for the page."""
+    values, network = grid_results(study, None), study.flow.grid.relaxation.network
+    name = "Objective, per unit squared"
+    objective = [(name, "not shown: the demand is private (--oracle-metrics shows it)")]
     if study.shows_objective:
-        objective = f"{values['objective']:.4g} (in one place {values['central_objective']:.3g})"
-    rows = [
-        ("Objective, per unit squared", objective),
-        ("Consensus residual", f"{values['consensus_residual']:.3g}"),
+        found, central = values["objective"], values["central_objective"]
+        # the root mean square over all 2N balance equations, in the units of the case
+        typical = math.sqrt(found / (2 * network.buses)) * network.base_mva
+        objective = [
+            (name, f"{found:.4g} (in one place {central:.3g})"),
+            ("Which is, at an average bus", f"{typical:.3g} MW or MVAr that do not balance"),
+        ]
+    return [
+        *objective,
+        ("Consensus residual, relative", f"{values['consensus_residual']:.3g}"),
         ("Largest violation, per unit", f"{values['max_violation']:.3g}"),
+        *([("Not read from the case", "; ".join(study.ignored))] if study.ignored else []),
     ]
-    return rows + ([("Not read from the case", "; ".join(study.ignored))] if study.ignored else [])
 
 
 def grid_page(study: GridStudy) -> Page:
@@ -162,7 +171,7 @@ def grid_page(study: GridStudy) -> Page:
         warnings=study.warnings,
         sections=(
             network_section(network, grid.zones, zone_rows(grid)),
-            Section("How well it does", (Table(_measured(study)), _note(study), _curves(study))),
+            Section("How well it does", (Table(grid_rows(study)), _note(study), _curves(study))),
             Section("Settings", (Table(_settings(study)),)),
         ),
         unprotected=_UNPROTECTED,
@@ -206,26 +215,6 @@ def _ties_of(grid: Grid, zone: int) -> list[str]:
     ends = np.where((of_bus[ends[:, :1]] == zone), ends, ends[:, ::-1])
     inner = ends[of_bus[ends[:, 0]] == zone]
     return [f"{a}\u2013{b}" for a, b in network.numbers[inner].tolist()]
-
-
-def _measured(study: GridStudy) -> list[tuple[str, str]]:
-    values = grid_results(study, None)
-    rows = [
-        ("consensus residual, relative", f"{values['consensus_residual']:.3g}"),
-        ("largest violation of a public constraint, per unit", f"{values['max_violation']:.3g}"),
-    ]
-    if study.shows_objective:
-        rows.insert(0, ("objective, (per unit) squared", f"{values['objective']:.4g}"))
-        rows.insert(1, ("which is, at an average bus", _imbalance(study, values["objective"])))
-        rows.insert(2, ("objective, solved in one place", f"{values['central_objective']:.3g}"))
-    return rows
-
-
-def _imbalance(study: GridStudy, objective: float) -> str:
-    """Return the root mean square over all 2N balance equations, in the units of the case."""
-    network = study.flow.grid.relaxation.network
-    typical = math.sqrt(objective / (2 * network.buses)) * network.base_mva
-    return f"{typical:.3g} MW or MVAr of power that does not balance"
 
 
 def _note(study: GridStudy) -> Note:
@@ -279,7 +268,6 @@ def _settings(study: GridStudy) -> list[tuple[str, str]]:
         ("sensitivity", plan.bounds[0].derivation),
         ("noise multiplier (scale / sensitivity)", f"{plan.multiplier:.5g}"),
         ("noise scale of an answer, per unit", f"{float(np.max(plan.ledger.scale)):.5g}"),
-        *([("not read from the case", "; ".join(study.ignored))] if study.ignored else []),
     ]
 
 
