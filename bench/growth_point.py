@@ -24,8 +24,8 @@ from tacit.engine.protocol import observed_ledger
 from tacit.privacy import Messages
 from tacit.proposal import Proposal, Request, StructureRequest
 from tacit.proposal.request import NetworkRequest
-from tacit.report.html import page
 from tacit.report.results import json_text, results, strict
+from tacit.report.training import training_page
 from tacit.training import DividedData, Training, divide, proposal_for
 from tacit.training.metrics import curves_on_test, measure
 
@@ -105,7 +105,7 @@ def work(text: str) -> None:
     with figures.of("results"):
         json_text(results(training, None))
     with figures.of("page"):
-        page(training)
+        training_page(training).html()
     figures.total = time.process_time()
     print(json.dumps(dataclasses.asdict(figures)))
 

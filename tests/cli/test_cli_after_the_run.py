@@ -86,7 +86,7 @@ LATER = (
     "tacit.training.measuring.optimum",
     "tacit.report.save.curves_text",
     "tacit.report.save._plan",
-    "tacit.report.save.page",
+    "tacit.report.save.training_page",
     "tacit.report.save.oracle_metrics",
     "tacit.report.save.results",
     "tacit.cli.outcome.save",
@@ -192,7 +192,7 @@ def test_a_choice_that_fails_leaves_the_models_of_all_candidates(step, table, mo
     assert run.status == "failed"
 
 
-@pytest.mark.parametrize("step", ["page", "results", "_plan"])
+@pytest.mark.parametrize("step", ["training_page", "results", "_plan"])
 def test_a_report_of_a_choice_that_fails_leaves_what_was_released(step, table, monkeypatch, capsys):
     broken(monkeypatch, f"tacit.report.save.{step}")
     account = account_of(table)

@@ -23,7 +23,7 @@ from tacit.privacy import Adjacency, ReplaceOne, Sum, ZeroOut
 from tacit.problems import check_held_out, hold_out
 from tacit.proposal import NetworkRequest, Proposal, Request, StructureRequest
 from tacit.report import results
-from tacit.report.html import page
+from tacit.report.training import training_page
 from tacit.training import divide, proposal_for, released, train
 
 
@@ -164,7 +164,7 @@ def test_only_scores_that_are_log_odds_are_calibrated(plain):
     model = released(clipped)
     assert (model.clip, str(model.clipped_loss)) == (0.5, "robust logistic, clip 0.5")
     for one, shown in ((clipped, False), (whole, True)):
-        html = page(one)
+        html = training_page(one).html()
         assert ("predicted probability" in html) == shown
         assert ("robust logistic, clip 0.5" in html) != shown
 

@@ -78,12 +78,14 @@ def installed(wheels, tmp_path_factory):
     return environment
 
 
-def test_the_library_alone_trains_on_adult(installed):
-    done = installed.run("tacit", *ADULT)
+def test_the_library_alone_trains_on_adult_and_writes_its_page(installed):
+    done = installed.run("tacit", *ADULT, "--out", "report")
     assert done.returncode == 0, done.stderr
     values = json.loads(done.stdout)
     assert (values["agents"], values["rounds"]) == (10, 5)
     assert 0.999 < values["epsilon"] <= 1.0
+    # its template is no Python file
+    assert "</html>" in (installed.folder / "report" / "report.html").read_text()
 
 
 GRID = ["grid", "case14", "--beta", "0.01", "--epsilon", "1", "--delta", "1e-2", "--json"]

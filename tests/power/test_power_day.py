@@ -262,7 +262,7 @@ def test_what_follows_the_answers_is_a_function_of_the_answers(study):
 
 def told(study, net, series, *, page=False):
     report = DayReport(study, net, series, False, day_warnings(study))
-    page_text = day_page(report) if page else ""
+    page_text = day_page(report).html() if page else ""
     texts, certificate = folder_texts(day_told(report), page_text, Path("out"))
     return {**texts, "certificate": certificate}
 

@@ -200,7 +200,7 @@ def another_state(case):
 def told(study, case, *, page=False):
     """All that a run on a file of one's own writes; its page takes long to draw."""
     report = OpfReport(study, case, network(case), False, opf_warnings(study))
-    page_text = opf_page(report) if page else ""
+    page_text = opf_page(report).html() if page else ""
     texts, certificate = folder_texts(opf_told(report), page_text, Path("out"))
     return {**texts, "certificate": certificate}
 

@@ -18,7 +18,7 @@ from tacit.proposal import (
     network_values,
     propose,
 )
-from tacit.report.html import settings
+from tacit.report.sections import settings
 from tacit.training import divide, proposal_for, train
 
 ASKED = {"epsilon": 8.0, "delta": 1e-4, "algorithm": "recal", "rounds": 60}

@@ -59,20 +59,6 @@ def test_files_without_a_certificate_leave_those_that_are_there(tmp_path):
     assert json.loads((tmp_path / "plan.json").read_text())["certificate"]["run"] == 0
 
 
-@pytest.mark.parametrize("stated_in", [NAMES, ("plan.json",), ("model.json",)])
-def test_a_report_of_an_earlier_version_keeps_its_certificate(tmp_path, stated_in):
-    for name in stated_in:
-        (tmp_path / name).write_text(files("old")[name])
-    report("new", tmp_path)
-    assert runs_in(tmp_path) == ["old", "new"]
-
-
-def test_files_that_state_no_certificate_are_no_certificates(tmp_path):
-    (tmp_path / "plan.json").write_text("plans for the summer")
-    report("new", tmp_path)
-    assert runs_in(tmp_path) == ["new"]
-
-
 class Killed(BaseException):
     """The end of the process: nothing runs after it, no clean-up either."""
 
@@ -104,37 +90,26 @@ def killed_at(step, monkeypatch, work):
     return False
 
 
-def lost(folder, monkeypatch, *, earlier):
+def lost(folder, monkeypatch):
     """The runs whose certificates are gone from a folder if a process ends at some step."""
     gone, step, cut = set(), 0, True
     while cut:
         out = folder / f"{step}"
         out.mkdir()
-        earlier(out)
-        before = {json.loads((out / "plan.json").read_text())["certificate"]["run"]}
-        before |= set(runs_in(out))
+        report("first", out)
+        report("old", out)
+        before = set(runs_in(out))
         cut = killed_at(step, monkeypatch, lambda out=out: report("new", out))
         now = json.loads((out / "model.json").read_text())["certificate"]["run"]
         # certificates stay; if the model is the new one, its certificate is there, too
-        there = set(runs_in(out)) if numbered(out) else {"old"}
-        gone |= (before | {now}) - there
+        gone |= (before | {now}) - set(runs_in(out))
         step += 1
     assert step > 10
     return gone
 
 
-def two_runs(out):
-    report("first", out)
-    report("old", out)
-
-
-def of_an_earlier_version(out):
-    write_folder(files("old"), out, force=True)
-
-
-@pytest.mark.parametrize("earlier", [two_runs, of_an_earlier_version])
-def test_a_process_that_ends_at_any_step_loses_no_certificate(tmp_path, monkeypatch, earlier):
-    assert lost(tmp_path, monkeypatch, earlier=earlier) == set()
+def test_a_process_that_ends_at_any_step_loses_no_certificate(tmp_path, monkeypatch):
+    assert lost(tmp_path, monkeypatch) == set()
 
 
 def test_a_certificate_that_replaces_the_earlier_one_is_caught(tmp_path, monkeypatch):
@@ -144,7 +119,7 @@ def test_a_certificate_that_replaces_the_earlier_one_is_caught(tmp_path, monkeyp
         return "certificate-1.json"
 
     monkeypatch.setattr(saving, "add_certificate", replaced)
-    assert lost(tmp_path, monkeypatch, earlier=two_runs) >= {"old"}
+    assert lost(tmp_path, monkeypatch) >= {"old"}
 
 
 def test_a_certificate_that_comes_last_is_caught(tmp_path, monkeypatch):
@@ -160,7 +135,7 @@ def test_a_certificate_that_comes_last_is_caught(tmp_path, monkeypatch):
 
     monkeypatch.setattr(saving, "_move", late)
     monkeypatch.setattr(saving, "add_certificate", postponed)
-    assert lost(tmp_path, monkeypatch, earlier=two_runs) >= {"new"}
+    assert lost(tmp_path, monkeypatch) >= {"new"}
 
 
 def test_two_processes_at_once_get_two_numbers(tmp_path, monkeypatch):

@@ -6,7 +6,6 @@ The coordinator's report has no private number; each site's has its own account 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -20,22 +19,23 @@ from tacit.models import Model, model_text
 from tacit.privacy import Certificate
 from tacit.report import (
     CERTIFIED,
+    NOT_PROTECTED,
     UNPROTECTED,
-    certificate_box,
+    Items,
+    Page,
+    Section,
+    Table,
+    account_section,
+    certificate_section,
     certificate_text,
     charged_line,
-    charged_section,
     charged_values,
     counted,
-    document,
     json_text,
-    list_of,
-    private_section,
-    section,
+    score_sections,
     settings_section,
     stamps,
     strict,
-    table_of,
     write_folder,
 )
 from tacit.training import model_of, table_model_terms, warnings_of
@@ -87,11 +87,8 @@ class Ended:
     @property
     def who(self) -> str:
         """Whose report it is."""
-        return "the coordinator" if self.agent is None else self._site
-
-    @property
-    def _site(self) -> str:
-        assert self.agent is not None
+        if self.agent is None:
+            return "the coordinator"
         return self.signed.participants[self.agent].name
 
     @property
@@ -172,7 +169,7 @@ def save_ended(ended: Ended, out: Path, *, force: bool) -> Path | None:
         "results.json": json_text(ended_values(ended, out)),
         "proposal.json": signed.to_json() + "\n",
         "plan.json": json_text(strict({**ended.plan.to_dict(), "digest": ended.plan.digest})),
-        "report.html": ended_page(ended),
+        "report.html": ended_page(ended).html(),
     }
     certificate = None
     if model is not None:
@@ -187,27 +184,22 @@ def save_ended(ended: Ended, out: Path, *, force: bool) -> Path | None:
     return write_folder(texts, out, force=force, obsolete=("model.json",), certificate=certificate)
 
 
-def ended_page(ended: Ended) -> str:
-    """Return the report as HTML; it loads nothing from elsewhere."""
+def ended_page(ended: Ended) -> Page:
+    """Return the page of a run of a study, as one party knows it."""
     signed, certificate = ended.signed, ended.certificate
-    title = f"Study {signed.study}, as {ended.who} reports it"
-    promised = certificate_box(certificate) if ended.outcome.model is not None else ""
-    account = "" if ended.agent is None else _own(ended)
-    return document(
-        title,
-        [
-            f"<h1>{escape(title)}</h1>",
-            f'<p class="lead">{escape(_story(ended))}</p>',
-            stamps(certificate, warnings_of(signed.proposal)),
-            promised,
-            account,
-            private_section(ended.score),
-            section("Sites", _sites(signed)),
+    return Page(
+        title=f"Study {signed.study}, as {ended.who} reports it",
+        story=(_story(ended),),
+        stamps=stamps(certificate, warnings_of(signed.proposal)),
+        sections=(
+            *([] if ended.outcome.model is None else [certificate_section(certificate)]),
+            *_local_sections(ended),
+            *score_sections(ended.score),
+            Section("Sites", (Table(_sites(signed)),)),
             settings_section(signed.proposal, ended.plan, certificate),
-            section("What is not protected", list_of(UNPROTECTED)),
-            f'<footer class="small">tacit {tacit.__version__}, {ended.seconds:.1f} s. Run '
-            f"<code>{signed.digest}</code>, plan <code>{ended.plan.digest}</code>.</footer>",
-        ],
+            Section(NOT_PROTECTED, (Items(UNPROTECTED),)),
+        ),
+        footer=f"{ended.seconds:.1f} s. Run {signed.digest}, plan {ended.plan.digest}.",
     )
 
 
@@ -238,24 +230,25 @@ def _story(ended: Ended) -> str:
     )
 
 
-def _own(ended: Ended) -> str:
-    assert ended.agent is not None
+def _local_sections(ended: Ended) -> tuple[Section, ...]:
+    """Return what a site's report has besides: its answers, its epsilon and its account."""
+    if ended.agent is None:
+        return ()
     asked = ended.plan.ledger.asked[ended.agent]
     rows = [
         ("site", ended.who),
         ("answers", f"{int(asked.sum())} of {asked.size} questions of the plan"),
         ("epsilon of this site", f"{ended.certificate.per_agent_epsilon[ended.agent]:.4g}"),
     ]
-    return section("This site", table_of(rows)) + charged_section(ended.charged)
+    return (Section("This site", (Table(rows),)), account_section(ended.charged))
 
 
-def _sites(signed: SignedProposal) -> str:
+def _sites(signed: SignedProposal) -> list[tuple[str, str]]:
     """Return who took part: all of it stands in the proposal."""
-    rows = [
+    return [
         (site.name, f"{site.count:,}; certificate {_fingerprint(site.certificate)}")
         for site in signed.participants
     ]
-    return table_of(rows)
 
 
 def _fingerprint(pem: str) -> str:

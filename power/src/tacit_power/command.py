@@ -23,7 +23,10 @@ from tacit.cli import (
 from tacit.engine import check_chargeable
 from tacit.errors import InputError
 from tacit.proposal import check_seed
-from tacit.report import check_out
+from tacit.report import (
+    Page,
+    check_out,
+)
 from tacit_power.balance.flow import run_proposal
 from tacit_power.balance.page import GridStudy, grid_page, grid_told
 from tacit_power.balance.proposal import GridProposal
@@ -203,7 +206,7 @@ def grid(  # noqa: PLR0913, PLR0917 - one parameter per option
         deliver(told, page, carried.keeper, json=json)
 
 
-def _told(found: GridStudy | OpfReport | DayReport) -> tuple[Told, Callable[[], str]]:
+def _told(found: GridStudy | OpfReport | DayReport) -> tuple[Told, Callable[[], Page]]:
     """Return what is told of a finished run, and its page, which takes a while."""
     if isinstance(found, DayReport):
         return day_told(found), partial(day_page, found)

@@ -22,6 +22,7 @@ from tacit.errors import InputError, reason
 from tacit.proposal import Document
 from tacit.report import (
     CERTIFIED,
+    Page,
     certificate_text,
     charged_line,
     charged_values,
@@ -172,7 +173,7 @@ def _stamped(run: Run) -> Plan:
     return dataclasses.replace(run.plan, certificate=run.certificate)
 
 
-def deliver(told: Told, page: Callable[[], str], keeper: Keeper, *, json: bool) -> None:
+def deliver(told: Told, page: Callable[[], Page], keeper: Keeper, *, json: bool) -> None:
     """Write the folder, if one is wanted, and print the results.
 
     Notes
@@ -182,7 +183,7 @@ def deliver(told: Told, page: Callable[[], str], keeper: Keeper, *, json: bool) 
     """
     out, kept = keeper.out, keeper.certificate is not None
     if out is not None:
-        texts, certificate = folder_texts(told, page(), out)
+        texts, certificate = folder_texts(told, page().html(), out)
         write_folder(
             texts,
             out,

@@ -2,15 +2,30 @@
 
 from tacit.report.accounts import (
     charged_line,
-    charged_section,
     charged_values,
     promise,
 )
 from tacit.report.certificates import FIRST_CERTIFICATE, numbered
-from tacit.report.figures import STYLE, inline_svg
-from tacit.report.html import UNPROTECTED, certificate_box, settings_section, stamps
-from tacit.report.layout import document, list_of, section, spread, table_of
-from tacit.report.private import private_section
+from tacit.report.figures import (
+    BLUE,
+    GREY,
+    INK,
+    ORANGE,
+    STYLE,
+    drawing,
+    inline_svg,
+    label_axes,
+)
+from tacit.report.page import (
+    Details,
+    Drawing,
+    Items,
+    Note,
+    Page,
+    Section,
+    Table,
+    spread,
+)
 from tacit.report.results import (
     CERTIFIED,
     certificate_text,
@@ -21,36 +36,57 @@ from tacit.report.results import (
     strict,
 )
 from tacit.report.save import ORACLE, check_out, save, save_released, write_folder
+from tacit.report.sections import (
+    NOT_PROTECTED,
+    UNPROTECTED,
+    account_section,
+    certificate_section,
+    run_page,
+    score_sections,
+    settings_section,
+    stamps,
+)
 
 __all__ = [
+    "BLUE",
     "CERTIFIED",
     "FIRST_CERTIFICATE",
+    "GREY",
+    "INK",
+    "NOT_PROTECTED",
     "ORACLE",
+    "ORANGE",
     "STYLE",
     "UNPROTECTED",
-    "certificate_box",
+    "Details",
+    "Drawing",
+    "Items",
+    "Note",
+    "Page",
+    "Section",
+    "Table",
+    "account_section",
+    "certificate_section",
     "certificate_text",
     "charged_line",
-    "charged_section",
     "charged_values",
     "check_out",
     "counted",
-    "document",
+    "drawing",
     "error_name",
     "inline_svg",
     "json_text",
-    "list_of",
+    "label_axes",
     "numbered",
-    "private_section",
     "promise",
     "results",
+    "run_page",
     "save",
     "save_released",
-    "section",
+    "score_sections",
     "settings_section",
     "spread",
     "stamps",
     "strict",
-    "table_of",
     "write_folder",
 ]

@@ -1,19 +1,16 @@
-"""An account on a page: its guarantee, its runs, what is left; as text, picture and values."""
+"""An account: its guarantee, its runs, what is left; as text and values."""
 
 from __future__ import annotations
 
 import math
-from html import escape
 from typing import Any
 
 from tacit.budget import Balance, Charge, ChargedRun, Guarantee, State, Total
 from tacit.budget.sums import totals
 from tacit.engine import Charged
-from tacit.report.layout import section, table_of
 
 NOWHERE = "charged nowhere: no account was given, so nothing remembers what this run cost"
 _WIDTH = 40
-_NOT_A_GUARANTEE = "what is left is what may still be asked; the guarantee is the account's"
 
 
 def promise(guarantee: Guarantee) -> str:
@@ -99,7 +96,7 @@ def _lefts(state: State) -> list[Total]:
     ]
 
 
-def _shares(state: Balance) -> list[tuple[str, float]]:
+def shares(state: Balance) -> list[tuple[str, float]]:
     """Return the share of each cap that is charged."""
     total, caps = state.total, state.caps
     shares = [("Gaussian", total.squares / caps.squares)]
@@ -111,7 +108,7 @@ def _shares(state: Balance) -> list[tuple[str, float]]:
 def bar(state: State) -> str:
     """Return a small picture in characters: how much of each cap is charged."""
     lines = []
-    for name, share in _shares(state):
+    for name, share in shares(state):
         filled = min(_WIDTH, math.ceil(share * _WIDTH))
         drawn = "#" * filled + "." * (_WIDTH - filled)
         lines.append(f"{name:<9}[{drawn}] {math.ceil(share * 1000) / 10:.1f} % charged")
@@ -206,37 +203,3 @@ def charged_values(charged: Charged | None) -> dict[str, Any] | None:
         "before": {**_balance(charged.before), "runs": charged.before.sums.runs},
         "after": {**_balance(charged.after), "runs": charged.after.sums.runs},
     }
-
-
-def charged_section(charged: Charged | None) -> str:
-    """Return the account before and after a run as HTML, with a small picture."""
-    if charged is None:
-        return section("Account", f"<p>This run was {escape(NOWHERE)}.</p>")
-    before, after = charged.before, charged.after
-    rows = [
-        ("account", f"{charged.account}: {promise(after.guarantee)}, for all of its runs together"),
-        ("runs charged", f"{before.sums.runs} before, {after.sums.runs} now"),
-        ("left before", before.left_text()),
-        ("left now", after.left_text()),
-    ]
-    note = f'<p class="small">The account as it was when this run ended; {_NOT_A_GUARANTEE}.</p>'
-    return section("Account", table_of(rows) + _picture(before, after) + note)
-
-
-def _picture(before: Balance, after: Balance) -> str:
-    """Return a bar for each cap: charged before, by this run, and left."""
-    bars, height = [], 18
-    for row, ((name, first), (_, second)) in enumerate(
-        zip(_shares(before), _shares(after), strict=True)
-    ):
-        top, start, end = row * height + 2, 300 * min(first, 1.0), 300 * min(second, 1.0)
-        bars.append(
-            f'<text x="0" y="{top + 11}" font-size="11">{escape(name)}</text>'
-            f'<rect x="70" y="{top}" width="300" height="12" fill="#eee"/>'
-            f'<rect x="70" y="{top}" width="{start:.1f}" height="12" fill="#999"/>'
-            f'<rect x="{70 + start:.1f}" y="{top}" width="{end - start:.1f}" height="12" '
-            'fill="#c60"/>'
-        )
-    size = f'width="370" height="{len(bars) * height + 4}"'
-    label = "Shares of the caps: charged before (grey), by this run (orange), left (light)"
-    return f'<svg {size} role="img" aria-label="{label}">{"".join(bars)}</svg>'

@@ -14,8 +14,6 @@ from tacit.budget import private_opener
 
 FIRST_CERTIFICATE = "certificate-1.json"
 _NAME = re.compile(r"certificate-(\d+)\.json")
-# of a report that was written before certificates had files of their own
-_STATED_IN = ("plan.json", "model.json")
 
 
 def add_certificate(text: str, folder: Path) -> str:
@@ -44,33 +42,10 @@ def add_certificate(text: str, folder: Path) -> str:
         part.unlink(missing_ok=True)
 
 
-def keep_earlier(folder: Path) -> None:
-    """Add the certificate of a report that an earlier version of the library wrote to a folder.
-
-    It had no file of its own: that is a copy of the plan, or else of the model, which state it.
-    """
-    if numbered(folder):
-        return
-    for name in _STATED_IN:
-        earlier = _stated(folder / name)
-        if earlier is not None:
-            add_certificate(earlier, folder)
-            return
-
-
 def numbered(folder: Path) -> dict[int, Path]:
     """Return the certificates in a folder by their number, in the order of the runs."""
     matches = ((_NAME.fullmatch(path.name), path) for path in folder.iterdir())
     return dict(sorted((int(match[1]), path) for match, path in matches if match))
-
-
-def _stated(file: Path) -> str | None:
-    """Return the text of a plan or a model that states a certificate, else None."""
-    try:
-        text = file.read_text(encoding="utf-8", errors="replace")
-    except FileNotFoundError:
-        return None
-    return text if '"certificate"' in text else None
 
 
 def _named(part: Path, file: Path, text: str) -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import io
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from html import escape
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tacit.report.page import Drawing
 from tacit.report.results import error_name
 from tacit.training import Training
 from tacit.typing import HostArray
@@ -34,55 +35,70 @@ STYLE: Mapping[Any, Any] = MappingProxyType(
         "ytick.color": "#59626d",
     }
 )
-_INK, _REFERENCE, _BASELINE = "#1f5fa8", "#b45309", "#59626d"
+BLUE, ORANGE, GREY, INK = "#1f5fa8", "#c2570c", "#c9d1da", "#1d232b"
+_REFERENCE, _BASELINE = "#b45309", "#59626d"
 
 
-def curves_svg(training: Training) -> str:
-    """Return an `<svg>` of test error (in per cent) and test loss of the released model by round.
+def drawing(label: str, height: float, draw: Callable[[Figure], object]) -> Drawing:
+    """Return what `draw` puts on a figure of the width of a page, with a label for screen readers.
 
-    The non-private optimum, where it was computed, is a dashed line; that of the baseline
-    (`tacit.training.Assessment`) a dotted one. The text refers to nothing
-    outside itself.
+    Parameters
+    ----------
+    height
+        Inches; the width is 8.2.
     """
     import matplotlib  # noqa: PLC0415 - as said above
     from matplotlib.backends.backend_svg import FigureCanvasSVG  # noqa: PLC0415
     from matplotlib.figure import Figure  # noqa: PLC0415
 
-    best = training.nonprivate if training.dataset.public else None
     with matplotlib.rc_context(dict(STYLE)):
-        figure = Figure(figsize=(8.2, 3.1), layout="constrained")
+        figure = Figure(figsize=(8.2, height), layout="constrained")
         FigureCanvasSVG(figure)
-        left, right = figure.subplots(1, 2)
-        number = training.dataset.task == "regression"
-        factor, unit = (1, "units of the target") if number else (100, "%")
-        errors = factor * training.curves["test_error"]
-        title = f"test {error_name(training)}, {unit}"
-        assessment = training.assessment
-        if assessment is not None:
-            level = factor * assessment.baseline_error
-            left.axhline(level, color=_BASELINE, linestyle=":", label="baseline")
-        _draw(left, title, errors, None if best is None else factor * best.test_error)
-        losses = training.curves["test_loss"]
-        _draw(right, "test loss", losses, None if best is None else best.test_loss)
-        return inline_svg(
-            figure, "Test error and test loss of the released model after every round"
-        )
+        draw(figure)
+        return Drawing(inline_svg(figure, label))
 
 
-def _draw(axes: Axes, title: str, values: HostArray, reference: float | None) -> None:
-    from matplotlib.ticker import MaxNLocator  # noqa: PLC0415 - as said above
-
-    rounds = np.arange(1, len(values) + 1)
-    marker = "o" if len(values) <= 30 else ""
-    axes.plot(rounds, values, color=_INK, marker=marker, markersize=3.5, label="released model")
-    if reference is not None:
-        axes.axhline(reference, color=_REFERENCE, linestyle="--", label="non-private optimum")
-    axes.set_title(title, loc="left", fontsize=10, color="#1d232b")
-    axes.set_xlabel("round")
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.set_ylim(bottom=0)
+def label_axes(axes: Axes, title: str, below: str = "") -> None:
+    """Write the title of a plot and what is below it, and draw its grid."""
+    axes.set_title(title, loc="left", fontsize=9, color=INK)
+    axes.set_xlabel(below)
     axes.grid(axis="y", color="#e3e7ec", linewidth=0.8)
     axes.set_axisbelow(True)
+
+
+def curves_drawing(training: Training) -> Drawing:
+    """Return test error (in per cent) and test loss of the released model by round.
+
+    The non-private optimum, where it was computed, is a dashed line; that of the baseline
+    (`tacit.training.Assessment`) a dotted one.
+    """
+    best = training.nonprivate if training.dataset.public else None
+    number = training.dataset.task == "regression"
+    factor, unit = (1, "units of the target") if number else (100, "%")
+
+    def draw(figure: Figure) -> None:
+        left, right = figure.subplots(1, 2)
+        if training.assessment is not None:
+            level = factor * training.assessment.baseline_error
+            left.axhline(level, color=_BASELINE, linestyle=":", label="baseline")
+        reference = None if best is None else factor * best.test_error
+        title = f"test {error_name(training)}, {unit}"
+        _draw_curve(left, title, factor * training.curves["test_error"], reference)
+        reference = None if best is None else best.test_loss
+        _draw_curve(right, "test loss", training.curves["test_loss"], reference)
+
+    return drawing("Test error and test loss of the released model after every round", 3.1, draw)
+
+
+def _draw_curve(axes: Axes, title: str, values: HostArray, reference: float | None) -> None:
+    rounds = np.arange(1, len(values) + 1)
+    marker = "o" if len(values) <= 30 else ""
+    axes.plot(rounds, values, color=BLUE, marker=marker, markersize=3.5, label="released model")
+    if reference is not None:
+        axes.axhline(reference, color=_REFERENCE, linestyle="--", label="non-private optimum")
+    label_axes(axes, title, "round")
+    axes.locator_params(axis="x", integer=True)
+    axes.set_ylim(bottom=0)
     axes.legend(frameon=False, fontsize=9)
 
 

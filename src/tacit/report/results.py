@@ -129,23 +129,22 @@ def curves_text(shown: dict[str, list[float]]) -> str:
 
 def _metrics(training: Training) -> dict[str, Any]:
     """Return the metrics; None for those that may not be shown."""
-    measured, best = training.metrics, training.nonprivate
+    measured, public = training.metrics, training.dataset.public
+    best = training.nonprivate if public else None
+    tested = public or training.shows_test
     values = {
-        "test_error": measured.test_error,
-        "test_loss": measured.test_loss,
-        "train_loss": measured.train_loss,
+        "test_error": measured.test_error if tested else None,
+        "test_loss": measured.test_loss if tested else None,
+        "train_loss": measured.train_loss if public else None,
         "nonprivate_test_error": None if best is None else best.test_error,
         "nonprivate_test_loss": None if best is None else best.test_loss,
     }
-    shown = ("test_error", "test_loss") if training.shows_test else ()
-    public, assessment = training.dataset.public, training.assessment
     measures: dict[str, Any] = {
-        name: value if value is not None and not math.isnan(value) else None
+        name: None if value is None or math.isnan(value) else value
         for name, value in values.items()
-        if public or name in shown
     }
-    measures = dict.fromkeys(values) | measures
-    beside = best.assessment if best is not None and public and training.shows_test else None
+    assessment = training.assessment
+    beside = best.assessment if best is not None and training.shows_test else None
     return {
         **measures,
         "assessment": None if assessment is None else assessment.to_dict(),

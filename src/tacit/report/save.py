@@ -20,8 +20,7 @@ import numpy as np
 from tacit.budget import private_opener
 from tacit.errors import InputError
 from tacit.models import model_text
-from tacit.report.certificates import add_certificate, keep_earlier
-from tacit.report.html import page
+from tacit.report.certificates import add_certificate
 from tacit.report.results import (
     certificate_text,
     curves,
@@ -31,6 +30,7 @@ from tacit.report.results import (
     results,
     strict,
 )
+from tacit.report.training import training_page
 from tacit.training import Attempts, Training, released
 
 FILES = ("results.json", "proposal.json", "plan.json", "model.json", "trace.npz", "report.html")
@@ -96,7 +96,7 @@ def save(  # noqa: PLR0913 - what is written, where, and beside what
         ("proposal.json", lambda: training.proposal.to_json() + "\n", False),
         ("plan.json", lambda: json_text(strict(_plan(training))), False),
         (CURVES, lambda: curves_text(curves(training)) if curves(training) else None, False),
-        ("report.html", lambda: page(training), False),
+        ("report.html", lambda: training_page(training).html(), False),
     ]
     if certificate is None:
         texts |= _released(training)
@@ -200,7 +200,7 @@ def write_folder(
             added = None
             if certificate is not None:
                 # before anything is replaced, and in a new folder together with the rest
-                added = _added(certificate, target if target.exists() else part, new=part)
+                added = add_certificate(certificate, target if target.exists() else part)
             _move(part, target, obsolete)
         finally:
             shutil.rmtree(part, ignore_errors=True)
@@ -231,12 +231,6 @@ def check_out(out: Path, *, force: bool) -> None:
         raise InputError(f"{out} cannot be made: {place} is not a folder that can be written to")
     with _as_input_error("made", out), tempfile.TemporaryDirectory(dir=place, prefix=".tacit"):
         pass  # permissions alone do not tell: the file system may be read-only or full
-
-
-def _added(certificate: str, folder: Path, *, new: Path) -> str:
-    if folder != new:
-        keep_earlier(folder)
-    return add_certificate(certificate, folder)
 
 
 def _move(part: Path, target: Path, obsolete: tuple[str, ...]) -> None:

@@ -13,7 +13,14 @@ import numpy as np
 from jaxtyping import Float
 from matplotlib.image import imsave
 
-from tacit.report import document, json_text, strict, write_folder
+from tacit.report import (
+    Drawing,
+    Page,
+    Section,
+    json_text,
+    strict,
+    write_folder,
+)
 from tacit.typing import HostArray
 from tacit_papers.reproductions.reproduction import STAMP
 
@@ -97,9 +104,10 @@ def write_gallery(made: Gallery, out: Path, *, force: bool) -> None:
 
 
 def _page(made: Gallery) -> str:
-    head = f'<h1>{escape(made.title)}</h1><p class="stamp">{escape(STAMP)}</p>'
-    lead = f'<p class="lead">{escape(made.question)}</p>'
-    return document(made.title, [head, lead, gallery_html(made)])
+    pictures = Section("Pictures", (Drawing(gallery_html(made)),))
+    return Page(
+        title=made.title, story=(made.question,), stamps=(STAMP,), sections=(pictures,)
+    ).html()
 
 
 def _values(block: Block) -> dict[str, Any]:

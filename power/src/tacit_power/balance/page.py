@@ -8,26 +8,28 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import matplotlib
 import numpy as np
-from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
 from tacit.report import (
-    STYLE,
-    inline_svg,
+    BLUE,
+    Drawing,
+    Note,
+    Page,
+    Section,
+    Table,
+    drawing,
     json_text,
-    list_of,
-    section,
+    label_axes,
+    run_page,
     spread,
     strict,
-    table_of,
 )
 from tacit_power import Flow, Grid, Optimum, ties
 from tacit_power.balance.agents import proximal_weight
 from tacit_power.cases.reading import is_published
 from tacit_power.delivery import Told, run_values
-from tacit_power.page import network_section, page_of, ranges
+from tacit_power.page import how_answered, network_section, ranges
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,7 +140,7 @@ def grid_told(study: GridStudy) -> Told:
         data=study.case,
         results=partial(grid_results, study),
         files=lambda: {"state.json": json_text(strict(_state(study)))},
-        rows=partial(_rows, study),
+        rows=partial(grid_rows, study),
         head="Power flow on {case}: {buses} buses, {lines} lines, {zones} zones, {ties} ties\n"
         "Question {question}, {rounds} rounds of {local_updates} local updates",
         took="",
@@ -146,50 +148,56 @@ def grid_told(study: GridStudy) -> Told:
     )
 
 
-def _rows(study: GridStudy) -> list[tuple[str, str]]:
-    values = grid_results(study, None)
-    objective = "not shown: the demand is private (--oracle-metrics shows it)"
+def grid_rows(study: GridStudy) -> list[tuple[str, str]]:
+    """Return the main results as (name, text), for the terminal and for the page."""
+    values, network = grid_results(study, None), study.flow.grid.relaxation.network
+    name = "Objective, per unit squared"
+    objective = [(name, "not shown: the demand is private (--oracle-metrics shows it)")]
     if study.shows_objective:
-        objective = f"{values['objective']:.4g} (in one place {values['central_objective']:.3g})"
-    rows = [
-        ("Objective, per unit squared", objective),
-        ("Consensus residual", f"{values['consensus_residual']:.3g}"),
+        found, central = values["objective"], values["central_objective"]
+        # the root mean square over all 2N balance equations, in the units of the case
+        typical = math.sqrt(found / (2 * network.buses)) * network.base_mva
+        objective = [
+            (name, f"{found:.4g} (in one place {central:.3g})"),
+            ("Which is, at an average bus", f"{typical:.3g} MW or MVAr that do not balance"),
+        ]
+    return [
+        *objective,
+        ("Consensus residual, relative", f"{values['consensus_residual']:.3g}"),
         ("Largest violation, per unit", f"{values['max_violation']:.3g}"),
+        *([("Not read from the case", "; ".join(study.ignored))] if study.ignored else []),
     ]
-    return rows + ([("Not read from the case", "; ".join(study.ignored))] if study.ignored else [])
 
 
-def grid_page(study: GridStudy) -> str:
-    """Return the report as HTML; it loads nothing from elsewhere."""
-    noiseless = math.isinf(study.flow.run.certificate.epsilon)
-    kind = "Power flow" if noiseless else "Private power flow"
-    title = f"{kind} on {study.flow.grid.relaxation.network.name}"
-    sections = [
-        _drawing(study),
-        section("How well it does", table_of(_measured(study)) + _note(study) + _curves(study)),
-        section("Settings", table_of(_settings(study))),
-        section("What is not protected", list_of(_UNPROTECTED)),
-    ]
-    holds = "numbers in results.json, the state of the network in state.json"
-    return page_of(study.flow.run, title, _story(study), study.warnings, sections, holds)
+def grid_page(study: GridStudy) -> Page:
+    """Return the page of a run."""
+    run, grid = study.flow.run, study.flow.grid
+    network = grid.relaxation.network
+    kind = "Power flow" if math.isinf(run.certificate.epsilon) else "Private power flow"
+    return run_page(
+        run,
+        title=f"{kind} on {network.name}",
+        story=_story(study),
+        warnings=study.warnings,
+        sections=(
+            network_section(network, grid.zones, zone_rows(grid)),
+            Section("How well it does", (Table(grid_rows(study)), _note(study), _curves(study))),
+            Section("Settings", (Table(_settings(study)),)),
+        ),
+        unprotected=_UNPROTECTED,
+        holds="numbers in results.json, the state of the network in state.json",
+    )
 
 
 def _story(study: GridStudy) -> str:
     flow = study.flow
     network, zones = flow.grid.relaxation.network, flow.grid.zones
     crossing = len(ties(network, zones))
-    noiseless = math.isinf(flow.run.certificate.epsilon)
-    answered = "without noise" if noiseless else "with noise; no zone showed its demand"
     return (
         f"{zones.count} zones of a network of {network.buses} buses and {network.lines} lines "
         f"agreed on its state in {flow.settings.rounds} rounds, over {crossing} tie lines. Each "
-        f"was asked {_QUESTIONS[flow.settings.question]}, and answered {answered}."
+        f"was asked {_QUESTIONS[flow.settings.question]}, and answered {how_answered(flow.run)}."
     )
-
-
-def _drawing(study: GridStudy) -> str:
-    grid = study.flow.grid
-    return network_section(grid.relaxation.network, grid.zones, zone_rows(grid))
 
 
 def zone_rows(grid: Grid) -> list[tuple[str, str]]:
@@ -219,27 +227,7 @@ def _ties_of(grid: Grid, zone: int) -> list[str]:
     return [f"{a}\u2013{b}" for a, b in network.numbers[inner].tolist()]
 
 
-def _measured(study: GridStudy) -> list[tuple[str, str]]:
-    values = grid_results(study, None)
-    rows = [
-        ("consensus residual, relative", f"{values['consensus_residual']:.3g}"),
-        ("largest violation of a public constraint, per unit", f"{values['max_violation']:.3g}"),
-    ]
-    if study.shows_objective:
-        rows.insert(0, ("objective, (per unit) squared", f"{values['objective']:.4g}"))
-        rows.insert(1, ("which is, at an average bus", _imbalance(study, values["objective"])))
-        rows.insert(2, ("objective, solved in one place", f"{values['central_objective']:.3g}"))
-    return rows
-
-
-def _imbalance(study: GridStudy, objective: float) -> str:
-    """Return the root mean square over all 2N balance equations, in the units of the case."""
-    network = study.flow.grid.relaxation.network
-    typical = math.sqrt(objective / (2 * network.buses)) * network.base_mva
-    return f"{typical:.3g} MW or MVAr of power that does not balance"
-
-
-def _note(study: GridStudy) -> str:
+def _note(study: GridStudy) -> Note:
     if not study.shows_objective:
         text = "The objective is not shown: it is an un-noised look at demand that is private."
     else:
@@ -247,34 +235,33 @@ def _note(study: GridStudy) -> str:
             "The objective is the sum of squared power imbalances at the true demand: an un-noised "
             "look at it, outside the certificate."
         )
-    return f'<p class="small">{text}</p>'
+    return Note(text)
 
 
-def _curves(study: GridStudy) -> str:
-    """Return the metrics by round on logarithmic axes."""
+def _curves(study: GridStudy) -> Drawing:
+    """Draw the metrics by round on logarithmic axes."""
     curves = grid_curves(study)
     names = {
         "objective": "objective, (per unit) squared",
         "consensus_residual": "consensus residual, relative",
         "max_violation": "largest violation, per unit",
     }
-    with matplotlib.rc_context(dict(STYLE)):
-        figure = Figure(figsize=(8.2, 2.9), layout="constrained")
-        FigureCanvasSVG(figure)
+
+    def draw(figure: Figure) -> None:
         places = figure.subplots(1, len(curves), squeeze=False)[0]
         for axes, name in zip(places, [n for n in names if n in curves], strict=True):
             values = np.maximum(curves[name], 1e-16)
-            axes.semilogy(np.arange(1, len(values) + 1), values, color="#1f5fa8")
-            axes.set_title(names[name], loc="left", fontsize=9, color="#1d232b")
-            axes.set_xlabel("round")
-            axes.grid(axis="y", color="#e3e7ec", linewidth=0.8)
-        return inline_svg(figure, "Metrics after every round")
+            axes.semilogy(np.arange(1, len(values) + 1), values, color=BLUE)
+            label_axes(axes, names[name], "round")
+            axes.locator_params(axis="x", integer=True)
+
+    return drawing("Metrics after every round", 2.9, draw)
 
 
 def _settings(study: GridStudy) -> list[tuple[str, str]]:
     flow = study.flow
     plan, grid = flow.run.plan, flow.grid
-    base = grid.relaxation.network.base_mva
+    base, sizes = grid.relaxation.network.base_mva, [len(part.columns) for part in grid.parts]
     return [
         (
             "beta, how far one demand may move",
@@ -283,7 +270,7 @@ def _settings(study: GridStudy) -> list[tuple[str, str]]:
         ("question", _QUESTIONS[flow.settings.question]),
         ("rounds", str(flow.settings.rounds)),
         ("local updates per round", str(flow.settings.updates)),
-        ("variables", f"{grid.relaxation.layout.size}, of zones {spread(_sizes(study))}"),
+        ("variables", f"{grid.relaxation.layout.size}, of zones {spread(sizes)}"),
         ("ADMM parameter rho", f"{flow.settings.rho:g}"),
         ("zones use", "the public Hessian" if grid.sets.has_hessians else "linearised steps"),
         ("weight of staying (1/eta)", f"{proximal_weight(grid, flow.settings):g}"),
@@ -291,12 +278,7 @@ def _settings(study: GridStudy) -> list[tuple[str, str]]:
         ("sensitivity", plan.bounds[0].derivation),
         ("noise multiplier (scale / sensitivity)", f"{plan.multiplier:.5g}"),
         ("noise scale of an answer, per unit", f"{float(np.max(plan.ledger.scale)):.5g}"),
-        *([("not read from the case", "; ".join(study.ignored))] if study.ignored else []),
     ]
-
-
-def _sizes(study: GridStudy) -> list[int]:
-    return [len(part.columns) for part in study.flow.grid.parts]
 
 
 def _state(study: GridStudy) -> dict[str, object]:

@@ -7,10 +7,22 @@ import math
 import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
-from tacit.report import STYLE, inline_svg, list_of, section, spread, table_of
+from tacit.report import (
+    BLUE,
+    GREY,
+    INK,
+    ORANGE,
+    Drawing,
+    Page,
+    Section,
+    Table,
+    drawing,
+    label_axes,
+    run_page,
+    spread,
+)
 from tacit.typing import HostArray
 from tacit_power.day.results import DayReport, day_rows
 from tacit_power.day.series import clock
@@ -18,9 +30,8 @@ from tacit_power.day.study import DayStudy
 from tacit_power.grids.network import Network
 from tacit_power.grids.zones import Zones, ties, zones_of
 from tacit_power.moment.hidden import HIDES
-from tacit_power.page import bus_rows, page_of, titled
+from tacit_power.page import bus_rows, how_answered
 
-_BLUE, _ORANGE, _GREY, _INK = "#1f5fa8", "#c2570c", "#c9d1da", "#1d232b"
 _NAMED = 9
 _UNPROTECTED = (
     "The network, costs and zones, when the steps of the day are, and their weights. All of it is "
@@ -33,58 +44,60 @@ _UNPROTECTED = (
 )
 
 
-def day_page(report: DayReport) -> str:
-    """Return the report as HTML; it loads nothing from elsewhere."""
+def day_page(report: DayReport) -> Page:
+    """Return the page of a day."""
     study, network = report.study, report.network
     zones = zones_of(network, np.array(study.proposal.zones))
     noiseless = math.isinf(study.run.certificate.epsilon)
-    title = f"A day of {'' if noiseless else 'private '}optimal power flow on {network.name}"
-    sections = [
-        section("Cost of the day", table_of(day_rows(report))),
-        section("Dispatch", _dispatches(study, network)),
-        section("Demand and noise", _demands(report)),
-        section("Settings", table_of(_settings(report))),
-        section("Zones", table_of(bus_rows(network, zones))),
-        section("What is not protected", list_of(_UNPROTECTED)),
-    ]
-    holds = "numbers in results.json, steps, buses, lines and generators in CSV files"
-    story = _story(report, zones)
-    return page_of(study.run, title, story, report.warnings, sections, holds, " to ask")
+    return run_page(
+        study.run,
+        title=f"A day of {'' if noiseless else 'private '}optimal power flow on {network.name}",
+        story=_story(report, zones),
+        warnings=report.warnings,
+        sections=(
+            Section("Cost of the day", (Table(day_rows(report)),)),
+            Section("Dispatch", (_dispatches(study, network),)),
+            Section("Demand and noise", (_demands(report),)),
+            Section("Settings", (Table(_settings(report)),)),
+            Section("Zones", (Table(bus_rows(network, zones)),)),
+        ),
+        unprotected=_UNPROTECTED,
+        holds="numbers in results.json, steps, buses, lines and generators in CSV files",
+        took=" to ask",
+    )
 
 
 def _story(report: DayReport, zones: Zones) -> str:
     study, network = report.study, report.network
-    noiseless = math.isinf(study.run.certificate.epsilon)
-    how = "without noise" if noiseless else "with noise; no zone showed its demand"
     smooth = " The answers were smoothed, which costs no privacy." if study.proposal.smooth else ""
     return (
         f"{zones.count} zones of a network of {network.buses} buses and {network.lines} lines, "
         f"joined by {len(ties(network, zones))} ties, were asked for their demands at each of "
-        f"{len(study.steps)} steps of a day, once a step, and answered {how}.{smooth} Dispatches, "
-        "flows and prices were computed from the answers."
+        f"{len(study.steps)} steps of a day, once a step, and answered {how_answered(study.run)}."
+        f"{smooth} Dispatches, flows and prices were computed from the answers."
     )
 
 
-def _dispatches(study: DayStudy, network: Network) -> str:
+def _dispatches(study: DayStudy, network: Network) -> Drawing:
     """Draw generation stacked by generator, the largest ones named, and what it costs."""
     hours = study.proposal.hours
     power = np.full((len(study.steps), len(network.generator_bus)), np.nan)
     cost = np.full(len(study.steps), np.nan)
-    for step, (_, one) in enumerate(zip(hours, study.steps, strict=True)):
+    for step, one in enumerate(study.steps):
         if one.dispatch is not None:
             power[step], cost[step] = one.dispatch.generation[:, 0], one.dispatch.cost
-    with matplotlib.rc_context(dict(STYLE)):
-        figure = Figure(figsize=(8.2, 6.0), layout="constrained")
-        FigureCanvasSVG(figure)
+
+    def draw(figure: Figure) -> None:
         top, below = figure.subplots(2, 1, height_ratios=(2.2, 1), sharex=True)
         _stacked(top, hours, power, network)
         demand = study.planned[:, :, 0].sum(axis=1) * network.base_mva
-        top.plot(hours, demand, color=_INK, linewidth=1.2, label="demand that is dispatched for")
+        top.plot(hours, demand, color=INK, linewidth=1.2, label="demand that is dispatched for")
         top.legend(frameon=False, fontsize=7.5, loc="upper left", bbox_to_anchor=(1, 1))
-        titled(top, "active power by generator, MW", "")
-        below.step(hours, cost, color=_BLUE, where="post")
-        titled(below, "cost, $/h", "hour")
-        return inline_svg(figure, "Dispatch of the day stacked by generator, and its cost by step")
+        label_axes(top, "active power by generator, MW")
+        below.step(hours, cost, color=BLUE, where="post")
+        label_axes(below, "cost, $/h", "hour")
+
+    return drawing("Dispatch of the day stacked by generator, and its cost by step", 6.0, draw)
 
 
 def _stacked(axes: Axes, hours: HostArray, power: HostArray, network: Network) -> None:
@@ -96,47 +109,46 @@ def _stacked(axes: Axes, hours: HostArray, power: HostArray, network: Network) -
     if len(others):
         bands.append(power[:, others].sum(axis=1))
         names.append(f"{len(others)} others")
-    colours = [*matplotlib.colormaps["tab20c"](np.linspace(0, 0.95, len(named))), _GREY]
+    colours = [*matplotlib.colormaps["tab20c"](np.linspace(0, 0.95, len(named))), GREY]
     axes.stackplot(hours, np.nan_to_num(bands), labels=names, colors=colours[: len(bands)])
 
 
-def _demands(report: DayReport) -> str:
+def _demands(report: DayReport) -> Drawing:
     """Draw answered, smoothed and, if it may be shown, true total demand, and the noise."""
     study, base = report.study, report.network.base_mva
     hours = study.proposal.hours
-    series = [("answered", study.answers, _GREY, 1.4)]
+    series = [("answered", study.answers, GREY, 1.4)]
     if study.proposal.smooth:
-        series.append(("smoothed", study.planned, _BLUE, 1.6))
+        series.append(("smoothed", study.planned, BLUE, 1.6))
     if report.shows_demand:
-        series.append(("true", report.series.demand, _ORANGE, 1.2))
-    with matplotlib.rc_context(dict(STYLE)):
-        figure = Figure(figsize=(8.2, 6.0), layout="constrained")
-        FigureCanvasSVG(figure)
-        top, middle = figure.subplots(2, 1, height_ratios=(1.6, 1), sharex=True)
+        series.append(("true", report.series.demand, ORANGE, 1.2))
+
+    def draw(figure: Figure) -> None:
+        top, below = figure.subplots(2, 1, height_ratios=(1.6, 1), sharex=True)
         for name, values, colour, width in series:
-            top.plot(
-                hours, values[:, :, 0].sum(axis=1) * base, color=colour, linewidth=width, label=name
-            )
+            total = values[:, :, 0].sum(axis=1) * base
+            top.plot(hours, total, color=colour, linewidth=width, label=name)
         top.legend(frameon=False, fontsize=8)
-        titled(top, "active demand of all buses, MW", "")
+        label_axes(top, "active demand of all buses, MW")
         whole = np.linalg.norm(study.noise, axis=1) * base
-        middle.step(hours, whole, color=_GREY, where="post", label="noise, standard deviation")
+        below.step(hours, whole, color=GREY, where="post", label="noise, standard deviation")
         if report.shows_demand:
-            _errors(middle, report)
-        middle.legend(frameon=False, fontsize=8, ncols=3, loc="upper left")
-        middle.set_ylim(0, 1.2 * middle.get_ylim()[1])
-        titled(middle, "errors of the demand of all buses, MW", "hour")
-        return inline_svg(figure, "Demand of all buses by step, its noise, and its errors")
+            _errors(below, report)
+        below.legend(frameon=False, fontsize=8, ncols=3, loc="upper left")
+        below.set_ylim(0, 1.2 * below.get_ylim()[1])
+        label_axes(below, "errors of the demand of all buses, MW", "hour")
+
+    return drawing("Demand of all buses by step, its noise, and its errors", 6.0, draw)
 
 
 def _errors(axes: Axes, report: DayReport) -> None:
     study, base, true = report.study, report.network.base_mva, report.series.demand[:, :, 0]
     hours = study.proposal.hours
     off = np.abs((study.answers[:, :, 0] - true).sum(axis=1)) * base
-    axes.plot(hours, off, color=_ORANGE, linewidth=1, label="answers, off by")
+    axes.plot(hours, off, color=ORANGE, linewidth=1, label="answers, off by")
     if study.proposal.smooth:
         off = np.abs((study.planned[:, :, 0] - true).sum(axis=1)) * base
-        axes.plot(hours, off, color=_BLUE, linewidth=1.2, label="smoothed, off by")
+        axes.plot(hours, off, color=BLUE, linewidth=1.2, label="smoothed, off by")
 
 
 def _settings(report: DayReport) -> list[tuple[str, str]]:

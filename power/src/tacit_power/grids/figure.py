@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from tacit.report import STYLE, inline_svg
+from tacit.report import (
+    Drawing,
+    drawing,
+)
 from tacit.typing import HostArray
 from tacit_power import Network, Zones, ties
 from tacit_power.grids.layout import layout
@@ -23,20 +24,19 @@ _MOST_NUMBERED = 150
 _TIE = "#111418"
 
 
-def network_svg(network: Network, zones: Zones) -> str:
-    """Return an `<svg>` of the network; empty if it has more than `MOST_DRAWN` buses.
+def network_drawings(network: Network, zones: Zones) -> tuple[Drawing, ...]:
+    """Return the network as a drawing; none if it has more than `MOST_DRAWN` buses.
 
     Bus numbers are written while they can be read. The drawing uses public facts alone.
     """
     if network.buses > MOST_DRAWN:
-        return ""
+        return ()
     crossing = ties(network, zones)
     length = np.ones(network.lines)
     length[crossing] = 2.5  # zones stand apart
     places = layout(network.ends, length, network.buses)
-    with matplotlib.rc_context(dict(STYLE)):
-        figure = Figure(figsize=(8.2, 6.2), layout="constrained")
-        FigureCanvasSVG(figure)
+
+    def draw(figure: Figure) -> None:
         axes = figure.subplots()
         axes.set_axis_off()
         axes.set_aspect("equal")
@@ -50,8 +50,9 @@ def network_svg(network: Network, zones: Zones) -> str:
             loc="upper center",
             bbox_to_anchor=(0.5, 0.0),
         )
-        label = f"Network of {network.buses} buses in {zones.count} zones with {len(crossing)} ties"
-        return inline_svg(figure, label)
+
+    label = f"Network of {network.buses} buses in {zones.count} zones with {len(crossing)} ties"
+    return (drawing(label, 6.2, draw)._replace(caption=caption(network, zones)),)
 
 
 def look(zone: int) -> tuple[str, str]:

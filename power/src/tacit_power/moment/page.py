@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 import math
-from html import escape
 
-import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
-from tacit.report import STYLE, inline_svg, list_of, section, table_of
+from tacit.report import (
+    BLUE,
+    GREY,
+    ORANGE,
+    Items,
+    Note,
+    Page,
+    Section,
+    Table,
+    drawing,
+    label_axes,
+    run_page,
+)
 from tacit_power.grids.network import Network
 from tacit_power.grids.zones import Zones, ties, zones_of
 from tacit_power.models.binding import binding
 from tacit_power.models.dispatch import Dispatch
 from tacit_power.moment.hidden import HIDES
 from tacit_power.moment.results import OpfReport, opf_rows
-from tacit_power.page import bus_rows, network_section, page_of, titled
+from tacit_power.page import bus_rows, how_answered, network_section
 
-_BLUE, _ORANGE, _GREY = "#1f5fa8", "#c2570c", "#c9d1da"
 _MOST_LISTED = 20
 _UNPROTECTED = (
     "The network: lines, limits, generators, costs, which bus lies in which zone. All of it is "
@@ -31,29 +39,30 @@ _UNPROTECTED = (
 )
 
 
-def opf_page(report: OpfReport) -> str:
-    """Return the report as HTML; it loads nothing from elsewhere."""
+def opf_page(report: OpfReport) -> Page:
+    """Return the page of an optimal power flow."""
     study, network = report.study, report.network
     zones = zones_of(network, np.array(study.proposal.zones))
     noiseless = math.isinf(study.run.certificate.epsilon)
-    title = f"{'O' if noiseless else 'Private o'}ptimal power flow on {network.name}"
-    sections = [
-        section("Cost, and the price of privacy", table_of(opf_rows(report)) + _note(report)),
-        _dispatch(study.dispatch, network),
-        network_section(network, zones, bus_rows(network, zones)),
-        section("Settings", table_of(_settings(report))),
-        section("What is not protected", list_of(_UNPROTECTED)),
-    ]
-    holds = (
-        "numbers in results.json, the case with its dispatch in dispatch.m and dispatch.json "
-        "(pandapower)"
+    return run_page(
+        study.run,
+        title=f"{'O' if noiseless else 'Private o'}ptimal power flow on {network.name}",
+        story=_story(report, zones),
+        warnings=report.warnings,
+        sections=(
+            Section("Cost, and the price of privacy", (Table(opf_rows(report)), *_notes(report))),
+            *_dispatch(study.dispatch, network),
+            network_section(network, zones, bus_rows(network, zones)),
+            Section("Settings", (Table(_settings(report)),)),
+        ),
+        unprotected=_UNPROTECTED,
+        holds="numbers in results.json, the case with its dispatch in dispatch.m and "
+        "dispatch.json (pandapower)",
     )
-    return page_of(study.run, title, _story(report, zones), report.warnings, sections, holds)
 
 
 def _story(report: OpfReport, zones: Zones) -> str:
-    network, noiseless = report.network, math.isinf(report.study.run.certificate.epsilon)
-    how = "without noise" if noiseless else "with noise; no zone showed its demand"
+    network, how = report.network, how_answered(report.study.run)
     return (
         f"{zones.count} zones of a network of {network.buses} buses and {network.lines} lines, "
         f"joined by {len(ties(network, zones))} ties, were each asked for their demands, once, and "
@@ -61,10 +70,10 @@ def _story(report: OpfReport, zones: Zones) -> str:
     )
 
 
-def _note(report: OpfReport) -> str:
+def _notes(report: OpfReport) -> tuple[Note, ...]:
     """Return what the rows mean."""
     if report.study.model is None:
-        return ""
+        return ()
     text = (
         "The promise is a share of all runs, counted with those that return no promise. Near the "
         "network's limits most dispatches that are marked can fail; do not repeat runs until one "
@@ -76,23 +85,17 @@ def _note(report: OpfReport) -> str:
         "leaves out losses, reactive power and voltages; the cone relaxation, which has them, "
         "costs so much more at the same answers, and the AC problem no less."
     )
-    return f'<p class="small">{escape(text)}</p>'
+    return (Note(text),)
 
 
-def _dispatch(dispatch: Dispatch | None, network: Network) -> str:
+def _dispatch(dispatch: Dispatch | None, network: Network) -> tuple[Section, ...]:
     if dispatch is None:
-        return section("Dispatch", "<p>There is none at these answers.</p>")
+        return (Section("Dispatch", ("There is none at these answers.",)),)
     limits = binding(dispatch, network)
     more = len(limits) - _MOST_LISTED
     listed = limits[:_MOST_LISTED] + ([f"and {more} more"] if more > 0 else [])
-    bound = list_of(listed) if listed else "<p>None.</p>"
-    return section("Dispatch", _figure(dispatch, network)) + section("Limits that bind", bound)
 
-
-def _figure(dispatch: Dispatch, network: Network) -> str:
-    with matplotlib.rc_context(dict(STYLE)):
-        figure = Figure(figsize=(8.2, 6.4), layout="constrained")
-        FigureCanvasSVG(figure)
+    def draw(figure: Figure) -> None:
         top, left, right = figure.subplot_mosaic([["top", "top"], ["left", "right"]]).values()
         _generators(top, dispatch, network)
         _loading(left, dispatch, network)
@@ -100,7 +103,12 @@ def _figure(dispatch: Dispatch, network: Network) -> str:
             _prices(right, dispatch, network)
         else:
             right.set_axis_off()
-        return inline_svg(figure, "Dispatch by generator, loading of lines, and prices by bus")
+
+    label = "Dispatch by generator, loading of lines, and prices by bus"
+    return (
+        Section("Dispatch", (drawing(label, 6.4, draw),)),
+        Section("Limits that bind", (Items(listed) if listed else "None.",)),
+    )
 
 
 def _generators(axes: Axes, dispatch: Dispatch, network: Network) -> None:
@@ -110,15 +118,15 @@ def _generators(axes: Axes, dispatch: Dispatch, network: Network) -> None:
     shown = np.flatnonzero((high > 0) & np.isfinite(high))
     shown = shown[np.argsort(-power[shown], kind="stable")][:60]
     place = np.arange(len(shown))
-    axes.bar(place, high[shown] - low[shown], bottom=low[shown], color=_GREY, label="range")
-    axes.bar(place, power[shown], color=_BLUE, width=0.5, label="dispatch")
+    axes.bar(place, high[shown] - low[shown], bottom=low[shown], color=GREY, label="range")
+    axes.bar(place, power[shown], color=BLUE, width=0.5, label="dispatch")
     if np.any(dispatch.reserve > 0):
         held = dispatch.reserve[shown]
-        axes.errorbar(place, power[shown], yerr=held, fmt="none", ecolor=_ORANGE, label="reserve")
+        axes.errorbar(place, power[shown], yerr=held, fmt="none", ecolor=ORANGE, label="reserve")
     names = [str(n) for n in network.numbers[network.generator_bus[shown]]]
     axes.set_xticks(place, names, fontsize=6.5, rotation=90 if len(shown) > 15 else 0)
     axes.legend(frameon=False, fontsize=8)
-    titled(axes, "active power by generator, MW", "bus of the generator")
+    label_axes(axes, "active power by generator, MW", "bus of the generator")
 
 
 def _loading(axes: Axes, dispatch: Dispatch, network: Network) -> None:
@@ -128,18 +136,18 @@ def _loading(axes: Axes, dispatch: Dispatch, network: Network) -> None:
     place = np.arange(1, len(order) + 1)
     with np.errstate(invalid="ignore"):
         margin = (dispatch.margin / limit)[order]
-    axes.bar(place, 100 * used[order], color=_BLUE, width=1.0, label="flow")
+    axes.bar(place, 100 * used[order], color=BLUE, width=1.0, label="flow")
     if np.any(margin > 0):
         axes.bar(
-            place, 100 * margin, bottom=100 * used[order], color=_ORANGE, width=1.0, label="margin"
+            place, 100 * margin, bottom=100 * used[order], color=ORANGE, width=1.0, label="margin"
         )
         axes.legend(frameon=False, fontsize=8)
-    titled(axes, "loading of lines, % of their limit", "lines, most loaded first")
+    label_axes(axes, "loading of lines, % of their limit", "lines, most loaded first")
 
 
 def _prices(axes: Axes, dispatch: Dispatch, network: Network) -> None:
-    axes.bar(np.arange(1, network.buses + 1), np.sort(dispatch.price)[::-1], color=_BLUE, width=1.0)
-    titled(axes, "price of one more MW of demand, $/MWh", "buses, dearest first")
+    axes.bar(np.arange(1, network.buses + 1), np.sort(dispatch.price)[::-1], color=BLUE, width=1.0)
+    label_axes(axes, "price of one more MW of demand, $/MWh", "buses, dearest first")
 
 
 def _settings(report: OpfReport) -> list[tuple[str, str]]:
