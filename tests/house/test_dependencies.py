@@ -75,7 +75,7 @@ def test_a_dependency_that_nothing_imports_is_caught():
 
 def test_every_import_is_declared():
     groups = declared()
-    optional = groups["power"] | groups["federation"] | groups["tables-parquet"]
+    optional = groups["power"] | groups["federation"]
     assert imported("src") - groups["core"] - optional == set()
     everything = set().union(*groups.values(), ELSEWHERE, {"tacit-papers-tests"})
     assert imported("papers", "bench", "docs", "tests") - everything == set()
