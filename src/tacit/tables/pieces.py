@@ -296,7 +296,8 @@ def _fault(raw: bytes, form: Form) -> _Fault | None:
 
 def _header(path: object, raw: bytes, good: bytes, form: Form) -> _Header | None:
     """Return the first record of text; None if there is none in its `good` part."""
-    first = next((line for line in raw.splitlines() if line), b"").decode("utf-8", "replace")
+    line = next((line for line in raw.splitlines() if line), b"")
+    first = "" if _NO_TEXT in line else line.decode()
     other = other_delimiter(first, form.delimiter)
     hint = None
     if other is not None:
