@@ -42,7 +42,7 @@ test-all: test test-slow  ## everything
 LOWEST := .venv-lowest
 $(LOWEST)/.ready: pyproject.toml $(PARTS:%=%/pyproject.toml) constraints-lowest.txt
 	$(PYTHON) -m venv $(LOWEST)
-	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints-lowest.txt --editable '.[tables-parquet]' $(PARTS:%=--editable %) beartype hypothesis opendp pytest pytest-xdist
+	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints-lowest.txt --editable . $(PARTS:%=--editable %) beartype hypothesis opendp pytest pytest-xdist
 	touch $@
 
 test-lowest: $(LOWEST)/.ready   ## tables, noise and a training on the lowest versions, minutes

@@ -19,6 +19,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+from pyarrow import parquet
 
 from tacit.typing import HostArray
 
@@ -72,9 +74,6 @@ def _write_csv(table: Path, names: Sequence[str], rows: int) -> None:
 
 
 def _write_parquet(table: Path, names: Sequence[str], rows: int) -> None:
-    import pyarrow as pa  # noqa: PLC0415 - an optional dependency
-    from pyarrow import parquet  # noqa: PLC0415
-
     numbers = [(name, pa.float64()) for name in names]
     with parquet.ParquetWriter(table, pa.schema([*numbers, ("ill", pa.string())])) as file:
         for thousandths, ill in _pieces(rows):

@@ -60,7 +60,6 @@ def persons(folder, parts):
 )
 def test_one_person_is_the_same_in_files_of_any_column_type(stored, tmp_path):
     """Planted fault: the text of the cells, by which a person would be two."""
-    pytest.importorskip("pyarrow")
     texts = ["7", "10", "300"]
     found = persons(tmp_path, [texts, stored, [*texts, "7a"]])
     assert found == [2, 0, 1, 2, 0, 1, 2, 0, 1, 3]  # in the order of the texts
@@ -83,14 +82,12 @@ def test_one_person_is_the_same_in_files_that_write_a_number_differently(tmp_pat
     ],
 )
 def test_columns_of_persons_that_cannot_be_compared_are_refused(parts, said, tmp_path):
-    pytest.importorskip("pyarrow")
     with pytest.raises(InputError, match=said) as told:
         persons(tmp_path, parts)
     assert "\n" not in str(told.value)
 
 
 def test_files_that_all_store_them_alike_may_store_them_in_any_way(tmp_path):
-    pytest.importorskip("pyarrow")
     assert persons(tmp_path, [[b"7", b"8"], [b"8", b"9"]]) == [0, 1, 1, 2]
 
 

@@ -10,13 +10,12 @@ import random
 from decimal import Decimal
 
 import pandas as pd
+import pyarrow as pa
 import pytest
 from neighbours import Read, fuzzed, reader
+from pyarrow import parquet
 
 from tacit.tables import read_bounds
-
-pa = pytest.importorskip("pyarrow")
-parquet = pytest.importorskip("pyarrow.parquet")
 
 BOUNDS = """source = "public"
 [target]

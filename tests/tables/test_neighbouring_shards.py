@@ -79,7 +79,7 @@ def test_rows_of_one_person_change_no_place_of_another(
     people = {who: [record(draw, who) for _ in range(draw.randrange(1, 4))] for who in PERSONS}
     whole = places(tmp_path / "t.csv", people, **how)
     for size in (200, 3_000, 2**21):
-        monkeypatch.setattr("tacit.tables.blocks.BYTES_AT_ONCE", size)
+        monkeypatch.setattr("tacit.tables.pieces.BYTES_AT_ONCE", size)
         monkeypatch.setattr("tacit.tables.pieces.ROWS_AT_ONCE", draw.choice([1, 7, 2048]))
         monkeypatch.setattr("tacit.problems.memory._ROWS", draw.choice([1, 7, 8192]))
         who = draw.choice(PERSONS)

@@ -3,14 +3,13 @@
 import os
 import random
 import threading
+from itertools import product
 
 import numpy as np
 import pytest
 
 from tacit.errors import InputError
 from tacit.tables import Source, load_table, read_bounds
-from tacit.tables.blocks import plain_block
-from tacit.tables.pieces import ROWS_AT_ONCE
 
 pytestmark = pytest.mark.slow
 
@@ -34,12 +33,10 @@ def outcome_of(tmp_path, monkeypatch):
     (tmp_path / "bounds.toml").write_text(BOUNDS)
     known, path = read_bounds(tmp_path / "bounds.toml"), tmp_path / "t.csv"
 
-    def outcome(raw, size=2**21, rows=ROWS_AT_ONCE, *, plain=True, **how):
+    def outcome(raw, size=2**24, rows=2**20, **how):
         path.write_bytes(raw)
-        monkeypatch.setattr("tacit.tables.blocks.BYTES_AT_ONCE", size)
+        monkeypatch.setattr("tacit.tables.pieces.BYTES_AT_ONCE", size)
         monkeypatch.setattr("tacit.tables.pieces.ROWS_AT_ONCE", rows)
-        block = plain_block if plain else (lambda *_: None)
-        monkeypatch.setattr("tacit.tables.blocks.plain_block", block)
         try:
             table = load_table(Source(path=path, target="ill", bounds=None, **how), known)
         except InputError as error:
@@ -54,12 +51,13 @@ def written(*rows, end="\n", last="\n", header=HEADER):
 
 
 def same_in_all_blocks(outcome, raw, **how):
-    """Return what a reader of whole rows makes of a file, once blocks of all sizes do the same."""
-    truth = outcome(raw, plain=False, **how)
-    settings = [(2**21, 2048), (1024, 2048), (max(len(raw), 1), 2048), (40, 3), (1, 1)]
+    """Return what becomes of a file in one block, once blocks of all sizes do the same."""
+    truth = outcome(raw, **how)
+    settings = [(2**20, 2048), (1024, 2048), (max(len(raw), 1), 2048), (40, 3)]
+    settings += [(1, 1)] if len(raw) < 5_000 else []
     for size, rows in settings:
         assert outcome(raw, size, rows, **how) == truth
-    assert outcome(raw, 2**21, 1, plain=False, **how) == truth
+    assert outcome(raw, 2**24, 1, **how) == truth
     if isinstance(truth, str):
         assert SECRET not in truth
         assert "\n" not in truth
@@ -103,7 +101,7 @@ def test_what_is_a_table_is_read_the_same_in_blocks_of_any_size(raw, rows, outco
 
 def test_rows_that_fill_blocks_exactly_are_read_once_each(outcome_of):
     raw = written(*(f"{k:02d},-3.5,a,no" for k in range(64)))
-    truth = outcome_of(raw, plain=False)
+    truth = outcome_of(raw)
     line = len(ROW) + 1
     for size in (line, line - 1, line + 1, 8 * line, len(raw) - len(HEADER) - 1, 1024):
         assert outcome_of(raw, size) == truth
@@ -140,12 +138,8 @@ REFUSED = {
     "two rows whose cells add up": (written("1,2,a", "no,1,2,a,no"), "row 1 has 3 cells"),
     "bytes that are no text": (written(*[ROW] * 90) + b"1,2,\xff,no\n", "not text in UTF-8"),
     "half a character at the end": (written(ROW) + b"1,2,\xc3", "not text in UTF-8"),
-    "a cell longer than any": (
-        written(ROW, f"1,2,{SECRET * 30_000},no"), "field larger than field limit",
-    ),
-    "a cell in quotes longer than any": (
-        written(ROW, f'1,2,"{SECRET * 30_000}",no'), "field larger than field limit",
-    ),
+    "a long cell": (written(ROW, f"1,2,{SECRET * 3_000},no"), "'town', row 2"),
+    "a long cell in quotes": (written(ROW, f'1,2,"{SECRET * 3_000}",no'), "'town', row 2"),
     "a zero byte in a number": (written(*[ROW] * 9, "1\0,2,a,no"), "'age', row 10"),
     "a zero byte in a text": (written(*[ROW] * 9, "1,2,a\0,no"), "'town', row 10"),
     "a category that is none": (written(*[ROW] * 99, f"1,2,{SECRET},no"), "'town', row 100"),
@@ -165,6 +159,26 @@ REFUSED = {
 def test_what_is_no_table_is_refused_in_the_same_words_whatever_the_blocks(raw, said, outcome_of):
     refusal = same_in_all_blocks(outcome_of, raw)
     assert said in refusal
+
+
+@pytest.mark.parametrize("quote", ["", '"'])
+@pytest.mark.parametrize("before", range(9))
+def test_a_row_is_too_long_whatever_stands_before_it(quote, before, outcome_of, monkeypatch):
+    """Planted fault: a limit on what is left of a block, which depends on where that ends."""
+    monkeypatch.setattr("tacit.tables.pieces.LONGEST_ROW", 120)
+    some = [f"{'1' * 7 * k}7,-3.5,a,no" for k in range(before)]
+    for length, refused in ((119, False), (120, True), (170, True)):
+        row = ",".join(["1", quote + "2" * (length - 7 - 2 * len(quote)) + quote, "a", "no"])
+        assert len(row) == length
+        for end, size in product(("", f"\n{ROW}\n"), (7, 50, 2**24)):
+            found = outcome_of(written(*some, row, last=end), size)
+            assert ("a row of more than 119 bytes" in found) == refused
+
+
+def test_an_open_quote_does_not_take_a_file_into_memory(outcome_of, monkeypatch):
+    monkeypatch.setattr("tacit.tables.pieces.LONGEST_ROW", 120)
+    said = outcome_of(written(ROW, f'1,2,"{SECRET},no', *[ROW] * 20), 50)
+    assert "a row of more than 119 bytes; is a quote left open?" in said
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,9 @@ import tracemalloc
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 from tacit.errors import InputError
 from tacit.proposal import Request
@@ -14,8 +16,6 @@ from tacit.tables.pieces import stored_pieces
 from tacit.tables.read import read_table
 from tacit.training import train_on
 
-pa = pytest.importorskip("pyarrow")
-parquet = pytest.importorskip("pyarrow.parquet")
 pytestmark = pytest.mark.slow
 
 BOUNDS = """source = "public"
@@ -48,7 +48,7 @@ def frame():
 
 @pytest.fixture
 def loaded(tmp_path, monkeypatch):
-    monkeypatch.setattr("tacit.tables.pieces.STORED_ROWS_AT_ONCE", 64)
+    monkeypatch.setattr("tacit.tables.pieces.ROWS_AT_ONCE", 64)
     (tmp_path / "bounds.toml").write_text(BOUNDS)
 
     def load(file, **how):

@@ -43,7 +43,7 @@ ROWS = (
 def pieces_of(monkeypatch):
     def set_size(rows):
         monkeypatch.setattr("tacit.tables.pieces.ROWS_AT_ONCE", rows)
-        monkeypatch.setattr("tacit.tables.blocks.BYTES_AT_ONCE", 16 * rows)
+        monkeypatch.setattr("tacit.tables.pieces.BYTES_AT_ONCE", 16 * rows)
 
     return set_size
 
@@ -248,9 +248,8 @@ def test_numbers_that_a_parquet_file_stores_are_those_of_their_text(form, tmp_pa
     )
     path = tmp_path / "t.parquet"
     path.touch()
-    monkeypatch.setattr("tacit.tables.read.find_spec", lambda name: True)
     parts = [stored[:1], stored[1:3], stored[3:]]
-    monkeypatch.setattr("tacit.tables.pieces.stored_pieces", lambda file: iter(parts))
+    monkeypatch.setattr("tacit.tables.pieces.stored_pieces", lambda *_: iter(parts))
     source = Source(path=path, target="ill", bounds=tmp_path / "bounds.toml")
     bounds = read_bounds(source.bounds)
     truth = encode(read_table(path, bounds.form), bounds, with_target=True)

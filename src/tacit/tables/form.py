@@ -57,10 +57,10 @@ class Form:
 
     def __post_init__(self) -> None:
         mark = self.delimiter
-        if len(mark) != 1 or mark.isalnum() or mark in ' "\r\n\0':
+        if len(mark) != 1 or not mark.isascii() or mark.isalnum() or mark in ' "\r\n\0':
             raise InputError(
-                f"delimiter is {mark!r}; give one character such as ; or the word tab, and no "
-                "letter, digit, blank or quote"
+                f"delimiter is {mark!r}; give one character of ASCII such as ; or the word "
+                "tab, and no letter, digit, blank or quote"
             )
         for name, known in (("decimal", DECIMALS), ("thousands", THOUSANDS)):
             if getattr(self, name) not in known:

@@ -10,7 +10,7 @@ from jaxtyping import Float
 
 from tacit.typing import HostArray
 
-_LONGEST = 1000  # characters of a number
+LONGEST_NUMBER = 1000  # characters
 
 
 def read_number(text: str) -> float:
@@ -25,7 +25,7 @@ def read_number(text: str) -> float:
     [1.5, 7.0, 10.0, nan, nan, nan]
     """
     text = text.strip()
-    if len(text) > _LONGEST or "_" in text or not text.isascii():
+    if len(text) > LONGEST_NUMBER or "_" in text or not text.isascii():
         return math.nan
     try:
         return float(text)
@@ -52,4 +52,4 @@ def read_numbers(texts: Sequence[str] | HostArray) -> Float[HostArray, "N"]:
 
 
 def _all_short(texts: Sequence[str] | HostArray, characters: int) -> bool:
-    return characters <= _LONGEST or max(map(len, texts)) <= _LONGEST
+    return characters <= LONGEST_NUMBER or max(map(len, texts)) <= LONGEST_NUMBER

@@ -8,17 +8,17 @@ import os
 import stat
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from os.path import isdir
 from pathlib import Path
 from typing import TypeAlias, TypeVar
 
 import pandas as pd
+from pyarrow import ArrowException
 
-from tacit.errors import InputError, install_with, told_anew
+from tacit.errors import InputError, told_anew
 from tacit.tables.facts import repeated
 from tacit.tables.form import Form
-from tacit.tables.pieces import Piece, parquet_pieces, text_pieces
+from tacit.tables.pieces import Piece, no_text, parquet_pieces, text_pieces
 
 SUFFIXES = (".csv", ".parquet")
 _EXCEL = (".xlsx", ".xls", ".xlsm", ".xlsb", ".ods")
@@ -69,24 +69,19 @@ class TableFile:
         Parameters
         ----------
         numbers
-            Columns that may be numbers where a Parquet file stores them as such.
+            Columns that may become numbers at once; see `Piece.read`.
 
         Raises
         ------
         InputError
             As `read_table`, and if the file is not the one that was counted.
         """
-        for piece in self.parts():
-            yield piece.read(columns, numbers, self.form)
-
-    def parts(self) -> Iterator[Piece]:
-        """Yield the pieces of the file, as they stand in it; errors are those of `pieces`."""
         rows = 0
-        for piece in _pieces(self.path, self.form, self.content):
+        for piece in _pieces(self.path, self.form, self.content, columns):
             rows += piece.rows
             if piece.names != self.columns or rows > self.rows:
                 raise self._changed()
-            yield piece
+            yield piece.read(columns, self.form, numbers)
         if rows != self.rows or (self.content is None and _stamp(self.path) != self.stamp):
             raise self._changed()
 
@@ -121,12 +116,12 @@ def count_table(
     kinds: dict[str, frozenset[str]] = {}
     names: dict[str, str] = {}  # each once, however many rows bear it
     rows, kept = 0, []
-    for piece in _pieces(path, form, content):
+    for piece in _pieces(path, form, content, keep):
         columns, rows = piece.names, rows + piece.rows
         if report is not None:
             report(rows, None)
         some = [name for name in columns if name in keep]
-        kept.append(piece.text(some, form).map(lambda text: names.setdefault(text, text)))
+        kept.append(piece.read(some, form).map(lambda text: names.setdefault(text, text)))
         if not piece.rows:  # which says nothing of how columns are stored
             continue
         kinds |= {name: kinds.get(name, frozenset()) | {piece.kind(name)} for name in some}
@@ -146,8 +141,7 @@ def count_table(
 def read_table(path: Path, form: Form = _USUAL) -> pd.DataFrame:
     """Return the CSV or Parquet file `path`; every cell is text without surrounding blanks.
 
-    Numbers in a Parquet file that are stored as such become text in `form`. Parquet needs the
-    package pyarrow (the extra `tables-parquet`).
+    Numbers in a Parquet file that are stored as such become text in `form`.
 
     Raises
     ------
@@ -157,7 +151,7 @@ def read_table(path: Path, form: Form = _USUAL) -> pd.DataFrame:
         the header looks as if it were separated otherwise, the message says how.
     """
     refuse_spreadsheet(path)
-    pieces = [piece.text(piece.names, form) for piece in _pieces(path, form, None)]
+    pieces = [piece.read(piece.names, form) for piece in _pieces(path, form, None, None)]
     frame = pd.concat(pieces, ignore_index=True)
     _check_rows(path, len(frame))
     return frame
@@ -251,40 +245,29 @@ def _excel(path: Path) -> InputError:
     )
 
 
-def _pieces(path: Path, form: Form, content: bytes | None) -> Iterator[Piece]:
+def _pieces(
+    path: Path, form: Form, content: bytes | None, wanted: Collection[str] | None
+) -> Iterator[Piece]:
     """Yield the rows of a file, or of the content that it had; an empty one has one empty piece."""
-    parquet = path.suffix.lower() == ".parquet"
-    if parquet and find_spec("pyarrow") is None:
-        raise InputError(
-            f"{path} is a Parquet file, which needs pyarrow; {install_with('[tables-parquet]')};"
-            " or "
-            "save it as CSV"
-        )
-
-    def told(error: Exception) -> Exception:
-        if isinstance(error, OSError) and not parquet:
-            return _unreadable(path, error)
-        return _spoilt(path, error, form, parquet=parquet)
-
-    # an error of decoding holds a part of the file
-    kinds: tuple[type[Exception], ...] = (OSError, csv.Error, UnicodeError)
-    if parquet:
-        from pyarrow import ArrowException  # noqa: PLC0415 - an optional extra
-
-        kinds = (OSError, ValueError, ArrowException)
+    stored = path.suffix.lower() == ".parquet"
     with _read(path, lambda: _opened(path, content)) as file:
-        pieces = parquet_pieces(file) if parquet else _text(path, file, form)
-        for piece in iter(lambda: told_anew(lambda: next(pieces, None), kinds, told), None):
+        if not stored and file.peek(8).startswith(_EXCEL_MARKS):
+            raise _excel(path)
+        pieces = parquet_pieces(file, wanted) if stored else text_pieces(path, file, form, wanted)
+
+        def next_piece() -> Piece | None:
+            return told_anew(
+                lambda: next(pieces, None),
+                # their messages quote cells, an error of decoding holds a part of the file
+                (OSError, ValueError, csv.Error, ArrowException),
+                lambda error: _spoilt(path, error, form, stored=stored),
+            )
+
+        for piece in iter(next_piece, None):
             twice = repeated(piece.names)
             if twice:
                 raise InputError(f"{path} has two columns called {twice[0]!r}; rename one")
             yield piece
-
-
-def _text(path: Path, file: io.BufferedReader, form: Form) -> Iterator[Piece]:
-    if file.peek(8).startswith(_EXCEL_MARKS):
-        raise _excel(path)
-    yield from text_pieces(path, file, form)
 
 
 def _opened(path: Path, content: bytes | None) -> io.BufferedReader:
@@ -317,15 +300,18 @@ def _unreadable(path: Path, error: OSError) -> InputError:
     return InputError(f"{path} cannot be read ({error.strerror or type(error).__name__})")
 
 
-def _spoilt(path: Path, error: Exception, form: Form, *, parquet: bool) -> InputError:
-    if parquet:
+def _spoilt(path: Path, error: Exception, form: Form, *, stored: bool) -> Exception:
+    if isinstance(error, InputError):
+        return error
+    if stored:
         return InputError(
             f"{path} cannot be read as a Parquet file; is it cut short, or does it hold text that "
             "is not UTF-8?"
         )
-    if isinstance(error, csv.Error):  # its messages are about quotes and the end of the file
-        return InputError(f"{path} is not a valid CSV file ({error}); is it cut short?")
-    return InputError(
-        f"{path} is not text in {form.encoding.upper()}, or in what its byte-order mark says; "
-        "save it as CSV in UTF-8, or name its encoding, as in --encoding cp1252"
-    )
+    if isinstance(error, OSError):
+        return _unreadable(path, error)
+    if isinstance(error, UnicodeError):
+        return InputError(f"{path} {no_text(form)}")
+    # Python's reader says that a cell of the header is too long
+    what = f" ({error})" if isinstance(error, csv.Error) else ""
+    return InputError(f"{path} is not a valid CSV file{what}; is it cut short?")

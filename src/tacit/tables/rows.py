@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
-from typing import NamedTuple, TypeVar
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -18,12 +16,8 @@ from tacit.tables.bounds import Bounds
 from tacit.tables.cells import CellError, EmptyError
 from tacit.tables.encode import check_cells, encode, encoded_names, encoded_norm
 from tacit.tables.facts import Numeric
-from tacit.tables.pieces import Piece
 from tacit.tables.read import Report, TableFile
 from tacit.typing import HostArray, Precision
-
-_THREADS = 2  # that read cells, beside the one that reads the file
-_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -85,16 +79,18 @@ def encoded_rows(
         bounds,
         before,
     )
+    columns, numbers = (*bounds.columns, bounds.target_name), _plain_numbers(bounds)
     place, clipped = 0, []
-    with ThreadPoolExecutor(_THREADS) as pool:
-        for file in files:
-            outside, first = 0, place
-            for stop, found in _read(file, pool, rows, place):
-                place, outside = stop, outside + found
-                if report is not None:
-                    report(place, count)
-            assert place == first + file.rows
-            clipped.append(outside)
+    for file in files:
+        outside = 0
+        for frame in file.pieces(columns, numbers):
+            found = rows.write(frame, place)
+            if found is None:
+                raise InputError(f"{file.path}: {_fault(file, bounds)}")
+            place, outside = place + len(frame), outside + found
+            if report is not None:
+                report(place, count)
+        clipped.append(outside)
     return Rows(features=rows.features, targets=rows.targets, clipped=tuple(clipped))
 
 
@@ -132,67 +128,6 @@ class _Room(NamedTuple):
         return encoded.clipped
 
 
-def _read(
-    file: TableFile, pool: ThreadPoolExecutor, room: _Room, place: int
-) -> Iterator[tuple[int, int]]:
-    """Write the rows of a file from a place on; raise what `encode` of all of it would raise.
-
-    Yields
-    ------
-    int, int
-        The place behind the rows that were written, and how many of their cells lay outside.
-    """
-    bounds = room.bounds
-    columns, numbers = (*bounds.columns, bounds.target_name), _plain_numbers(bounds)
-
-    def work(piece: Piece, start: int) -> int | None:
-        return room.write(piece.read(columns, numbers, file.form), start)
-
-    faults, first = Faults(), place
-    starts = _with_starts(file.parts(), place)
-    for (piece, start), outside in _in_order(pool, work, starts):
-        if outside is None or faults.found:
-            frame = piece.read(columns, numbers, file.form)
-            faults = faults.joined(faults_in(frame, bounds, start - first))
-        else:
-            yield start + piece.rows, outside
-    if faults.found:
-        raise InputError(f"{file.path}: {faults.error(columns)}")
-
-
-def _with_starts(pieces: Iterator[Piece], place: int) -> Iterator[tuple[Piece, int]]:
-    for piece in pieces:
-        yield piece, place
-        place += piece.rows
-
-
-def _in_order(
-    pool: ThreadPoolExecutor,
-    work: Callable[[Piece, int], _T],
-    given: Iterator[tuple[Piece, int]],
-) -> Iterator[tuple[tuple[Piece, int], _T]]:
-    """Yield what is given with what the work returns of it, a few of which are done beforehand.
-
-    An error of `given` is raised where it would be if nothing were done beforehand.
-    """
-    waiting: deque[tuple[tuple[Piece, int], Future[_T]]] = deque()
-    failed: InputError | None = None
-    while True:
-        try:
-            one = next(given, None)
-        except InputError as error:
-            one, failed = None, error
-        if one is not None:
-            waiting.append((one, pool.submit(work, *one)))
-        while waiting and (one is None or len(waiting) > _THREADS):
-            done, result = waiting.popleft()
-            yield done, result.result()
-        if failed is not None:
-            raise failed
-        if one is None:
-            return
-
-
 def _plain_numbers(bounds: Bounds) -> frozenset[str]:
     """Return the columns whose cells are numbers, however these are spelled."""
     facts = {**bounds.columns, bounds.target_name: bounds.target}
@@ -203,38 +138,21 @@ def _plain_numbers(bounds: Bounds) -> frozenset[str]:
     )
 
 
-@dataclass(frozen=True)
-class Faults:
-    """The first empty cell of each column that may have none, and the first that means nothing."""
-
-    empty: dict[str, EmptyError] = field(default_factory=dict)
-    bad: dict[str, CellError] = field(default_factory=dict)
-
-    @property
-    def found(self) -> bool:
-        """Whether there is one."""
-        return bool(self.empty or self.bad)
-
-    def joined(self, later: Faults) -> Faults:
-        """Return these, with those of rows that come after."""
-        return Faults({**later.empty, **self.empty}, {**later.bad, **self.bad})
-
-    def error(self, columns: Sequence[str]) -> InputError:
-        """Return what `encode` raises of a table with these faults, of columns in their order."""
-        empty = [self.empty[name] for name in columns if name in self.empty]
-        if not empty:
-            return next(self.bad[name] for name in columns if name in self.bad)
-        return EmptyError({k: v for one in empty for k, v in one.rows.items()}, empty[0].cure)
-
-
-def faults_in(frame: pd.DataFrame, bounds: Bounds, first: int) -> Faults:
-    """Return the faults of some rows of a table, of which `first` come before."""
-    found = Faults()
-    for name in (*bounds.columns, bounds.target_name):
-        try:
-            check_cells(frame[name], name, bounds)
-        except EmptyError as error:
-            found.empty[name] = EmptyError({name: first + error.rows[name]}, error.cure)
-        except CellError as error:
-            found.bad[name] = CellError(name, first + error.row, error.what)
-    return found
+def _fault(file: TableFile, bounds: Bounds) -> InputError:
+    """Return what `encode` raises of a whole file of which some piece has a fault."""
+    names = (*bounds.columns, bounds.target_name)
+    empty: dict[str, int] = {}
+    bad: dict[str, CellError] = {}
+    cure, place = "", 0
+    for frame in file.pieces(names, _plain_numbers(bounds)):
+        for name in names:
+            try:
+                check_cells(frame[name], name, bounds)
+            except EmptyError as error:
+                empty.setdefault(name, place + error.rows[name])
+                cure = error.cure
+            except CellError as error:
+                bad.setdefault(name, CellError(name, place + error.row, error.what))
+        place += len(frame)
+    ordered = {name: empty[name] for name in names if name in empty}
+    return EmptyError(ordered, cure) if empty else next(bad[n] for n in names if n in bad)
