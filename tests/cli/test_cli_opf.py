@@ -41,7 +41,7 @@ def folder(tmp_path_factory):
 
 def test_a_case_with_costs_is_dispatched_and_the_folder_holds_its_files(folder):
     names = {"results.json", "proposal.json", "plan.json", "report.html", "certificate-1.json"}
-    names |= {"dispatch.m", "dispatch.json", "buses.csv", "lines.csv", "generators.csv", "ties.csv"}
+    names |= {"dispatch.m", "buses.csv", "lines.csv", "generators.csv", "ties.csv"}
     assert {path.name for path in folder.iterdir()} == names
     values = json.loads((folder / "results.json").read_text())
     assert (values["problem"], values["model"], values["hide"]) == ("opf", "dc", "demand")

@@ -15,6 +15,7 @@ from tacit.power.balance.agents import (
 )
 from tacit.power.balance.flow import Flow, Optimum, central, solve_privately
 from tacit.power.cases.case import BUNDLED, Case, Elements, bundled_case, parse_case
+from tacit.power.cases.pandapower_net import pandapower_case
 from tacit.power.cases.reading import chosen_case, is_published, read_case
 from tacit.power.day.asking import plan_day
 from tacit.power.day.series import Series, read_series, read_weights
@@ -40,6 +41,7 @@ from tacit.power.models.dispatch import MODELS, Dispatch, Model
 from tacit.power.models.recourse import Realised, Tightening, realised, tightening
 from tacit.power.models.soc import Exactness, SocOptimum, solve_soc
 from tacit.power.moment.asking import HIDDEN, Hidden, plan_demand
+from tacit.power.moment.export import pandapower_results
 from tacit.power.moment.opf import OpfProposal, OpfStudy, solve_opf, solved_at
 from tacit.power.moment.price import Price, met, optimum, price_of_privacy
 
@@ -91,6 +93,8 @@ __all__ = [
     "met",
     "network",
     "optimum",
+    "pandapower_case",
+    "pandapower_results",
     "parse_case",
     "parse_zones",
     "parts",
