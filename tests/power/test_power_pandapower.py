@@ -5,6 +5,8 @@ its own, and elsewhere all but the first test are skipped.
 """
 
 import copy
+import re
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -304,6 +306,16 @@ def test_the_cone_relaxation_has_voltages_and_reactive_power_and_no_signed_flows
     assert "res_line" not in tables
     assert tables["res_gen"].q_mvar.notna().all()
     np.testing.assert_allclose(tables["res_bus"].vm_pu[:4], study.dispatch.voltage)
+
+
+def test_the_example_of_the_page_runs_as_printed(tmp_path, monkeypatch):
+    page = Path(__file__).parents[2] / "docs" / "explanation" / "power-flow.md"
+    (block,) = re.findall(r"```py\n(.*?)```", page.read_text(), re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    pp.to_json(nets.five(), "mine.json")
+    names = {}
+    exec(block, names)
+    assert names["net"].res_gen.p_mw.notna().all()
 
 
 def test_tables_for_another_kind_of_case_are_refused():
