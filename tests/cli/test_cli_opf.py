@@ -8,8 +8,8 @@ import pytest
 from tacit.budget import Account
 from tacit.cli.main import main
 from tacit.power import delivery as delivery_room
+from tacit.power import opf_command as command_room
 from tacit.power import parse_case
-from tacit.power.moment import command as command_room
 from tacit.power.moment import opf as opf_room
 from tacit.problems import conic_solver
 

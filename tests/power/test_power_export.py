@@ -24,15 +24,15 @@ from tacit.power import (
     parse_case,
     solve_dc,
 )
+from tacit.power import opf_command as command_room
 from tacit.power.charging import Carried
 from tacit.power.delivery import Keeper, folder_texts
 from tacit.power.models.binding import binding, binding_lines
-from tacit.power.moment import command as command_room
 from tacit.power.moment import export as export_room
 from tacit.power.moment import results as results_room
-from tacit.power.moment.command import opf_report, proposed
 from tacit.power.moment.opf import OpfProposal, solve_opf
 from tacit.power.moment.results import OpfReport, narrow, opf_told, opf_warnings
+from tacit.power.opf_command import opf_report, proposed
 
 BUDGET = {"beta": 0.001, "epsilon": 1.0, "delta": 1e-3}
 SETTINGS = {"hide": "demand", "model": "dc", "eta": None, **BUDGET}

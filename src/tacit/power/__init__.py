@@ -17,7 +17,6 @@ from tacit.power.balance.flow import Flow, Optimum, central, solve_privately
 from tacit.power.cases.case import BUNDLED, Case, Elements, bundled_case, parse_case
 from tacit.power.cases.pandapower_net import pandapower_case
 from tacit.power.cases.reading import chosen_case, is_published, read_case
-from tacit.power.day.asking import plan_day
 from tacit.power.day.series import Series, read_series, read_weights
 from tacit.power.day.smoothing import smoothed
 from tacit.power.day.study import DayProposal, DayStudy, solve_day
@@ -98,7 +97,6 @@ __all__ = [
     "parse_case",
     "parse_zones",
     "parts",
-    "plan_day",
     "plan_demand",
     "plan_grid",
     "price_of_privacy",

@@ -20,7 +20,6 @@ from tacit.power.balance.page import GridStudy, grid_page, grid_told
 from tacit.power.balance.proposal import GridProposal
 from tacit.power.cases.case import Case
 from tacit.power.charging import Carried, reserved
-from tacit.power.day.command import OF_DAY, day_of, day_proposal, day_report
 from tacit.power.day.page import day_page
 from tacit.power.day.results import DayReport, day_told
 from tacit.power.day.study import DayProposal
@@ -30,11 +29,20 @@ from tacit.power.grids.zones import BUILT_IN
 from tacit.power.models.cost import has_costs
 from tacit.power.models.dispatch import MODELS
 from tacit.power.moment.asking import HIDDEN
-from tacit.power.moment.command import OF_BALANCE, OF_OPF, opf_report, proposed
 from tacit.power.moment.hidden import read_beta
 from tacit.power.moment.opf import OpfProposal
 from tacit.power.moment.page import opf_page
 from tacit.power.moment.results import OpfReport, opf_told
+from tacit.power.opf_command import (
+    OF_BALANCE,
+    OF_DAY,
+    OF_OPF,
+    day_of,
+    day_proposal,
+    day_report,
+    opf_report,
+    proposed,
+)
 from tacit.proposal import check_seed
 from tacit.report import check_out
 

@@ -15,8 +15,8 @@ import numpy as np
 from jaxtyping import Float
 
 from tacit.errors import DataError
-from tacit.power.day.asking import check_steps
 from tacit.power.grids.network import Network
+from tacit.power.moment.asking import check_steps
 from tacit.typing import HostArray
 
 COLUMNS = ("bus", "time", "mw", "mvar")

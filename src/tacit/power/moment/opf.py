@@ -116,6 +116,11 @@ class OpfProposal(Document):
             **settings,
         )
 
+    @property
+    def shares_of_steps(self) -> Float[HostArray, " T"] | None:
+        """The weights of the steps of a day; None for a moment."""
+        return None
+
     def plan(self) -> Plan:
         """Return the plan of asking the zones for their demands."""
         network = self.network.network
@@ -126,6 +131,7 @@ class OpfProposal(Document):
             beta=self.beta,
             epsilon=self.epsilon,
             delta=self.delta,
+            weights=self.shares_of_steps,
         )
 
 
@@ -266,15 +272,34 @@ def run_opf(
 
     `release` is called with the run before anything is computed from its answers.
     """
+    finished, answers = ask_demand(
+        network, proposal, network.demand[None], seed=seed, account=account, release=release
+    )
+    return solved_at(proposal, finished, answers[0])
+
+
+def ask_demand(
+    network: Network,
+    proposal: OpfProposal,
+    demand: Float[HostArray, "T N 2"],
+    *,
+    seed: int | None,
+    account: ChargedTo | None,
+    release: Callable[[Run], None] | None,
+) -> tuple[Run, Float[HostArray, "T N 2"]]:
+    """Return the run of a proposal's plan on these demands, and the answers, per unit.
+
+    `release` is called with the run before anything is computed from its answers.
+    """
     zones = zones_of(network, np.array(proposal.zones))
     plan = proposal.plan()
     rows = plan.terms.adjacency.rows_per_person
-    shards = demand_shards(network, zones, network.demand[None], rows_per_person=rows)
+    shards = demand_shards(network, zones, demand, rows_per_person=rows)
     finished = run(plan, shards, runtime="simulate", seed=seed, account=account)
     if release is not None:
         release(finished)
-    answers = np.asarray(finished.model).reshape(2, -1).T
-    return solved_at(proposal, finished, answers)
+    answers = np.asarray(finished.model).reshape(len(demand), 2, -1).transpose(0, 2, 1)
+    return finished, answers
 
 
 def check_solvable(proposal: OpfProposal) -> None:
@@ -311,7 +336,7 @@ def solved_at(proposal: OpfProposal, finished: Run, answers: Float[HostArray, "N
     """Return the study of these answers; it reads nothing else that is private."""
     network = proposal.network.network
     costs = proposal.costs.costs(len(network.generator_bus))
-    noise = noise_of(finished.plan, zones_of(network, np.array(proposal.zones)))
+    noise = noise_of(finished.plan, zones_of(network, np.array(proposal.zones)))[0]
     soc = attempted(lambda: solve_soc(relax(network), costs, answers))
     if proposal.model == "soc":
         dispatch = soc.dispatch if soc else None
