@@ -227,7 +227,7 @@ def day_at(proposal: DayProposal, finished: Run, answers: Float[HostArray, "T N 
     if proposal.model == "soc":
         steps = _relaxed(proposal, network, planned)
         return DayStudy(proposal, finished, answers, noise, planned, 0.0, steps, None)
-    model = dc_model(network, proposal.costs.costs(len(network.generator_bus)))
+    model = dc_model(network, proposal.costs.costs)
     needed = 0.0
     if proposal.eta is not None and np.all(noise > 0):
         needed = needed_by_day(model, proposal.eta, len(answers))
@@ -240,7 +240,7 @@ def _relaxed(
     proposal: DayProposal, network: Network, planned: Float[HostArray, "T N 2"]
 ) -> tuple[Step, ...]:
     """Return the steps' dispatches in the cone relaxation, without room for noise."""
-    costs, relaxation = proposal.costs.costs(len(network.generator_bus)), relax(network)
+    costs, relaxation = proposal.costs.costs, relax(network)
     steps = []
     for demand in planned:
         found = attempted(lambda: solve_soc(relaxation, costs, demand))  # noqa: B023 - called here

@@ -18,7 +18,7 @@ from tacit import checks
 from tacit.engine import ChargedTo, Plan, Run, run
 from tacit.errors import DataError, InputError
 from tacit.power.balance.flow import central_limits
-from tacit.power.balance.proposal import NetworkFacts, as_tuples
+from tacit.power.balance.proposal import NetworkFacts, as_tuples, check_zones
 from tacit.power.grids.network import Network
 from tacit.power.grids.relaxation import relax
 from tacit.power.grids.zones import Zones, zones_of
@@ -48,11 +48,13 @@ class CostFacts(Part):
         """Return the content of costs."""
         return cls(**{name: as_tuples(getattr(costs, name)) for name in cls.model_fields})
 
-    def costs(self, generators: int) -> Costs:
-        """Return the costs of so many generators, checked."""
+    @property
+    def costs(self) -> Costs:
+        """The costs, checked."""
+        generators = len(self.linear)
         whole = (self.quadratic, self.linear, self.constant)
         pieces = (self.owner, self.slope, self.intercept)
-        if any(len(part) != generators for part in whole) or len(set(map(len, pieces))) != 1:
+        if any(len(set(map(len, parts))) != 1 for parts in (whole, pieces)):
             raise InputError(f"the costs do not fit {generators} generators; give one for each")
         if any(not 0 <= owner < generators for owner in self.owner):
             raise InputError(f"a piece of a cost is of no generator among the {generators}")
@@ -96,13 +98,11 @@ class OpfProposal(Document):
     @model_validator(mode="after")
     def _consistent(self) -> OpfProposal:
         network = self.network.network
-        self.costs.costs(len(network.generator_bus))
-        if len(self.zones) != network.buses:
+        if len(self.costs.costs.linear) != len(network.generator_bus):
             raise InputError(
-                f"{len(self.zones)} zones for {network.buses} buses; give one for each"
+                f"the costs do not fit {len(network.generator_bus)} generators; give one for each"
             )
-        if set(self.zones) != set(range(max(self.zones) + 1)):
-            raise InputError("zones are counted from 0 without gaps; number them so")
+        check_zones(self.zones, network.buses)
         check_eta(self.eta, self.model)
         return self
 
@@ -313,7 +313,7 @@ def check_solvable(proposal: OpfProposal) -> None:
         If the cone solver is not installed.
     """
     network = proposal.network.network
-    costs = proposal.costs.costs(len(network.generator_bus))
+    costs = proposal.costs.costs
     if proposal.model == "soc":
         central_limits(relax(network))
         return
@@ -335,7 +335,7 @@ def check_solvable(proposal: OpfProposal) -> None:
 def solved_at(proposal: OpfProposal, finished: Run, answers: Float[HostArray, "N 2"]) -> OpfStudy:
     """Return the study of these answers; it reads nothing else that is private."""
     network = proposal.network.network
-    costs = proposal.costs.costs(len(network.generator_bus))
+    costs = proposal.costs.costs
     noise = noise_of(finished.plan, zones_of(network, np.array(proposal.zones)))[0]
     soc = attempted(lambda: solve_soc(relax(network), costs, answers))
     if proposal.model == "soc":
