@@ -189,7 +189,7 @@ def test_what_a_grid_answered_outlives_whatever_is_computed_from_it(
     where = ["--accounts", str(tmp_path)]
     opening = ["budget", "open", "grid", "--epsilon", "2", "--delta", "2e-3", *where]
     assert main([*opening, "--relation", "target_change:0.01"]) == 0
-    rooms = {"solved_at": opf_room, "opf_warnings": command_room, "folder_texts": delivery_room}
+    rooms = {"solved_at": command_room, "opf_warnings": command_room, "folder_texts": delivery_room}
 
     def failing(*_):
         raise RuntimeError("40 MW")

@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
+from jaxtyping import Float
 
 from tacit import power
+from tacit.engine import Run
 from tacit.errors import InputError
 from tacit.power.cases.case import Case
 from tacit.power.cases.reading import is_published
 from tacit.power.charging import Carried, reserved
 from tacit.power.day.results import DayReport, day_warnings
 from tacit.power.day.series import Series, read_series, read_weights
-from tacit.power.day.study import DayProposal, DayStudy, check_day, run_day
+from tacit.power.day.study import DayProposal, check_day, day_at
 from tacit.power.grids.network import Network
 from tacit.power.models.cost import costs
 from tacit.power.moment.asking import check_lattice
 from tacit.power.moment.hidden import read_beta, read_largest, size_warning
-from tacit.power.moment.opf import CostFacts, OpfProposal, OpfStudy, check_opf, run_opf
+from tacit.power.moment.opf import CostFacts, OpfProposal, ask_demand, check_opf, solved_at
 from tacit.power.moment.results import OpfReport, opf_warnings
+from tacit.typing import HostArray
 
 DEFAULT_ETA = 0.05
 OF_BALANCE = ("rounds", "question", "local-updates")
@@ -119,21 +122,11 @@ def day_of(
     return None
 
 
-_Study = TypeVar("_Study", OpfStudy, DayStudy)
-
-
 def opf_report(choice: str, case: Case, proposal: OpfProposal, carried: Carried) -> OpfReport:
     """Return the report of a run of a proposal on a case."""
-    network, study, sizes = _studied(
-        choice,
-        case,
-        proposal,
-        carried,
-        partial(check_opf, proposal=proposal),
-        partial(run_opf, proposal=proposal),
-    )
-    private = math.isfinite(study.run.certificate.epsilon)
-    shown = is_published(choice) or carried.oracle or not private
+    network, finished, answers, sizes = _answered(choice, case, proposal, carried)
+    study = solved_at(proposal, finished, answers[0])
+    shown = is_published(choice) or carried.oracle or math.isinf(finished.certificate.epsilon)
     return OpfReport(study, case, network, shown, opf_warnings(study) + sizes)
 
 
@@ -141,27 +134,26 @@ def day_report(
     choice: str, case: Case, proposal: DayProposal, series: Series, carried: Carried
 ) -> DayReport:
     """Return the report of a run of a proposal on a day."""
-    check = partial(check_day, proposal=proposal, series=series)
-    run = partial(run_day, proposal=proposal, series=series)
-    network, study, sizes = _studied(choice, case, proposal, carried, check, run)
-    shown = carried.oracle or math.isinf(study.run.certificate.epsilon)
+    network, finished, answers, sizes = _answered(choice, case, proposal, carried, series)
+    study = day_at(proposal, finished, answers)
+    shown = carried.oracle or math.isinf(finished.certificate.epsilon)
     return DayReport(study, network, series, shown, day_warnings(study) + sizes)
 
 
-def _studied(
+def _answered(
     choice: str,
     case: Case,
     proposal: OpfProposal,
     carried: Carried,
-    check: Callable[[Network], None],
-    run: Callable[..., _Study],
-) -> tuple[Network, _Study, tuple[str, ...]]:
-    """Return network, study and warnings of a run that is checked, charged, and then asked.
+    series: Series | None = None,
+) -> tuple[Network, Run, Float[HostArray, "T N 2"], tuple[str, ...]]:
+    """Return network, run, answers and warnings of a proposal: checked, charged, and then asked.
 
     Raises
     ------
     InputError
-        If the costs of the case are not the proposal's, or as `check`; then nothing is charged.
+        If the costs of the case are not the proposal's, or as `check_opf` and `check_day`; then
+        nothing is charged.
     """
     if CostFacts.of(costs(case)) != proposal.costs:
         raise InputError(
@@ -169,11 +161,17 @@ def _studied(
             "propose again"
         )
     network = power.network(case)
-    check(network)
+    if isinstance(proposal, DayProposal) and series is not None:
+        check_day(network, proposal, series)
+    else:
+        check_opf(network, proposal)
+    demand = network.demand[None] if series is None else series.demand
+    release = partial(carried.keeper.keep, proposal, proposal.network.name)
     with reserved(carried, proposal) as reservation:
-        release = partial(carried.keeper.keep, proposal, proposal.network.name)
-        study = run(network, seed=carried.seed, account=reservation, release=release)
+        finished, answers = ask_demand(
+            network, proposal, demand, seed=carried.seed, account=reservation, release=release
+        )
     size = None
     if math.isfinite(proposal.epsilon):
         size = size_warning(case, proposal.beta, bundled=is_published(choice))
-    return network, study, () if size is None else (size,)
+    return network, finished, answers, () if size is None else (size,)

@@ -61,16 +61,18 @@ def published_case(name: str) -> Case:
     Raises
     ------
     InputError
-        If `pandapower.networks` has no function of that name.
+        If `pandapower.networks` has no function of that name that makes a network.
     MissingPackageError
         If pandapower is not installed.
     """
     make = getattr(_pandapower("networks"), name, None)
-    if not name.isidentifier() or not callable(make):
-        raise InputError(
-            f"pandapower has no case {name!r}; name a function of pandapower.networks, as case39"
-        )
-    return pandapower_case(make(), name=f"pandapower {name}")
+    refused = InputError(
+        f"pandapower has no case {name!r}; name a function of pandapower.networks, as case39"
+    )
+    if not callable(make):
+        raise refused
+    net = told_anew(make, TypeError, lambda _: refused)  # one that needs arguments
+    return pandapower_case(net, name=f"pandapower {name}")
 
 
 def pandapower_case(net: Any, *, name: str) -> Case:

@@ -6,7 +6,6 @@ and files are functions of the answers and of what is public: post-processing.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, cast
 
@@ -170,7 +169,8 @@ def solve_day(
     that is returned is post-processing of the answers (`plan_demand`).
     """
     check_day(network, proposal, series)
-    return run_day(network, proposal, series, seed=seed, account=account)
+    finished, answers = ask_demand(network, proposal, series.demand, seed=seed, account=account)
+    return day_at(proposal, finished, answers)
 
 
 def check_day(network: Network, proposal: DayProposal, series: Series) -> None:
@@ -198,25 +198,6 @@ def check_day(network: Network, proposal: DayProposal, series: Series) -> None:
             f"{shape[1]} buses, active and reactive"
         )
     check_opf(network, proposal)
-
-
-def run_day(
-    network: Network,
-    proposal: DayProposal,
-    series: Series,
-    *,
-    seed: int | None,
-    account: ChargedTo | None,
-    release: Callable[[Run], None] | None = None,
-) -> DayStudy:
-    """Return what `solve_day` does, of a day that `check_day` accepts.
-
-    `release` is called with the run before anything is computed from its answers.
-    """
-    finished, answers = ask_demand(
-        network, proposal, series.demand, seed=seed, account=account, release=release
-    )
-    return day_at(proposal, finished, answers)
 
 
 def day_at(proposal: DayProposal, finished: Run, answers: Float[HostArray, "T N 2"]) -> DayStudy:

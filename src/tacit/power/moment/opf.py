@@ -239,7 +239,9 @@ def solve_opf(
     answers. So all that it returns is post-processing of the answers (`plan_demand`).
     """
     check_opf(network, proposal)
-    return run_opf(network, proposal, seed=seed, account=account)
+    demand = network.demand[None]
+    finished, answers = ask_demand(network, proposal, demand, seed=seed, account=account)
+    return solved_at(proposal, finished, answers[0])
 
 
 def check_opf(network: Network, proposal: OpfProposal) -> None:
@@ -260,24 +262,6 @@ def check_opf(network: Network, proposal: OpfProposal) -> None:
     check_solvable(proposal)
 
 
-def run_opf(
-    network: Network,
-    proposal: OpfProposal,
-    *,
-    seed: int | None,
-    account: ChargedTo | None,
-    release: Callable[[Run], None] | None = None,
-) -> OpfStudy:
-    """Return what `solve_opf` does, of a proposal that `check_opf` accepts.
-
-    `release` is called with the run before anything is computed from its answers.
-    """
-    finished, answers = ask_demand(
-        network, proposal, network.demand[None], seed=seed, account=account, release=release
-    )
-    return solved_at(proposal, finished, answers[0])
-
-
 def ask_demand(
     network: Network,
     proposal: OpfProposal,
@@ -285,9 +269,11 @@ def ask_demand(
     *,
     seed: int | None,
     account: ChargedTo | None,
-    release: Callable[[Run], None] | None,
+    release: Callable[[Run], None] | None = None,
 ) -> tuple[Run, Float[HostArray, "T N 2"]]:
     """Return the run of a proposal's plan on these demands, and the answers, per unit.
+
+    The proposal is one that `check_opf`, of a day `check_day`, accepts.
 
     `release` is called with the run before anything is computed from its answers.
     """
