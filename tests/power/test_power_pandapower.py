@@ -1,7 +1,7 @@
 """Networks of pandapower: at its own optimum, refused part by part, the dispatch handed back.
 
 pandapower needs an older pandas than the pinned one: `make test-pandapower` has an environment of
-its own, and elsewhere all but the first test are skipped.
+its own, and elsewhere these tests are skipped.
 """
 
 import copy
@@ -12,8 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tacit.cli.main import main
-from tacit.errors import DataError, InputError, MissingPackageError
+from tacit.errors import DataError, InputError
 from tacit.power import (
     bundled_case,
     chosen_case,
@@ -26,25 +25,7 @@ from tacit.power import (
     read_case,
     solve_dc,
 )
-from tacit.power.cases import pandapower_net
 from tacit.power.moment.opf import OpfProposal, solve_opf
-
-
-def test_without_pandapower_its_networks_are_refused_by_naming_the_package(
-    monkeypatch, tmp_path, capsys
-):
-    def missing(name):
-        raise ModuleNotFoundError(name)
-
-    monkeypatch.setattr(pandapower_net, "import_module", missing)
-    (tmp_path / "mine.json").write_text("{}")
-    for choice in ("pandapower:case9", str(tmp_path / "mine.json")):
-        with pytest.raises(MissingPackageError, match=r"pip install -e '\.\[pandapower\]'"):
-            chosen_case(choice)
-    asked = ["--beta", "1MW", "--epsilon", "1", "--delta", "1e-3"]
-    assert main(["grid", str(tmp_path / "mine.json"), *asked]) != 0
-    assert "pandapower" in capsys.readouterr().err
-
 
 pp = pytest.importorskip("pandapower")
 nets = pytest.importorskip("nets")
