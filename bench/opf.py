@@ -66,7 +66,8 @@ def cell(found: list[Realised], draws: int, optimum: float) -> str:
 def noise(net: power.Network, zones: power.Zones, epsilon: float, beta: float) -> HostArray:
     """Return the standard deviation on each demand of every bus, per unit, as `tacit grid` has."""
     planned = plan_demand(net, zones, hide="demand", beta=beta, epsilon=epsilon, delta=DELTA)
-    return noise_of(planned, zones)
+    noise: HostArray = noise_of(planned, zones)[0]
+    return noise
 
 
 def rows_of(name: str, draws: int) -> None:

@@ -9,6 +9,7 @@ from tacit.budget import Account
 from tacit.cli.main import main
 from tacit.errors import InputError
 from tacit_power.day import study as day_room
+from tacit_power.moment import opf as opf_room
 
 BUDGET = ["--beta", "1MW", "--epsilon", "5", "--delta", "1e-3", "--zones", "2"]
 OWN = """mpc.baseMVA = 100;
@@ -164,7 +165,7 @@ def test_a_day_that_breaks_down_stays_charged_once(
     def broken(*_, **__):
         raise InputError("the disk is full; make room")
 
-    monkeypatch.setattr(day_room, place, broken)
+    monkeypatch.setattr({"smoothed": day_room, "demand_shards": opf_room}[place], place, broken)
     code, out, _ = called(
         capsys, room / "own.m", *BUDGET, *files(room), *words, "--smooth", "--out", room / place
     )
@@ -213,7 +214,7 @@ def test_with_force_no_file_of_an_earlier_report_stays_beside_those_of_a_day(cap
     ],
 )
 def test_what_is_no_day_is_one_line_and_nothing_is_asked(capsys, monkeypatch, room, words, says):
-    monkeypatch.setattr(day_room, "run", None)
+    monkeypatch.setattr(opf_room, "run", None)
     files = [room / word if "." in word else word for word in words]
     code, out, err = called(capsys, room / "own.m", *BUDGET, *files)
     assert (code, out, err.count("\n")) == (2, "", 1)

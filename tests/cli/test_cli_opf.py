@@ -8,8 +8,8 @@ import pytest
 from tacit.budget import Account
 from tacit.cli.main import main
 from tacit_power import delivery as delivery_room
+from tacit_power import opf_command as command_room
 from tacit_power import parse_case
-from tacit_power.moment import command as command_room
 from tacit_power.moment import opf as opf_room
 
 BUDGET = ["--beta", "1MW", "--epsilon", "1", "--delta", "1e-3"]
@@ -40,7 +40,7 @@ def folder(tmp_path_factory):
 
 def test_a_case_with_costs_is_dispatched_and_the_folder_holds_its_files(folder):
     names = {"results.json", "proposal.json", "plan.json", "report.html", "certificate-1.json"}
-    names |= {"dispatch.m", "dispatch.json", "buses.csv", "lines.csv", "generators.csv", "ties.csv"}
+    names |= {"dispatch.m", "buses.csv", "lines.csv", "generators.csv", "ties.csv"}
     assert {path.name for path in folder.iterdir()} == names
     values = json.loads((folder / "results.json").read_text())
     assert (values["problem"], values["model"], values["hide"]) == ("opf", "dc", "demand")
@@ -180,7 +180,7 @@ def test_what_a_grid_answered_outlives_whatever_is_computed_from_it(
     where = ["--accounts", str(tmp_path)]
     opening = ["budget", "open", "grid", "--epsilon", "2", "--delta", "2e-3", *where]
     assert main([*opening, "--relation", "target_change:0.01"]) == 0
-    rooms = {"solved_at": opf_room, "opf_warnings": command_room, "folder_texts": delivery_room}
+    rooms = {"solved_at": command_room, "opf_warnings": command_room, "folder_texts": delivery_room}
 
     def failing(*_):
         raise RuntimeError("40 MW")

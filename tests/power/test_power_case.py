@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from tacit.errors import DataError, InputError
+from tacit.cli.main import main
+from tacit.errors import DataError, InputError, MissingPackageError
 from tacit_power import (
     bundled_case,
     chosen_case,
@@ -15,6 +16,7 @@ from tacit_power import (
     read_case,
     ties,
 )
+from tacit_power.cases import pandapower_net
 
 TWO = """function mpc = two  % a comment with mpc.bus = [9 9];
 mpc.version = '2'; mpc.baseMVA = 50.0; % 100% of it
@@ -163,3 +165,19 @@ def test_grown_zones_are_connected_and_all_there(fourteen, count):
 def test_a_number_of_zones_out_of_range_is_refused(fourteen, count):
     with pytest.raises(InputError, match="zones"):
         chosen_zones(fourteen, count)
+
+
+def test_without_pandapower_its_networks_are_refused_by_naming_the_package(
+    monkeypatch, tmp_path, capsys
+):
+    def missing(name):
+        raise ModuleNotFoundError(name)
+
+    monkeypatch.setattr(pandapower_net, "import_module", missing)
+    (tmp_path / "mine.json").write_text("{}")
+    for choice in ("pandapower:case9", str(tmp_path / "mine.json")):
+        with pytest.raises(MissingPackageError, match=r"pip install -e '\.\[pandapower\]'"):
+            chosen_case(choice)
+    asked = ["--beta", "1MW", "--epsilon", "1", "--delta", "1e-3"]
+    assert main(["grid", str(tmp_path / "mine.json"), *asked]) != 0
+    assert "pandapower" in capsys.readouterr().err

@@ -16,16 +16,22 @@ from tacit.errors import InputError, PrivacyError
 from tacit.oracles import TargetsAt
 from tacit.privacy import Messages
 from tacit_power import bundled_case, chosen_zones, network
-from tacit_power.day import asking as asking_day
 from tacit_power.day import results as results_room
-from tacit_power.day.asking import day_adjacency, noise_by_step, plan_day, shares
 from tacit_power.day.page import day_page
 from tacit_power.day.results import DayReport, day_told, day_warnings
 from tacit_power.day.series import Series
 from tacit_power.day.study import DayProposal, day_at, solve_day
 from tacit_power.delivery import folder_texts
 from tacit_power.models.cost import costs
-from tacit_power.moment.asking import demand_shards, plan_demand, records
+from tacit_power.moment import asking as asking_room
+from tacit_power.moment.asking import (
+    demand_shards,
+    hidden_adjacency,
+    noise_of,
+    plan_demand,
+    records,
+    shares,
+)
 from tacit_power.moment.opf import OpfProposal
 
 BETA, DELTA = 0.01, 1e-3
@@ -49,7 +55,7 @@ def series(fourteen):
 
 def planned_of(fourteen, hide="demand", epsilon=1.0, weights=WEIGHTS):
     budget = {"beta": BETA, "epsilon": epsilon, "delta": DELTA}
-    return plan_day(fourteen[1], fourteen[2], weights=weights, hide=hide, **budget)
+    return plan_demand(fourteen[1], fourteen[2], weights=weights, hide=hide, **budget)
 
 
 def proposal_of(fourteen, **changes):
@@ -140,12 +146,12 @@ def test_noise_for_a_moment_is_refused_for_a_day(fourteen, monkeypatch):
     """Planted: every step has the noise of a single question."""
     _, net, zones = fourteen
     one = plan_demand(net, zones, hide="demand", beta=BETA, epsilon=1.0, delta=DELTA)
-    honest = asking_day.plan
+    honest = asking_room.plan
 
     def cheap(*given, **named):
         return honest(*given, **named, multiplier=one.multiplier)
 
-    monkeypatch.setattr(asking_day, "plan", cheap)
+    monkeypatch.setattr(asking_room, "plan", cheap)
     with pytest.raises(PrivacyError, match="would spend epsilon"):
         planned_of(fourteen)
 
@@ -165,7 +171,7 @@ def test_the_steps_compose_to_the_budget_and_share_it_by_weight(fourteen, hide):
     planned = planned_of(fourteen, hide)
     zone = int(np.argmax(np.bincount(fourteen[2].of_bus)))
     bus = int(np.flatnonzero(fourteen[2].of_bus == zone)[0])
-    noise = noise_by_step(planned, fourteen[2])[:, bus]
+    noise = noise_of(planned, fourteen[2])[:, bus]
     each = BETA * math.sqrt(CHANGED[hide]) / noise
     assert epsilon_at(np.linalg.norm(each), DELTA) == pytest.approx(1, rel=1e-5)
     share = WEIGHTS / WEIGHTS.sum()
@@ -176,7 +182,7 @@ def test_the_steps_compose_to_the_budget_and_share_it_by_weight(fourteen, hide):
 
 def test_a_rule_that_does_not_share_by_weight_is_seen(fourteen, monkeypatch):
     """Planted: noise in proportion to 1/w and not to its root."""
-    monkeypatch.setattr(asking_day, "relative_noise", lambda weights: np.max(weights) / weights)
+    monkeypatch.setattr(asking_room, "relative_noise", lambda weights: np.max(weights) / weights)
     planned = planned_of(fourteen)
     assert planned.certificate.epsilon <= 1
     assert np.max(np.abs(shares(planned) - WEIGHTS / WEIGHTS.sum())) > 0.05
@@ -191,17 +197,17 @@ def test_equal_weights_give_the_noise_of_a_moment_times_the_root_of_the_steps(fo
 
 
 def test_a_relation_says_that_every_step_moves(fourteen):
-    assert day_adjacency("demand", 0.1, 96).changed((960, 192)).tolist() == [96, 96]
-    assert day_adjacency("bus", 0.1, 96).changed((960, 192)).tolist() == [192, 192]
-    assert day_adjacency("zone", 0.1, 96).changed((960, 192)).tolist() == [960, 192]
-    assert "at each of 96 steps" in day_adjacency("bus", 0.1, 96).describe()
+    assert hidden_adjacency("demand", 0.1, 96).changed((960, 192)).tolist() == [96, 96]
+    assert hidden_adjacency("bus", 0.1, 96).changed((960, 192)).tolist() == [192, 192]
+    assert hidden_adjacency("zone", 0.1, 96).changed((960, 192)).tolist() == [960, 192]
+    assert "at each of 96 steps" in hidden_adjacency("bus", 0.1, 96).describe()
 
 
 def test_targets_that_cannot_lie_evenly_count_as_standing_in_one_step(fourteen):
     spec = planned_of(fourteen).spec
-    bound = TargetsAt(10, STEPS).bound(spec, day_adjacency("demand", BETA, 2 * STEPS), norm="l2")
+    bound = TargetsAt(10, STEPS).bound(spec, hidden_adjacency("demand", BETA, 2 * STEPS), norm="l2")
     np.testing.assert_allclose(bound.value, math.sqrt(2) * BETA)
-    bound = TargetsAt(10, STEPS).bound(spec, day_adjacency("demand", BETA, 7), norm="l2")
+    bound = TargetsAt(10, STEPS).bound(spec, hidden_adjacency("demand", BETA, 7), norm="l2")
     np.testing.assert_allclose(bound.value, math.sqrt(7) * BETA)
 
 

@@ -9,13 +9,12 @@ from tacit.engine import run
 from tacit.errors import InputError
 from tacit.privacy import epsilon_of
 from tacit_power import bundled_case, chosen_zones, network
-from tacit_power.day.asking import noise_by_step, plan_day
 from tacit_power.day.series import Series
 from tacit_power.day.smoothing import smoothed
 from tacit_power.day.study import DayProposal, solve_day
 from tacit_power.models.cost import costs
 from tacit_power.moment import asking
-from tacit_power.moment.asking import demand_shards, plan_demand
+from tacit_power.moment.asking import demand_shards, noise_of, plan_demand
 
 BETA, DELTA, EPSILON = 0.01, 1e-3, 10.0
 WEIGHTS = np.array([1.0, 4.0, 4.0, 2.0, 1.0])
@@ -34,7 +33,7 @@ TIMES = {
 
 def planned(hide, epsilon=EPSILON, weights=WEIGHTS):
     budget = {"beta": BETA, "epsilon": epsilon, "delta": DELTA}
-    return plan_day(NET, ZONES, weights=weights, hide=hide, **budget)
+    return plan_demand(NET, ZONES, weights=weights, hide=hide, **budget)
 
 
 def moved(demand, hide, times, bus=BUS):
@@ -106,7 +105,7 @@ def test_released_days_are_told_apart_as_far_as_certified_and_no_further(runs, n
     granted = certified(plan, TIMES[name])
     assert realised == pytest.approx(granted, abs=ERROR)
     curves = [
-        np.stack([smoothed(day, noise_by_step(plan, ZONES)) for day in side])
+        np.stack([smoothed(day, noise_of(plan, ZONES)) for day in side])
         for side in (first, seconds[name])
     ]
     assert realised_mu(*map(of_bus, curves)) <= granted + ERROR
@@ -128,7 +127,7 @@ def test_noise_as_for_one_step_is_told_apart_further_than_certified(runs):
 def test_noise_that_steps_share_is_told_apart_further_than_certified(runs):
     """Planted: the noise of the first step, to the size of each, serves all of them."""
     plan, first, _ = runs
-    scale = noise_by_step(plan, ZONES)
+    scale = noise_of(plan, ZONES)
     relative = (scale / scale[0])[None, :, :, None]
     rounding = np.random.default_rng(0).normal(0, 1e-6, first.shape)
     shared = DAY + (first[:, :1] - DAY[:1]) * relative + rounding
@@ -140,7 +139,7 @@ def test_noise_that_steps_share_is_told_apart_further_than_certified(runs):
 @pytest.mark.slow
 def test_noise_of_steps_buses_and_zones_is_independent_and_of_the_planned_size(runs):
     plan, first, _ = runs
-    noise = (first - DAY) / noise_by_step(plan, ZONES)[None, :, :, None]
+    noise = (first - DAY) / noise_of(plan, ZONES)[None, :, :, None]
     flat = noise.reshape(RUNS, -1)
     assert np.std(flat) == pytest.approx(1, abs=5 / math.sqrt(2 * flat.size))
     for step in range(STEPS):

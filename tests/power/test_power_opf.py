@@ -183,7 +183,7 @@ def test_the_noise_of_every_bus_is_that_of_its_zone(fourteen):
     _, net, zones = fourteen
     planned = plan_demand(net, zones, hide="zone", **BUDGET)
     held = np.array([len(place) for place in records(net, zones)])
-    deviation = noise_of(planned, zones) / np.sqrt(held[zones.of_bus])
+    deviation = noise_of(planned, zones)[0] / np.sqrt(held[zones.of_bus])
     np.testing.assert_allclose(deviation, deviation[0], rtol=1e-6)
 
 

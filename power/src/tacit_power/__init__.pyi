@@ -10,8 +10,8 @@ from .balance.agents import (
 )
 from .balance.flow import Flow, Optimum, central, solve_privately
 from .cases.case import BUNDLED, Case, Elements, bundled_case, parse_case
+from .cases.pandapower_net import pandapower_case
 from .cases.reading import chosen_case, is_published, read_case
-from .day.asking import plan_day
 from .day.series import Series, read_series, read_weights
 from .day.smoothing import smoothed
 from .day.study import DayProposal, DayStudy, solve_day
@@ -35,6 +35,7 @@ from .models.dispatch import MODELS, Dispatch, Model
 from .models.recourse import Realised, Tightening, realised, tightening
 from .models.soc import Exactness, SocOptimum, solve_soc
 from .moment.asking import HIDDEN, Hidden, plan_demand
+from .moment.export import pandapower_results
 from .moment.opf import OpfProposal, OpfStudy, solve_opf, solved_at
 from .moment.price import Price, met, optimum, price_of_privacy
 
@@ -86,10 +87,11 @@ __all__ = [
     "met",
     "network",
     "optimum",
+    "pandapower_case",
+    "pandapower_results",
     "parse_case",
     "parse_zones",
     "parts",
-    "plan_day",
     "plan_demand",
     "plan_grid",
     "price_of_privacy",

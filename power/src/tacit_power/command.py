@@ -32,7 +32,6 @@ from tacit_power.balance.page import GridStudy, grid_page, grid_told
 from tacit_power.balance.proposal import GridProposal
 from tacit_power.cases.case import Case
 from tacit_power.charging import Carried, reserved
-from tacit_power.day.command import OF_DAY, day_of, day_proposal, day_report
 from tacit_power.day.page import day_page
 from tacit_power.day.results import DayReport, day_told
 from tacit_power.day.study import DayProposal
@@ -42,11 +41,20 @@ from tacit_power.grids.zones import BUILT_IN
 from tacit_power.models.cost import has_costs
 from tacit_power.models.dispatch import MODELS
 from tacit_power.moment.asking import HIDDEN
-from tacit_power.moment.command import OF_BALANCE, OF_OPF, opf_report, proposed
 from tacit_power.moment.hidden import read_beta
 from tacit_power.moment.opf import OpfProposal
 from tacit_power.moment.page import opf_page
 from tacit_power.moment.results import OpfReport, opf_told
+from tacit_power.opf_command import (
+    OF_BALANCE,
+    OF_DAY,
+    OF_OPF,
+    day_of,
+    day_proposal,
+    day_report,
+    opf_report,
+    proposed,
+)
 
 
 def grid(  # noqa: PLR0913, PLR0917 - one parameter per option

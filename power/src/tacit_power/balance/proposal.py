@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -15,22 +16,8 @@ from tacit_power.grids.network import Network, check_network
 from tacit_power.grids.relaxation import relax
 from tacit_power.grids.zones import Zones, zones_of
 
-_LENGTHS = {
-    "numbers": "buses",
-    "shunt": "buses",
-    "voltage": "buses",
-    "generator_bus": "generators",
-    "generator_range": "generators",
-    "ends": "lines",
-    "resistance": "lines",
-    "reactance": "lines",
-    "charging": "lines",
-    "tap": "lines",
-    "shift": "lines",
-    "limit": "lines",
-    "angle": "lines",
-}
-_ARRAYS = [name for name in _LENGTHS if name not in {"resistance", "reactance"}]
+# by what the entries of a field stand for; those of all others stand for lines
+_OF_BUSES, _OF_GENERATORS = ("numbers", "shunt", "voltage"), ("generator_bus", "generator_range")
 
 
 class NetworkFacts(Part):
@@ -68,16 +55,20 @@ class NetworkFacts(Part):
             base_mva=network.base_mva,
             resistance=as_tuples(network.impedance.real),
             reactance=as_tuples(network.impedance.imag),
-            **{name: as_tuples(getattr(network, name)) for name in _ARRAYS},
+            **{name: as_tuples(getattr(network, name)) for name in cls._shared()},
         )
+
+    @classmethod
+    def _shared(cls) -> list[str]:
+        """Return the fields that are arrays of `Network`, too."""
+        return [field.name for field in fields(Network)[2:] if field.name in cls.model_fields]
 
     @property
     def network(self) -> Network:
         """The network with no demand anywhere, checked."""
         self._check_lengths()
-        values = {name: np.array(getattr(self, name)) for name in _ARRAYS}
-        for name, width in (("shunt", 2), ("voltage", 2), ("generator_range", 4), ("angle", 2)):
-            values[name] = values[name].reshape(-1, width)
+        values = {name: np.array(getattr(self, name)) for name in self._shared()}
+        values["generator_range"] = values["generator_range"].reshape(-1, 4)  # there may be none
         network = Network(
             name=self.name,
             base_mva=self.base_mva,
@@ -89,17 +80,26 @@ class NetworkFacts(Part):
         return network
 
     def _check_lengths(self) -> None:
-        buses, lines = len(self.numbers), len(self.ends)
-        needed = {"buses": buses, "lines": lines, "generators": len(self.generator_bus)}
-        for name, elements in _LENGTHS.items():
+        buses, lines, generators = len(self.numbers), len(self.ends), len(self.generator_bus)
+        needed = dict.fromkeys(_OF_BUSES, buses) | dict.fromkeys(_OF_GENERATORS, generators)
+        for name in (*self._shared(), "resistance", "reactance"):
             length = len(getattr(self, name))
-            if length != needed[elements]:
+            if length != needed.get(name, lines):
                 raise InputError(
-                    f"the network has {length} entries of {name}, and needs {needed[elements]}"
+                    f"the network has {length} entries of {name}, and needs "
+                    f"{needed.get(name, lines)}"
                 )
         places = (*self.generator_bus, *(place for pair in self.ends for place in pair))
         if buses < 2 or not all(0 <= place < buses for place in places):
             raise InputError(f"a generator or line names a bus that is not among the {buses}")
+
+
+def check_zones(zones: tuple[int, ...], buses: int) -> None:
+    """Raise `InputError` unless every bus has a zone, counted from 0 without gaps."""
+    if len(zones) != buses:
+        raise InputError(f"{len(zones)} zones for {buses} buses; give one for each")
+    if set(zones) != set(range(max(zones) + 1)):
+        raise InputError("zones are counted from 0 without gaps; number them so")
 
 
 class GridProposal(Document):
@@ -132,13 +132,7 @@ class GridProposal(Document):
 
     @model_validator(mode="after")
     def _consistent(self) -> GridProposal:
-        network = self.network.network
-        if len(self.zones) != network.buses:
-            raise InputError(
-                f"{len(self.zones)} zones for {network.buses} buses; give one for each"
-            )
-        if set(self.zones) != set(range(max(self.zones) + 1)):
-            raise InputError("zones are counted from 0 without gaps; number them so")
+        check_zones(self.zones, self.network.network.buses)
         self.settings  # noqa: B018 - checked
         return self
 

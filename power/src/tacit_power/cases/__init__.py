@@ -1,1 +1,1 @@
-"""Networks as files: MATPOWER cases, and networks of pandapower read as data."""
+"""Networks as files: MATPOWER cases, and networks of pandapower."""

@@ -8,14 +8,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import resources
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
 from tacit.errors import DataError
 from tacit.typing import HostArray
-from tacit_power.cases.tables import Net
 
 # PGLib-OPF v19.01, CC BY 4.0: the IEEE networks with line limits (bundled/NOTICE)
 BUNDLED: Mapping[str, str] = MappingProxyType(
@@ -60,7 +59,8 @@ class Case:
     ignored
         What the file says and nothing here reads, in words.
     net
-        The pandapower network that the case was read from.
+        The `pandapower.pandapowerNet` that was converted, a copy without set points and results;
+        None for a MATPOWER case.
     """
 
     name: str
@@ -73,7 +73,7 @@ class Case:
     generators: Elements | None = None
     lines: Elements | None = None
     ignored: tuple[str, ...] = ()
-    net: Net | None = None
+    net: Any = None
 
     @property
     def generator_rows(self) -> Elements:

@@ -2,31 +2,29 @@
 
 from __future__ import annotations
 
-import re
-from importlib.util import find_spec
 from pathlib import Path
 
-from tacit.errors import DataError, InputError, MissingPackageError, install_with
+from tacit.errors import DataError, InputError
 from tacit_power.cases.case import BUNDLED, Case, bundled_case, parse_case
-from tacit_power.cases.pandapower_case import case_of_net
-from tacit_power.cases.tables import looks_like_json, parse_net
+from tacit_power.cases.pandapower_net import published_case, read_pandapower
 
 PREFIX = "pandapower:"
 _MOST_BYTES = 100_000_000
-_NAMED_HERE = ("networks", "power_system_test_case_jsons")
 
 
 def read_case(path: Path | str) -> Case:
     """Return the case that a file describes: MATPOWER's `.m`, or a pandapower network in JSON.
 
     Of a `.m` file comments, line continuations, commas and any white space are understood; code is
-    not run, so a matrix must hold plain numbers. Of JSON only tables are read, and no object in it
-    is restored (`tacit_power.cases.tables`).
+    not run, so a matrix must hold plain numbers. JSON is read by pandapower, which imports the
+    modules that the file names and may run code: give a file of your own only.
 
     Raises
     ------
     DataError
         If the file cannot be read, or is neither. The message names the file.
+    MissingPackageError
+        If the file is JSON and pandapower is not installed.
     InputError
         If a text is given in place of a path.
 
@@ -46,8 +44,8 @@ def read_case(path: Path | str) -> Case:
     except OSError as error:
         reason = error.strerror or type(error).__name__
         raise DataError(f"{path} cannot be read ({reason}); {what}") from error
-    if path.suffix.lower() == ".json" or looks_like_json(text):
-        return case_of_net(parse_net(text, source=str(path)), name=path.stem)
+    if path.suffix.lower() == ".json" or text.lstrip("\ufeff \t\r\n").startswith("{"):
+        return read_pandapower(path)
     return parse_case(text, name=path.stem, source=str(path))
 
 
@@ -59,7 +57,7 @@ def chosen_case(choice: str) -> Case:
     DataError
         If it is none of these, or the file cannot be understood.
     MissingPackageError
-        If a network of pandapower is named and pandapower is not installed.
+        If a network of pandapower is named, or JSON, and pandapower is not installed.
 
     Examples
     --------
@@ -69,7 +67,7 @@ def chosen_case(choice: str) -> Case:
     if choice in BUNDLED:
         return bundled_case(choice)
     if choice.startswith(PREFIX):
-        return _of_pandapower(choice.removeprefix(PREFIX))
+        return published_case(choice.removeprefix(PREFIX))
     if not Path(choice).is_file():
         raise DataError(
             f"{choice} is neither a bundled case ({', '.join(BUNDLED)}) nor a file; name a "
@@ -81,21 +79,3 @@ def chosen_case(choice: str) -> Case:
 def is_published(choice: str) -> bool:
     """Return whether the case that was named is a published one, of this package or pandapower."""
     return choice in BUNDLED or choice.startswith(PREFIX)
-
-
-def _of_pandapower(name: str) -> Case:
-    """Return a test case that comes with pandapower, from its file; pandapower is not imported."""
-    found = find_spec("pandapower")
-    if found is None or not found.submodule_search_locations:
-        raise MissingPackageError(
-            f"the networks of pandapower need that package; {install_with('power[pandapower]')}"
-        )
-    folder = Path(found.submodule_search_locations[0]).joinpath(*_NAMED_HERE)
-    named = sorted(file.stem for file in folder.glob("*.json"))
-    if not re.fullmatch(r"\w+", name) or name not in named:
-        raise InputError(
-            f"pandapower has no case {name!r}; choose from {', '.join(named)}, or save another "
-            "network with pandapower.to_json and name that file"
-        )
-    text = (folder / f"{name}.json").read_text(encoding="utf-8")
-    return case_of_net(parse_net(text, source=f"{PREFIX}{name}"), name=f"pandapower {name}")

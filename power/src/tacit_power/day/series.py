@@ -16,8 +16,8 @@ from jaxtyping import Float
 
 from tacit.errors import DataError
 from tacit.typing import HostArray
-from tacit_power.day.asking import check_steps
 from tacit_power.grids.network import Network
+from tacit_power.moment.asking import check_steps
 
 COLUMNS = ("bus", "time", "mw", "mvar")
 _WEIGHTS = ("time", "weight")

@@ -1,12 +1,11 @@
 """A day of private optimal power flow: demands of every step asked once, a dispatch for each.
 
-Zones' demands enter as answers alone (`plan_day`), step by step. Smoothing, dispatches, costs and
-files are functions of the answers and of what is public: post-processing.
+Zones' demands enter as answers alone (`plan_demand`), step by step. Smoothing, dispatches, costs
+and files are functions of the answers and of what is public: post-processing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, cast
 
@@ -16,10 +15,9 @@ from pydantic import model_validator
 from typing_extensions import override
 
 from tacit import checks
-from tacit.engine import ChargedTo, Plan, Run, run
+from tacit.engine import ChargedTo, Run
 from tacit.errors import InputError
 from tacit.typing import HostArray
-from tacit_power.day.asking import check_steps, noise_by_step, plan_day, shares
 from tacit_power.day.dispatching import Step, dispatched, needed_by_day
 from tacit_power.day.series import Series
 from tacit_power.day.smoothing import smoothed
@@ -30,8 +28,8 @@ from tacit_power.models.cost import Costs
 from tacit_power.models.dc_network import DcModel, dc_model
 from tacit_power.models.dispatch import attempted
 from tacit_power.models.soc import solve_soc
-from tacit_power.moment.asking import demand_shards
-from tacit_power.moment.opf import OpfProposal, check_opf
+from tacit_power.moment.asking import check_steps, noise_of, shares
+from tacit_power.moment.opf import OpfProposal, ask_demand, check_opf
 
 # of a step, relative to the series: a proposal is for the times that it names
 _NEAR = 1e-5
@@ -45,7 +43,7 @@ class DayProposal(OpfProposal):
     first_hour, step_hours
         When the first step begins, and how long each is, hours.
     weights
-        The share of mu^2 that every step has, up to a factor (`tacit_power.day.asking`).
+        The share of mu^2 that every step has, up to a factor (`tacit_power.moment.asking`).
     smooth
         Whether the dispatches are made for the answers smoothed.
     eta
@@ -80,19 +78,11 @@ class DayProposal(OpfProposal):
         begins: HostArray = self.first_hour + self.step_hours * np.arange(len(self.weights))
         return begins
 
+    @property
     @override
-    def plan(self) -> Plan:
-        """Return the plan of asking the zones for their demands at every step."""
-        network = self.network.network
-        return plan_day(
-            network,
-            zones_of(network, np.array(self.zones)),
-            weights=np.array(self.weights),
-            hide=self.hide,
-            beta=self.beta,
-            epsilon=self.epsilon,
-            delta=self.delta,
-        )
+    def shares_of_steps(self) -> Float[HostArray, " T"]:
+        """The weights."""
+        return np.array(self.weights)
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,11 +165,12 @@ def solve_day(
     Notes
     -----
     **Guarantee.** `series.demand` is read in one place, as the targets behind the door
-    (`demand_shards`); the rest has the proposal, which holds no demand, and the answers. So all
-    that is returned is post-processing of the answers (`plan_day`).
+    (`ask_demand`); the rest has the proposal, which holds no demand, and the answers. So all
+    that is returned is post-processing of the answers (`plan_demand`).
     """
     check_day(network, proposal, series)
-    return run_day(network, proposal, series, seed=seed, account=account)
+    finished, answers = ask_demand(network, proposal, series.demand, seed=seed, account=account)
+    return day_at(proposal, finished, answers)
 
 
 def check_day(network: Network, proposal: DayProposal, series: Series) -> None:
@@ -209,39 +200,15 @@ def check_day(network: Network, proposal: DayProposal, series: Series) -> None:
     check_opf(network, proposal)
 
 
-def run_day(
-    network: Network,
-    proposal: DayProposal,
-    series: Series,
-    *,
-    seed: int | None,
-    account: ChargedTo | None,
-    release: Callable[[Run], None] | None = None,
-) -> DayStudy:
-    """Return what `solve_day` does, of a day that `check_day` accepts.
-
-    `release` is called with the run before anything is computed from its answers.
-    """
-    zones = zones_of(network, np.array(proposal.zones))
-    plan = proposal.plan()
-    rows = plan.terms.adjacency.rows_per_person
-    shards = demand_shards(network, zones, series.demand, rows_per_person=rows)
-    finished = run(plan, shards, runtime="simulate", seed=seed, account=account)
-    if release is not None:
-        release(finished)
-    answers = np.asarray(finished.model).reshape(len(series.hours), 2, -1).transpose(0, 2, 1)
-    return day_at(proposal, finished, answers)
-
-
 def day_at(proposal: DayProposal, finished: Run, answers: Float[HostArray, "T N 2"]) -> DayStudy:
     """Return the study of these answers; it reads nothing else that is private."""
     network = proposal.network.network
-    noise = noise_by_step(finished.plan, zones_of(network, np.array(proposal.zones)))
+    noise = noise_of(finished.plan, zones_of(network, np.array(proposal.zones)))
     planned = smoothed(answers, noise) if proposal.smooth else answers
     if proposal.model == "soc":
         steps = _relaxed(proposal, network, planned)
         return DayStudy(proposal, finished, answers, noise, planned, 0.0, steps, None)
-    model = dc_model(network, proposal.costs.costs(len(network.generator_bus)))
+    model = dc_model(network, proposal.costs.costs)
     needed = 0.0
     if proposal.eta is not None and np.all(noise > 0):
         needed = needed_by_day(model, proposal.eta, len(answers))
@@ -254,7 +221,7 @@ def _relaxed(
     proposal: DayProposal, network: Network, planned: Float[HostArray, "T N 2"]
 ) -> tuple[Step, ...]:
     """Return the steps' dispatches in the cone relaxation, without room for noise."""
-    costs, relaxation = proposal.costs.costs(len(network.generator_bus)), relax(network)
+    costs, relaxation = proposal.costs.costs, relax(network)
     steps = []
     for demand in planned:
         found = attempted(lambda: solve_soc(relaxation, costs, demand))  # noqa: B023 - called here

@@ -1,4 +1,20 @@
-"""The demands of all zones, asked for once with noise: what optimal power flow works on."""
+r"""The demands of all zones, asked for with noise: once, or once at every step of a day.
+
+**What neighbouring means.** Two days are neighbours if one unit moves by at most beta *at every
+step*: one demand of a bus, both of a bus, or all of a zone. So no single step is hidden by its own
+noise alone, and all T answers count together.
+
+**How the budget is shared.** One unit has c demands that move at once (1, 2, or all of the zone),
+so the answer about a step moves by D = sqrt(c) beta, and Gaussian noise of scale s_t on it is worth
+mu_t = D / s_t. Gaussian answers compose exactly, mu^2 = sum_t mu_t^2. With public weights w_t,
+
+    s_t = D / mu sqrt(sum_u w_u / w_t)      so that      mu_t^2 = mu^2 w_t / sum_u w_u:
+
+a step has a share of mu^2 in proportion to its weight. Equal weights give s_t = D sqrt(T) / mu:
+every step of a day has sqrt(T) times the noise of a single moment under the same budget. If the
+variances of the steps count with importances a_t, sum_t a_t s_t^2 is least with weights
+proportional to sqrt(a_t).
+"""
 
 from __future__ import annotations
 
@@ -11,39 +27,53 @@ from jaxtyping import Float
 from tacit import checks
 from tacit.engine import Plan, plan
 from tacit.errors import InputError
-from tacit.oracles import Targets
+from tacit.oracles import Targets, TargetsAt
 from tacit.privacy import Adjacency, Messages, TargetChange, Terms
 from tacit.problems import Origin, Shard, Shards
 from tacit.spec import Spec
 from tacit.typing import HostArray
 from tacit_power.grids.network import Network, bounded
 from tacit_power.grids.zones import Zones
-from tacit_power.methods import (
-    TargetsOnce,
-    shared_coordinates,
-)
+from tacit_power.methods import TargetsByStep, TargetsOnce, shared_coordinates
 
 Hidden = Literal["demand", "bus", "zone"]
 HIDDEN: tuple[Hidden, ...] = ("demand", "bus", "zone")
 # per unit: far above any sensible value, far below what the solver can handle
 MOST_CHANGE, MOST_NOISE, MOST_DEMAND = 1e6, 1e6, 1e6
 MOST_AT_A_BUS_MW = 1e5
+# a step for every minute of a day
+LEAST_STEPS, MOST_STEPS = 2, 1440
 _TARGETS: dict[Hidden, str] = {
     "demand": "demand: active or reactive power of one bus, per unit",
     "bus": "demand per unit: active and reactive power of one bus, which are the rows of a person",
     "zone": "demand: active and reactive power of every bus of one zone, per unit",
 }
+_TARGETS_BY_STEP: dict[Hidden, str] = {
+    "demand": "demand per unit: active or reactive power of one bus at each of {} steps, which "
+    "are the rows of a person",
+    "bus": "demand per unit: active and reactive power of one bus at each of {} steps, which are "
+    "the rows of a person",
+    "zone": "demand per unit: active and reactive power of every bus of one zone at each of {} "
+    "steps",
+}
 
 
-def hidden_adjacency(hide: Hidden, beta: float) -> Adjacency:
+def hidden_adjacency(hide: Hidden, beta: float, steps: int | None = None) -> Adjacency:
     """Return the neighbouring relation: which demands may move at once, each by beta (per unit).
 
-    One scalar demand; the pair (P, Q) of a bus; or all demands of a zone.
+    One scalar demand; the pair (P, Q) of a bus; or all demands of a zone. Of a day they may move
+    at each of its `steps`, which are the rows of a person.
     """
-    relation = TargetChange(beta, _TARGETS[hide])
-    if hide == "bus":
-        return Adjacency(relation, "person", rows_per_person=2)
-    return Adjacency(relation, "record" if hide == "demand" else "agent")
+    if steps is None:
+        relation = TargetChange(beta, _TARGETS[hide])
+        if hide == "demand":
+            return Adjacency(relation, "record")
+    else:
+        relation = TargetChange(beta, _TARGETS_BY_STEP[hide].format(steps))
+    if hide == "zone":
+        return Adjacency(relation, "agent")
+    rows = (1 if hide == "demand" else 2) * (steps or 1)
+    return Adjacency(relation, "person", rows_per_person=rows)
 
 
 def records(network: Network, zones: Zones) -> list[HostArray]:
@@ -77,10 +107,22 @@ def demand_shards(
     return Shards(shard, counts, 1.0, Origin(rows_per_person))
 
 
-def plan_demand(
-    network: Network, zones: Zones, *, hide: Hidden, beta: float, epsilon: float, delta: float
+def plan_demand(  # noqa: PLR0913 - what is asked, how it is shared, and the budget
+    network: Network,
+    zones: Zones,
+    *,
+    hide: Hidden,
+    beta: float,
+    epsilon: float,
+    delta: float,
+    weights: Float[HostArray, " T"] | None = None,
 ) -> Plan:
-    """Return the plan of asking every zone for its demands, once.
+    """Return the plan of asking every zone for its demands, once, or once at every step of a day.
+
+    Parameters
+    ----------
+    weights
+        Of a day: public, above 0, the share of mu^2 that every step has, up to a factor.
 
     Raises
     ------
@@ -89,10 +131,12 @@ def plan_demand(
 
     Notes
     -----
-    **Guarantee.** The answer of a zone is its vector of demands with Gaussian noise. Demands that
-    move together are c in number: 1 (`demand`), 2 (`bus`), all of the zone (`zone`). Each moves by
-    at most beta, so the answer by at most sqrt(c) beta in Euclidean norm
-    (`tacit.oracles.Targets`), and no other zone's answer moves. The network is public and is all
+    **Guarantee.** The answer of a zone about a step is its vector of demands with Gaussian noise.
+    Demands that move together are c in number: 1 (`demand`), 2 (`bus`), all of the zone (`zone`).
+    Each moves by at most beta, so every answer by at most sqrt(c) beta in Euclidean norm
+    (`tacit.oracles.Targets`, `TargetsAt`), and no other zone's answer moves. Every step is a
+    question in the ledger, and all of them compose (module docstring). The number of steps, their
+    times and the weights are public and read off nothing private. The network is public and is all
     that is read beside the answers: dispatch, prices, flows and files are post-processing. Nothing
     is asked twice. A second look would cost as much noise in each as the mean of both saves
     (noise variances of equal looks under one budget grow with their number), so one look is the
@@ -100,17 +144,60 @@ def plan_demand(
     """
     check_beta(beta)
     places = records(network, zones)
-    counts = tuple(map(len, places))
+    shared, width = shared_coordinates(places, 2 * network.buses), max(map(len, places))
+    algorithm: TargetsOnce | TargetsByStep = TargetsOnce(shared)
+    questions: tuple[Targets | TargetsAt, ...] = (Targets(width),)
+    steps = 1 if weights is None else len(weights)
+    if weights is not None:
+        check_steps(steps)
+        different, which = np.unique(relative_noise(weights), return_inverse=True)
+        algorithm = TargetsByStep(shared, tuple(which.ravel().tolist()))
+        questions = tuple(TargetsAt(width, steps, multiple) for multiple in different.tolist())
+    adjacency = hidden_adjacency(hide, beta, None if weights is None else steps)
     planned = plan(
-        public_spec(counts),
-        TargetsOnce(shared_coordinates(places, 2 * network.buses)),
-        (Targets(max(counts)),),
-        Terms(epsilon, delta, hidden_adjacency(hide, beta), Messages()),
-        rounds=1,
+        public_spec(tuple(steps * len(place) for place in places)),
+        algorithm,
+        questions,
+        Terms(epsilon, delta, adjacency, Messages()),
+        rounds=steps,
         precision="float64",
     )
     check_noise(planned, network)
     return planned
+
+
+def check_steps(steps: int) -> None:
+    """Raise `InputError` unless so many steps make a day."""
+    if not LEAST_STEPS <= steps <= MOST_STEPS:
+        raise InputError(
+            f"the day has {steps} steps; give {LEAST_STEPS} to {MOST_STEPS} (a moment alone needs "
+            "no series)"
+        )
+
+
+def relative_noise(weights: Float[HostArray, " T"]) -> Float[HostArray, " T"]:
+    """Return the noise of every step over that of the heaviest, sqrt(max w / w_t).
+
+    Raises
+    ------
+    InputError
+        If a weight is not a number above 0, or one is too small beside another.
+
+    Examples
+    --------
+    >>> relative_noise(np.array([4.0, 1.0, 4.0])).tolist()
+    [1.0, 2.0, 1.0]
+    """
+    for weight in weights.tolist():
+        checks.positive("a weight", weight)
+    with np.errstate(over="ignore"):
+        relative: HostArray = np.sqrt(np.max(weights) / weights)
+    if not np.all(np.isfinite(relative)):
+        raise InputError(
+            "weights lie so far apart that the noise of a step would be infinite; bring them "
+            "closer together"
+        )
+    return relative
 
 
 def check_beta(beta: float) -> None:
@@ -168,8 +255,16 @@ def check_lattice(planned: Plan, largest: float) -> None:
         )
 
 
-def noise_of(planned: Plan, zones: Zones) -> Float[HostArray, " N"]:
-    """Return the standard deviation of the noise on each demand of every bus, per unit; public."""
-    by_zone = np.asarray(planned.ledger.scale).reshape(zones.count, -1).max(axis=1)
-    deviation: HostArray = by_zone[zones.of_bus]
+def noise_of(planned: Plan, zones: Zones) -> Float[HostArray, "T N"]:
+    """Return the standard deviation of the noise on a demand, by step and bus, per unit; public."""
+    deviation: HostArray = np.asarray(planned.ledger.scale)[:, :, 0].T[:, zones.of_bus]
     return deviation
+
+
+def shares(planned: Plan) -> Float[HostArray, " T"]:
+    """Return the share of mu^2 that every step has, by the ledger; equal without noise."""
+    squares = np.max(np.square(planned.ledger.ratios()), axis=(0, 2))
+    if not np.all(np.isfinite(squares)):
+        return np.full(len(squares), 1 / len(squares))
+    share: HostArray = squares / np.sum(squares)
+    return share

@@ -1,12 +1,16 @@
-"""An optimal power flow as files: a case for MATPOWER and for pandapower, and tables in CSV."""
+"""An optimal power flow as files: a MATPOWER case, result tables of pandapower, tables in CSV."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from importlib import import_module
+from typing import Any
 
 import numpy as np
+import pandas as pd
 from jaxtyping import Float
 
+from tacit.errors import InputError
 from tacit.typing import HostArray
 from tacit_power.cases.case import Case, Elements
 from tacit_power.grids.network import Network, generators_in_service, lines_in_service
@@ -14,7 +18,6 @@ from tacit_power.grids.zones import Zones, ties, zones_of
 from tacit_power.models.binding import binding_lines
 from tacit_power.models.dispatch import Dispatch
 from tacit_power.moment.opf import OpfStudy
-from tacit_power.moment.pandapower_out import pandapower_json
 
 _BUS = "bus_i type Pd Qd Gs Bs area Vm Va baseKV zone Vmax Vmin"
 _GEN = "bus Pg Qg Qmax Qmin Vg mBase status Pmax Pmin"
@@ -48,10 +51,80 @@ def exported(study: OpfStudy, case: Case) -> dict[str, str]:
             "ties.csv": [lines[0], *(lines[1 + line] for line in ties(network, zones))],
         }
     files = {name: _csv(rows) for name, rows in tables.items()}
-    return files | {
-        "dispatch.m": matpower(study, case),
-        "dispatch.json": pandapower_json(study, case),
+    files["dispatch.m"] = matpower(study, case)
+    if case.net is not None and study.dispatch is not None:
+        pandapower = import_module("pandapower")
+        net = pandapower.create_empty_network(sn_mva=case.base_mva)
+        net.update(pandapower_results(study, case))
+        files["dispatch.json"] = pandapower.to_json(net) + "\n"
+    return files
+
+
+def pandapower_results(study: OpfStudy, case: Case) -> dict[str, Any]:
+    """Return the dispatch in the result tables of the pandapower network that the case was.
+
+    `net.update(pandapower_results(study, case))` puts them into the network, where pandapower's own
+    optimal power flow has them; what it has beside them is left out. Rows are those of the
+    network's tables; out of service nothing is told (NaN).
+
+    Returns
+    -------
+    dict
+        `res_bus`: vm_pu, va_degree (0 where the angle is held), lam_p per MWh, and p_mw, the demand
+        served and shunts less generation, at the bus that stands for those joined. `res_ext_grid`,
+        `res_gen`, `res_sgen`: p_mw, q_mvar. In DC `res_line`, `res_trafo`, `res_impedance`: MW into
+        the branch at either side. `res_cost`: per hour.
+
+    Raises
+    ------
+    InputError
+        If the case is not one of pandapower, or the study has no dispatch.
+
+    Notes
+    -----
+    **Guarantee.** Computed from the study, which holds answers and no demand; of the network the
+    indices and the places of its buses are read.
+    """
+    net, dispatch, network = case.net, study.dispatch, study.proposal.network.network
+    if net is None or dispatch is None:
+        what = "no network of pandapower" if net is None else "without a dispatch"
+        raise InputError(f"there are no tables for {case.name}: it is {what}")
+    power = (study.served + network.shunt[:, 0] * dispatch.voltage**2) * network.base_mva
+    np.subtract.at(power, network.generator_bus, dispatch.generation[:, 0])
+    serving = net.bus.index[net.bus.in_service]
+    place = net._pd2ppc_lookups["bus"][serving]
+    held = np.flatnonzero(case.bus[:, 1] == 3)
+    state = {
+        "vm_pu": dispatch.voltage[place],
+        "va_degree": np.rad2deg(dispatch.angle - dispatch.angle[held])[place],
+        "p_mw": pd.Series(power, network.numbers).reindex(serving, fill_value=0.0),
+        "lam_p": dispatch.price[place],
     }
+    of_bus = pd.DataFrame(state, serving)
+    tables: dict[str, Any] = {"res_bus": of_bus.reindex(net.bus.index), "res_cost": dispatch.cost}
+    for kind in dict.fromkeys(case.generator_rows.tables):
+        tables[f"res_{kind}"] = _rows(
+            net[kind], kind, case.generator_rows, dispatch.generation, ("p_mw", "q_mvar")
+        )
+    if dispatch.model == "dc":
+        for kind in dict.fromkeys(case.line_rows.tables):
+            sides = ("hv", "lv") if kind == "trafo" else ("from", "to")
+            columns = tuple(f"p_{side}_mw" for side in sides)
+            tables[f"res_{kind}"] = _rows(net[kind], kind, case.line_rows, dispatch.flow, columns)
+    return tables
+
+
+def _rows(
+    table: pd.DataFrame,
+    kind: str,
+    elements: Elements,
+    values: Float[HostArray, "K 2"],
+    columns: tuple[str, ...],
+) -> pd.DataFrame:
+    """Return the values of one table's elements, a row for each row of the table."""
+    at = [k for k, name in enumerate(elements.tables) if name == kind]
+    rows = [elements.rows[k] for k in at]
+    return pd.DataFrame(values[at], rows, list(columns)).reindex(table.index)
 
 
 def matpower(study: OpfStudy, case: Case) -> str:

@@ -20,7 +20,7 @@ from tacit.errors import DataError, InputError
 from tacit.proposal import Document, Extended, Part
 from tacit.typing import HostArray
 from tacit_power.balance.flow import central_limits
-from tacit_power.balance.proposal import NetworkFacts, as_tuples
+from tacit_power.balance.proposal import NetworkFacts, as_tuples, check_zones
 from tacit_power.grids.network import Network
 from tacit_power.grids.relaxation import relax
 from tacit_power.grids.zones import Zones, zones_of
@@ -48,11 +48,13 @@ class CostFacts(Part):
         """Return the content of costs."""
         return cls(**{name: as_tuples(getattr(costs, name)) for name in cls.model_fields})
 
-    def costs(self, generators: int) -> Costs:
-        """Return the costs of so many generators, checked."""
+    @property
+    def costs(self) -> Costs:
+        """The costs, checked."""
+        generators = len(self.linear)
         whole = (self.quadratic, self.linear, self.constant)
         pieces = (self.owner, self.slope, self.intercept)
-        if any(len(part) != generators for part in whole) or len(set(map(len, pieces))) != 1:
+        if any(len(set(map(len, parts))) != 1 for parts in (whole, pieces)):
             raise InputError(f"the costs do not fit {generators} generators; give one for each")
         if any(not 0 <= owner < generators for owner in self.owner):
             raise InputError(f"a piece of a cost is of no generator among the {generators}")
@@ -96,13 +98,11 @@ class OpfProposal(Document):
     @model_validator(mode="after")
     def _consistent(self) -> OpfProposal:
         network = self.network.network
-        self.costs.costs(len(network.generator_bus))
-        if len(self.zones) != network.buses:
+        if len(self.costs.costs.linear) != len(network.generator_bus):
             raise InputError(
-                f"{len(self.zones)} zones for {network.buses} buses; give one for each"
+                f"the costs do not fit {len(network.generator_bus)} generators; give one for each"
             )
-        if set(self.zones) != set(range(max(self.zones) + 1)):
-            raise InputError("zones are counted from 0 without gaps; number them so")
+        check_zones(self.zones, network.buses)
         check_eta(self.eta, self.model)
         return self
 
@@ -116,6 +116,11 @@ class OpfProposal(Document):
             **settings,
         )
 
+    @property
+    def shares_of_steps(self) -> Float[HostArray, " T"] | None:
+        """The weights of the steps of a day; None for a moment."""
+        return None
+
     def plan(self) -> Plan:
         """Return the plan of asking the zones for their demands."""
         network = self.network.network
@@ -126,6 +131,7 @@ class OpfProposal(Document):
             beta=self.beta,
             epsilon=self.epsilon,
             delta=self.delta,
+            weights=self.shares_of_steps,
         )
 
 
@@ -233,7 +239,9 @@ def solve_opf(
     answers. So all that it returns is post-processing of the answers (`plan_demand`).
     """
     check_opf(network, proposal)
-    return run_opf(network, proposal, seed=seed, account=account)
+    demand = network.demand[None]
+    finished, answers = ask_demand(network, proposal, demand, seed=seed, account=account)
+    return solved_at(proposal, finished, answers[0])
 
 
 def check_opf(network: Network, proposal: OpfProposal) -> None:
@@ -254,27 +262,30 @@ def check_opf(network: Network, proposal: OpfProposal) -> None:
     check_solvable(proposal)
 
 
-def run_opf(
+def ask_demand(
     network: Network,
     proposal: OpfProposal,
+    demand: Float[HostArray, "T N 2"],
     *,
     seed: int | None,
     account: ChargedTo | None,
     release: Callable[[Run], None] | None = None,
-) -> OpfStudy:
-    """Return what `solve_opf` does, of a proposal that `check_opf` accepts.
+) -> tuple[Run, Float[HostArray, "T N 2"]]:
+    """Return the run of a proposal's plan on these demands, and the answers, per unit.
+
+    The proposal is one that `check_opf`, of a day `check_day`, accepts.
 
     `release` is called with the run before anything is computed from its answers.
     """
     zones = zones_of(network, np.array(proposal.zones))
     plan = proposal.plan()
     rows = plan.terms.adjacency.rows_per_person
-    shards = demand_shards(network, zones, network.demand[None], rows_per_person=rows)
+    shards = demand_shards(network, zones, demand, rows_per_person=rows)
     finished = run(plan, shards, runtime="simulate", seed=seed, account=account)
     if release is not None:
         release(finished)
-    answers = np.asarray(finished.model).reshape(2, -1).T
-    return solved_at(proposal, finished, answers)
+    answers = np.asarray(finished.model).reshape(len(demand), 2, -1).transpose(0, 2, 1)
+    return finished, answers
 
 
 def check_solvable(proposal: OpfProposal) -> None:
@@ -288,7 +299,7 @@ def check_solvable(proposal: OpfProposal) -> None:
         If the cone solver is not installed.
     """
     network = proposal.network.network
-    costs = proposal.costs.costs(len(network.generator_bus))
+    costs = proposal.costs.costs
     if proposal.model == "soc":
         central_limits(relax(network))
         return
@@ -310,8 +321,8 @@ def check_solvable(proposal: OpfProposal) -> None:
 def solved_at(proposal: OpfProposal, finished: Run, answers: Float[HostArray, "N 2"]) -> OpfStudy:
     """Return the study of these answers; it reads nothing else that is private."""
     network = proposal.network.network
-    costs = proposal.costs.costs(len(network.generator_bus))
-    noise = noise_of(finished.plan, zones_of(network, np.array(proposal.zones)))
+    costs = proposal.costs.costs
+    noise = noise_of(finished.plan, zones_of(network, np.array(proposal.zones)))[0]
     soc = attempted(lambda: solve_soc(relax(network), costs, answers))
     if proposal.model == "soc":
         dispatch = soc.dispatch if soc else None

@@ -82,7 +82,7 @@ def optimum(study: OpfStudy, demand: Float[HostArray, "N 2"]) -> float | None:
         found = solve_dc(study.model, demand[:, 0])
         return None if found is None else found.cost
     network = study.proposal.network.network
-    costs = study.proposal.costs.costs(len(network.generator_bus))
+    costs = study.proposal.costs.costs
     exact = solve_soc(relax(network), costs, demand)
     return None if exact is None else exact.dispatch.cost
 
