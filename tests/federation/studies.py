@@ -6,7 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from tacit.federation.agreement import Member, Participant, key_text, sign
+from tacit.federation.agreement import Member, Participant, sign
+from tacit.federation.credentials import Nkey, certify_nkey
+from tacit.federation.keys import public_text
 from tacit.problems import Draw
 from tacit.proposal import NetworkRequest, Request, StructureRequest
 from tacit.tables import Source, load_table
@@ -65,8 +67,14 @@ class Study:
         return len(self.files)
 
 
-def member(name, key):
-    return {"name": name, "certificate": "", "fingerprint": "", "key": key_text(key.public_key())}
+def member(name, key, study="diabetes"):
+    """What a proposal says of a party; its nkey follows from the signing key."""
+    secret = bytes(255 - byte for byte in key.private_bytes_raw())
+    nkey = Nkey(Ed25519PrivateKey.from_private_bytes(secret)).public
+    certified = certify_nkey(key, study, name, nkey)
+    return {
+        "name": name, "key": public_text(key.public_key()), "nkey": nkey, "certified": certified
+    }  # fmt: skip
 
 
 def make_study(folder, *, agents=3, rows=20, patience=30.0, release=False, **asked):

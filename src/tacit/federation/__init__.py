@@ -1,9 +1,9 @@
 """Agents on machines of their own: parties of a run that exchange signed messages."""
 
 from tacit.federation.agreement import Member, Participant, SignedProposal, sign
-from tacit.federation.authority import certificate_fingerprint, read_certificate
 from tacit.federation.checking import Check, check_proposal
 from tacit.federation.coordinator import Coordinator
+from tacit.federation.credentials import Nkey
 from tacit.federation.declining import decline
 from tacit.federation.hub import hub_configuration, run_hub, seen_struck
 from tacit.federation.joining import Invitation, JoinRequest
@@ -19,7 +19,6 @@ from tacit.federation.site import Site
 from tacit.federation.sites import SiteFolder, join, open_site, read_invitation
 from tacit.federation.sites import renew as renew_site
 from tacit.federation.study import StudyFolder, admit, keep_proposal, new_study, open_study, strike
-from tacit.federation.study import renew as renew_study
 from tacit.federation.transport import Link, Watch, run_party, serve
 
 __all__ = [
@@ -32,6 +31,7 @@ __all__ = [
     "LastQuestion",
     "Link",
     "Member",
+    "Nkey",
     "Outcome",
     "Packet",
     "Participant",
@@ -45,7 +45,6 @@ __all__ = [
     "User",
     "Watch",
     "admit",
-    "certificate_fingerprint",
     "certificate_for",
     "check_proposal",
     "clear_masks",
@@ -61,10 +60,8 @@ __all__ = [
     "new_study",
     "open_site",
     "open_study",
-    "read_certificate",
     "read_invitation",
     "renew_site",
-    "renew_study",
     "run_hub",
     "run_party",
     "save_ended",

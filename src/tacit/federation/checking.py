@@ -12,7 +12,6 @@ from tacit.engine.charging import purpose_of
 from tacit.errors import InputError
 from tacit.federation.agreement import SignedProposal
 from tacit.federation.answering import layouts_of
-from tacit.federation.authority import certificate_fingerprint, read_certificate
 from tacit.federation.keys import public_key
 from tacit.federation.local import Local, derive
 from tacit.federation.paying import charged_account
@@ -71,16 +70,14 @@ class Check:
         local, signed = self.local, self.local.signed
         proposal, plan = signed.proposal, local.plan
         asked = plan.ledger.asked[local.agent]
-        own = certificate_fingerprint(
-            read_certificate(signed.participants[local.agent].certificate)
-        )
+        key = signed.participants[local.agent].fingerprint
         others = [site.name for site in signed.participants if site.name != local.name]
         return [
             f"Study {signed.study}, run {signed.subjects.run}: {proposal.method.name}, "
             f"{plan.rounds} rounds, with {', '.join(others) or 'nobody else'}",
             "Signed by the study's coordinator; the file has the columns and the count that it "
             "states",
-            f"This site is {local.name}, number {local.agent}, certificate {own}",
+            f"This site is {local.name}, number {local.agent}, signing key {key}",
             *self._of_keys(),
             "",
             "Certificate, as this site derives it",

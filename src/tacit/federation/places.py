@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tacit.budget import data_folder, private_folder
 from tacit.errors import InputError
-from tacit.federation.authority import check_party
+from tacit.federation.joining import check_party
 
 
 def studies_folder(given: Path | None = None) -> Path:

@@ -17,7 +17,6 @@ from tacit.engine import Charged, Plan
 from tacit.evaluation import PrivateScore
 from tacit.features import AroundCentre
 from tacit.federation.agreement import SignedProposal
-from tacit.federation.authority import certificate_fingerprint, read_certificate
 from tacit.federation.last_question import last_question
 from tacit.federation.local import certificate_for
 from tacit.federation.party import Outcome
@@ -252,14 +251,10 @@ def _own(ended: Ended) -> str:
 def _sites(signed: SignedProposal) -> str:
     """Return who took part: all of it stands in the proposal."""
     rows = [
-        (site.name, f"{site.count:,}; certificate {_fingerprint(site.certificate)}")
+        (site.name, f"{site.count:,}; signing key {site.fingerprint}")
         for site in signed.participants
     ]
     return table_of(rows)
-
-
-def _fingerprint(pem: str) -> str:
-    return certificate_fingerprint(read_certificate(pem))
 
 
 def _capital(text: str) -> str:
