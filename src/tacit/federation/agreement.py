@@ -15,7 +15,7 @@ from pydantic import Field, model_validator
 
 import tacit
 from tacit import checks
-from tacit.errors import InputError, PrivacyError
+from tacit.errors import InputError, PrivacyError, install_with
 from tacit.federation.credentials import check_nkey, nkey_bytes
 from tacit.federation.envelope import COORDINATOR, Opener, read_values
 from tacit.federation.keys import (
@@ -298,12 +298,12 @@ def sign(  # noqa: PLR0913 - what is agreed on, and who signs
     return unsigned.model_copy(update={"signature": signature})
 
 
-def check_version(version: str) -> None:
-    """Raise `InputError` unless this is the version of the library that a proposal needs."""
+def check_version(version: str, who: str = "the proposal needs") -> None:
+    """Raise `InputError` unless this is the version of the library that somebody needs or runs."""
     if version != tacit.__version__:
         raise InputError(
-            f"the proposal needs tacit {version[:40]}, and this is tacit {tacit.__version__}; all "
-            "parties install one version from their clones; or propose again"
+            f"{who} tacit {version[:40]}, and this is tacit {tacit.__version__}; all parties need "
+            f"the same: check out one commit and {install_with('federation')}"
         )
 
 

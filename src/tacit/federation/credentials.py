@@ -14,6 +14,7 @@ import re
 import ssl
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from cryptography import x509
@@ -99,6 +100,7 @@ def certify_nkey(key: Ed25519PrivateKey, study: str, name: str, nkey: str) -> st
     return sign_labelled(key, Label.NKEY, _certified(study, name, nkey)).hex()
 
 
+@lru_cache(10_000)  # a hub reads the proposals of its study several times a second
 def check_nkey(key: str, study: str, name: str, nkey: str, signature: str) -> None:
     """Raise `InputError` unless the holder of a signing key certified an nkey of its own."""
     if nkey_bytes(nkey).hex() == key:

@@ -34,7 +34,7 @@ def hub_configuration(study: StudyFolder, *, host: str, port: int | None = None)
         That of the invitation if not given.
     """
     _, stated = check_address(study.invitation.hub)
-    return configuration(study.users(), study.files, host=host, port=port or stated)
+    return configuration(study.users(), study.folder, host=host, port=port or stated)
 
 
 def run_hub(
@@ -139,7 +139,7 @@ class _Following:
 
     def _wanted(self) -> _Wanted:
         users = self._study.users()
-        text = configuration(users, self._study.files, host=self._host, port=self._port)
+        text = configuration(users, self._study.folder, host=self._host, port=self._port)
         return _Wanted(text, tuple(user.nkey for user in users))
 
     def _take(self, wanted: _Wanted) -> None:

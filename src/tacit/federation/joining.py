@@ -13,10 +13,9 @@ from typing import ClassVar, TypeVar
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from pydantic import model_validator
 
-import tacit
 from tacit import checks
-from tacit.errors import InputError, install_with
-from tacit.federation.agreement import Participant
+from tacit.errors import InputError
+from tacit.federation.agreement import Participant, check_version
 from tacit.federation.credentials import check_certificate
 from tacit.federation.keys import (
     Label,
@@ -188,7 +187,7 @@ class JoinRequest(Signed):
                 f"the request of {self.name} answers another invitation than this study's; send "
                 "the owner this one"
             )
-        check_version(self.tacit, self.name)
+        check_version(self.tacit, f"{self.name} runs")
 
 
 def check_party(name: str, what: str = "a site") -> str:
@@ -205,15 +204,6 @@ def check_party(name: str, what: str = "a site") -> str:
             f"them, hyphens, and not {COORDINATOR!r}"
         )
     return name
-
-
-def check_version(version: str, party: str) -> None:
-    """Raise `InputError` unless a party runs this version of tacit."""
-    if version != tacit.__version__:
-        raise InputError(
-            f"{party} runs tacit {version[:40]}, and this is tacit {tacit.__version__}; all "
-            f"parties need the same: check out {tacit.__version__} and {install_with('federation')}"
-        )
 
 
 def check_address(address: str) -> tuple[str, int]:

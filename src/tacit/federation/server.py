@@ -58,20 +58,17 @@ class User:
     hears: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Files:
-    """The files of the server's TLS."""
-
-    certificate: Path
-    key: Path
-
-
-def configuration(users: Sequence[User], files: Files, *, host: str, port: int) -> str:
+def configuration(users: Sequence[User], study: Path, *, host: str, port: int) -> str:
     """Return the configuration of nats-server; all that it needs stands in it.
 
     One port, TLS 1.3 from the first byte, a challenge that an nkey must sign; nobody without a
     user, no monitoring, no persistence. A user may write and hear what stands there and nothing
     else, nor answer requests.
+
+    Parameters
+    ----------
+    study
+        The folder with the certificate and the key of the server, `hub.pem` and `hub.key`.
 
     Raises
     ------
@@ -89,8 +86,8 @@ def configuration(users: Sequence[User], files: Files, *, host: str, port: int) 
         'write_deadline: "20s"\n'
         'lame_duck_duration: "30s"\n'
         "tls {\n"
-        f"  cert_file: {_text(str(files.certificate.absolute()))}\n"
-        f"  key_file: {_text(str(files.key.absolute()))}\n"
+        f"  cert_file: {_text(str(study.absolute() / 'hub.pem'))}\n"
+        f"  key_file: {_text(str(study.absolute() / 'hub.key'))}\n"
         '  min_version: "1.3"\n'
         "  handshake_first: true\n"
         "  timeout: 5\n"

@@ -19,11 +19,11 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 import tacit
 from tacit.errors import InputError
-from tacit.federation.agreement import SignedProposal
+from tacit.federation.agreement import SignedProposal, check_version
 from tacit.federation.credentials import Nkey, certify_nkey
-from tacit.federation.joining import UNSIGNED, Invitation, JoinRequest, check_version
+from tacit.federation.joining import UNSIGNED, Invitation, JoinRequest
 from tacit.federation.keys import public_key, public_text, read_key, write_key
-from tacit.federation.places import make_folder
+from tacit.federation.places import make_folder, read_text
 from tacit.models import write_text
 from tacit.proposal import Document
 from tacit.tables import Source, read_files
@@ -123,8 +123,8 @@ class SiteFolder:
 
 def read_invitation(file: Path) -> Invitation:
     """Return the invitation in a file; it must be signed, and for this version of tacit."""
-    invitation = Invitation.from_json(_text(file)).check_signed()
-    check_version(invitation.tacit, f"the study {invitation.study}")
+    invitation = Invitation.from_json(read_text(file)).check_signed()
+    check_version(invitation.tacit, f"the study {invitation.study} runs")
     return invitation
 
 
@@ -173,7 +173,7 @@ def open_site(folder: Path) -> SiteFolder:
         If there is none, or the study is for another version of tacit.
     """
     invitation = read_invitation(folder / "invitation.json")
-    return SiteFolder(folder, invitation, SiteFacts.from_json(_text(folder / "site.json")))
+    return SiteFolder(folder, invitation, SiteFacts.from_json(read_text(folder / "site.json")))
 
 
 def request_of(site: SiteFolder, count: int) -> JoinRequest:
@@ -213,13 +213,3 @@ def count_of(source: Source, invitation: Invitation) -> int:
     rows = invitation.rows_per_person
     (count,) = counts_ahead(files, 1, rows_per_person=rows)
     return count
-
-
-def _text(file: Path) -> str:
-    try:
-        return file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(
-            f"{file} cannot be read ({type(error).__name__}); name the file of the coordinator, or "
-            "put back what tacit site join made"
-        ) from None

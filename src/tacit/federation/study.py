@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 import tacit
 from tacit.errors import InputError
-from tacit.federation.agreement import Member, Participant, SignedProposal
+from tacit.federation.agreement import Member, Participant, SignedProposal, check_version
 from tacit.federation.credentials import Nkey, certify_nkey, new_hub
 from tacit.federation.joining import (
     COORDINATOR,
@@ -31,11 +31,10 @@ from tacit.federation.joining import (
     JoinRequest,
     check_address,
     check_party,
-    check_version,
 )
 from tacit.federation.keys import public_text, read_key, write_key
-from tacit.federation.places import make_folder
-from tacit.federation.server import Files, User
+from tacit.federation.places import make_folder, read_text
+from tacit.federation.server import User
 from tacit.models import write_text
 from tacit.proposal import Document, TableFacts
 
@@ -72,11 +71,6 @@ class StudyFolder:
         """What the study is called."""
         return self.invitation.study
 
-    @property
-    def files(self) -> Files:
-        """The files of the hub's TLS."""
-        return Files(self.folder / "hub.pem", self.folder / "hub.key")
-
     def signing_key(self) -> Ed25519PrivateKey:
         """Return the coordinator's signing key."""
         return read_key(self.folder / "signing.key")
@@ -98,7 +92,7 @@ class StudyFolder:
     def admitted(self) -> tuple[Admitted, ...]:
         """Return the sites that were admitted, also those struck off, in that order."""
         files = sorted((self.folder / "members").glob("*.json"))
-        found = (Admitted.from_json(_text(file)) for file in files)
+        found = (Admitted.from_json(read_text(file)) for file in files)
         return tuple(sorted(found, key=lambda one: one.number))
 
     def members(self) -> tuple[Admitted, ...]:
@@ -108,7 +102,7 @@ class StudyFolder:
     def proposals(self) -> tuple[SignedProposal, ...]:
         """Return the signed proposals of this study."""
         files = sorted((self.folder / "proposals").glob("*.json"))
-        return tuple(SignedProposal.from_json(_text(file)) for file in files)
+        return tuple(SignedProposal.from_json(read_text(file)) for file in files)
 
     def run_folder(self, proposal: SignedProposal) -> Path:
         """Return the folder of the coordinator's journal of a run; it may not be there yet."""
@@ -120,7 +114,7 @@ class StudyFolder:
 
     def struck(self) -> frozenset[str]:
         """Return the public keys of sites that were struck off, signing keys and nkeys."""
-        return frozenset(json.loads(_text(self.folder / "struck.json")))
+        return frozenset(json.loads(read_text(self.folder / "struck.json")))
 
     def users(self) -> tuple[User, ...]:
         """Return what the hub allows whom: what the proposals of the study give them to do."""
@@ -191,8 +185,8 @@ def open_study(folder: Path) -> StudyFolder:
             f"there is no study in {folder}; make one with tacit study new, or name the folder of "
             "studies with --studies"
         )
-    invitation = Invitation.from_json(_text(file)).check_signed()
-    check_version(invitation.tacit, f"the study {invitation.study}")
+    invitation = Invitation.from_json(read_text(file)).check_signed()
+    check_version(invitation.tacit, f"the study {invitation.study} runs")
     return StudyFolder(folder, invitation)
 
 
@@ -285,12 +279,3 @@ def users_of(
     return tuple(
         User(nkey, tuple(writes[nkey]), tuple(hears[nkey])) for nkey in writes if nkey not in struck
     )
-
-
-def _text(file: Path) -> str:
-    try:
-        return file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(
-            f"{file} cannot be read ({type(error).__name__}); put back what tacit study new made"
-        ) from None
