@@ -36,7 +36,13 @@ _UNTIL = datetime.datetime(9999, 12, 31, 23, 59, 59, tzinfo=datetime.UTC)
 
 @dataclass(frozen=True)
 class Nkey:
-    """The key with which a party connects."""
+    """The key with which a party connects.
+
+    Attributes
+    ----------
+    key
+        The secret half; it signs nothing but challenges of the hub.
+    """
 
     key: Ed25519PrivateKey
 
