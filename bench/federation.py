@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import csv
-import datetime
 import itertools
 import logging
 import os
@@ -124,19 +123,16 @@ class Study:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port = int(free.getsockname()[1])
-        now = datetime.datetime.now(datetime.UTC)
         bounds = _bounds(folder, columns, classes)
         table = TableFacts.of(read_bounds(bounds))
         hub = f"localhost:{self.port}"
-        self.study = new_study(
-            folder / "study", "bench", table, hub=hub, rows_per_person=None, now=now
-        )
+        self.study = new_study(folder / "study", "bench", table, hub=hub, rows_per_person=None)
         self.sites = []
         for number in range(sites):
             name = f"site{number}"
             data = _records(folder / f"{name}.csv", columns, classes, seed=number)
             site, request = join(folder / name, self.study.invitation, name, data, None)
-            admit(self.study, request, now)
+            admit(self.study, request)
             self.sites.append(site)
         request_ = Request(epsilon=1.0, delta=1e-5, precision="float32", centre=False, **asked)
         members = [one.participant for one in self.study.members()]
@@ -170,10 +166,9 @@ class Study:
         """Return how each comes to the hub, the coordinator first."""
         for site in self.sites:
             site.take_part(self.signed)
-        authority, address = self.study.invitation.authority, f"127.0.0.1:{self.port}"
-        files = [(self.study.certificate, self.study.key)]
-        files += [(site.certificate, site.key) for site in self.sites]
-        return [Link(address, authority, *pair) for pair in files]
+        certificate, address = self.study.invitation.certificate, f"127.0.0.1:{self.port}"
+        nkeys = [self.study.nkey(), *(site.nkey() for site in self.sites)]
+        return [Link(address, certificate, nkey) for nkey in nkeys]
 
     def parties(self) -> list[Any]:
         """Return coordinator and sites, each with a journal of its own."""

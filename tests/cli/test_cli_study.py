@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import sys
 
 import pytest
@@ -120,10 +121,14 @@ def test_each_refusal_is_one_line_that_says_who_mends_it(joined, tmp_path):
     refused(call("study", "propose", "diabetes", *budget), "has no site yet")
 
 
-def test_the_configuration_of_a_server_of_ones_own_names_certificates_and_no_password(study):
+def test_the_configuration_of_a_server_of_ones_own_names_public_nkeys_and_no_password(study):
     code, said, _ = study("study", "hub", "diabetes", "--print")
     assert code == 0
-    assert 'user: "OU=' in said
-    for wanted in ("verify_and_map: true", 'min_version: "1.3"', 'publish: { deny: ">" }'):
+    assert re.findall(r'nkey: "(.)[A-Z2-7]{55}"', said) == ["U"]
+    for wanted in ("handshake_first: true", 'min_version: "1.3"', 'publish: { deny: ">" }'):
         assert wanted in said
-    assert not [word for word in ("password", "token", "http", "PRIVATE") if word in said]
+    assert not [
+        word
+        for word in ("password", "token", "http", "PRIVATE", "user:", "no_auth_user")
+        if word in said
+    ]

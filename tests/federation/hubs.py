@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import datetime
 import socket
 
 import pytest
@@ -28,8 +27,6 @@ from tacit_federation import (
     sign,
 )
 
-NOW = datetime.datetime.now(datetime.UTC)
-
 
 def free_port():
     with socket.socket() as one:
@@ -44,7 +41,7 @@ def admitted_study(folder, names=("mercy", "sinai"), *, port=None, rows=20, name
     table = TableFacts.of(read_bounds(bounds))
     hub = f"localhost:{port or 4222}"
     place = folder / "studies" / name
-    study = new_study(place, name, table, hub=hub, rows_per_person=None, now=NOW)
+    study = new_study(place, name, table, hub=hub, rows_per_person=None)
     sites = [joined(study, folder, one, rows) for one in names]
     return study, sites
 
@@ -53,7 +50,7 @@ def joined(study, folder, name, rows=20):
     data = folder / f"{name}.csv"
     write_records(data, rows, seed=len(name))
     site, request = join(folder / "sites" / study.name / name, study.invitation, name, data, None)
-    admit(study, request, NOW)
+    admit(study, request)
     return site
 
 
@@ -103,16 +100,16 @@ class Hub:
     def _write(self):
         write_text(hub_configuration(self.study, host="127.0.0.1", port=self.port), self.file)
 
-    def link(self, certificate, key, authority=None):
-        authority = authority or self.study.invitation.authority
-        return Link(f"127.0.0.1:{self.port}", authority, certificate, key)
+    def link(self, nkey, certificate=None):
+        certificate = certificate or self.study.invitation.certificate
+        return Link(f"127.0.0.1:{self.port}", certificate, nkey)
 
     def site_link(self, site, signed):
         site.take_part(signed)
-        return self.link(site.certificate, site.key)
+        return self.link(site.nkey())
 
     def coordinator_link(self):
-        return self.link(self.study.certificate, self.study.key)
+        return self.link(self.study.nkey())
 
 
 @contextlib.contextmanager

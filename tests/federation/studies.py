@@ -10,7 +10,9 @@ from tacit.problems import Draw
 from tacit.proposal import NetworkRequest, Request, StructureRequest
 from tacit.tables import Source, load_table
 from tacit.training import divide, proposal_for
-from tacit_federation.agreement import Member, Participant, key_text, sign
+from tacit_federation.agreement import Member, Participant, sign
+from tacit_federation.credentials import Nkey, certify_nkey
+from tacit_federation.keys import public_text
 
 BOUNDS = """source = "public"
 [target]
@@ -65,8 +67,14 @@ class Study:
         return len(self.files)
 
 
-def member(name, key):
-    return {"name": name, "certificate": "", "fingerprint": "", "key": key_text(key.public_key())}
+def member(name, key, study="diabetes"):
+    """What a proposal says of a party; its nkey follows from the signing key."""
+    secret = bytes(255 - byte for byte in key.private_bytes_raw())
+    nkey = Nkey(Ed25519PrivateKey.from_private_bytes(secret)).public
+    certified = certify_nkey(key, study, name, nkey)
+    return {
+        "name": name, "key": public_text(key.public_key()), "nkey": nkey, "certified": certified
+    }  # fmt: skip
 
 
 def make_study(folder, *, agents=3, rows=20, patience=30.0, release=False, **asked):

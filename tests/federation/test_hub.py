@@ -6,7 +6,6 @@ import ssl
 
 import pytest
 from tests.federation.hubs import (
-    NOW,
     Talker,
     Told,
     admitted_study,
@@ -18,9 +17,8 @@ from tests.federation.hubs import (
 )
 
 from tacit.errors import InputError
-from tacit_federation import authority as x
-from tacit_federation import new_study, strike
-from tacit_federation.keys import new_tls_key, private_pem, write_private
+from tacit_federation import strike
+from tacit_federation.credentials import client_context, new_hub
 
 STAR, RING = {}, {"network": "ring", "algorithm": "nids"}
 
@@ -114,47 +112,18 @@ def test_neighbours_speak_along_the_edges_of_their_network(hub):
     assert [outcome.ending for outcome in outcomes] == ["finished", "finished"]
 
 
-def stranger(hub, folder, authority, name="mallory"):
-    """The link of somebody with a certificate of an authority."""
-    key = new_tls_key()
-    certificate = x.party_certificate(authority, name, key.public_key(), NOW)
-    (folder / "tls.pem").write_text(x.pem_of(certificate))
-    write_private(folder / "tls.key", private_pem(key))
-    return hub.link(folder / "tls.pem", folder / "tls.key")
-
-
-def test_a_certificate_of_this_authority_that_nobody_proposed_with_is_refused(hub, tmp_path):
-    link = stranger(hub, tmp_path, hub.study.authority())
-    (reason, *_) = alone(Talker(["a.b.answer.0"]), link, 0.4).reasons()
-    assert "does not know this certificate" in reason
-
-
 @pytest.mark.slow
-def test_a_certificate_of_another_authority_is_refused_whatever_its_name(hub, tmp_path):
-    foreign = x.new_authority("diabetes", NOW)
-    link = stranger(hub, tmp_path, foreign, name="mercy")
-    (reason, *_) = alone(Talker(["a.b.answer.0"]), link, 0.4).reasons()
-    assert "another study" in reason
-
-
-@pytest.mark.slow
-def test_without_a_certificate_the_server_says_nothing(hub):
-    context = ssl.create_default_context(cadata=hub.study.invitation.authority)
+def test_without_tls_the_server_says_nothing(hub):
     with socket.create_connection(("127.0.0.1", hub.port), timeout=2) as plain:
         plain.settimeout(0.3)
         with pytest.raises(TimeoutError):  # not even its name, before TLS
             plain.recv(1)
-    with (
-        socket.create_connection(("127.0.0.1", hub.port), timeout=2) as plain,
-        context.wrap_socket(plain, server_hostname="localhost") as wrapped,
-        pytest.raises(ssl.SSLError, match=r"(?i)certificate"),
-    ):
-        wrapped.recv(1)
 
 
 @pytest.mark.slow
 def test_an_older_tls_is_refused(hub):
-    context = ssl.create_default_context(cadata=hub.study.invitation.authority)
+    context = client_context(hub.study.invitation.certificate)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.maximum_version = ssl.TLSVersion.TLSv1_2
     with (
         socket.create_connection(("127.0.0.1", hub.port), timeout=2) as plain,
@@ -163,17 +132,9 @@ def test_an_older_tls_is_refused(hub):
         context.wrap_socket(plain, server_hostname="localhost")
 
 
-def test_a_site_believes_no_hub_of_another_authority(hub, tmp_path):
-    study = new_study(
-        tmp_path / "other",
-        "diabetes",
-        hub.study.invitation.table,
-        hub="localhost:4222",
-        rows_per_person=None,
-        now=NOW,
-    )
-    hub.sites[0].take_part(hub.star)
-    link = hub.link(hub.sites[0].certificate, hub.sites[0].key, study.invitation.authority)
+def test_a_site_believes_no_hub_of_another_study(hub):
+    _, certificate = new_hub()
+    link = hub.link(hub.sites[0].nkey(), certificate)
     with pytest.raises(InputError, match="is not that of this study"):
         alone(Talker(), link)
 
@@ -199,7 +160,7 @@ def test_a_site_that_is_struck_off_is_disconnected_at_once_and_stays_out(tmp_pat
         asyncio.run(struck())
     names = [name for name, _ in told]
     assert names[:2] == ["connected", "hub_lost"]
-    assert "does not know this certificate" in told.reasons()[-1]
+    assert "does not know this key" in told.reasons()[-1]
     assert names.count("connected") == 1
 
 

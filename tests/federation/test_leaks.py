@@ -5,31 +5,25 @@ import json
 
 import numpy as np
 import pytest
-from tests.federation.hubs import NOW, Talker, admitted_study, free_port, proposed, running, served
+from tests.federation.hubs import Talker, admitted_study, free_port, proposed, running, served
 from tests.federation.leaks import FLOATS, leaked, needles, raw_rows
+from tests.federation.studies import key_of
 from tests.federation.test_over_tls import parties
 
 from tacit.tables import load_table
-from tacit_federation import Ended, Packet, StudyFolder, User, save_ended
-from tacit_federation import authority as x
+from tacit_federation import Ended, Nkey, Packet, StudyFolder, User, save_ended
 from tacit_federation.envelope import Kind
-from tacit_federation.keys import new_tls_key, private_pem, write_private
-from tacit_federation.study import user_in
 
 pytest.importorskip("nats")
 
 
-def spy_on(study, folder, monkeypatch):
-    """The certificate and key of a user of the hub who may hear all and say nothing."""
-    key = new_tls_key()
-    pem = x.pem_of(x.party_certificate(study.authority(), "spy", key.public_key(), NOW))
-    (folder / "spy.pem").write_text(pem)
-    write_private(folder / "spy.key", private_pem(key))
-    known = StudyFolder.users
+def spy_on(monkeypatch):
+    """The nkey of a user of the hub who may hear all and say nothing."""
+    nkey, known = Nkey(key_of(70)), StudyFolder.users
     monkeypatch.setattr(
-        StudyFolder, "users", lambda one: (*known(one), User(user_in(pem), (), (">",)))
+        StudyFolder, "users", lambda one: (*known(one), User(nkey.public, (), (">",)))
     )
-    return folder / "spy.pem", folder / "spy.key"
+    return nkey
 
 
 class Planting:
@@ -54,14 +48,14 @@ def listened(folder, monkeypatch, plants=()):
     port = free_port()
     study, sites = admitted_study(folder, port=port, rows=40)
     signed = proposed(study, evaluate=0.2, centre=True)
-    certificate, key = spy_on(study, folder, monkeypatch)
+    nkey = spy_on(monkeypatch)
     spy = Talker([], [">"], enough=10**9)
     with running(study, port) as hub:
         coordinator, found = parties(study, sites, signed, folder, seed=None)
         said = [Planting(found[0], plants), found[1]]
 
         async def all_of_them():
-            listens = asyncio.ensure_future(served(spy, hub.link(certificate, key), seconds=60))
+            listens = asyncio.ensure_future(served(spy, hub.link(nkey), seconds=60))
             await asyncio.sleep(1.0)  # until it is connected, so that it misses nothing
             outcomes = await asyncio.gather(
                 served(coordinator, hub.coordinator_link(), seconds=60),

@@ -50,8 +50,7 @@ def test_on_a_shared_account_a_report_names_its_own_run(star, tmp_path):
 
 
 @pytest.fixture
-def ended(star, tmp_path, monkeypatch):
-    monkeypatch.setattr("tacit_federation.reports._fingerprint", str)  # sites of a test have none
+def ended(star, tmp_path):
     hub = meet(star, tmp_path)
     hub.run()
     site = hub.parties[0]

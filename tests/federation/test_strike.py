@@ -8,7 +8,8 @@ import threading
 import time
 
 import pytest
-from tests.federation.hubs import NOW, admitted_study, free_port, proposed
+from tests.federation.hubs import admitted_study, free_port, joined, proposed
+from tests.federation.studies import key_of
 
 from tacit.cli.main import main
 from tacit.errors import InputError
@@ -21,8 +22,8 @@ from tacit_federation import (
     server_program,
     strike,
 )
+from tacit_federation.keys import write_key
 from tacit_federation.server import is_free
-from tacit_federation.study import user_in
 
 HUB = """
 import sys, pathlib, time
@@ -75,39 +76,51 @@ def struck(study, capsys):
     return code, "".join(capsys.readouterr())
 
 
-def test_no_earlier_key_of_a_site_lives_on_after_it_was_struck_off(study):
-    """Only the newest one was struck: proposals that were kept let the others in."""
+def test_no_key_of_a_site_that_was_ever_struck_off_lives_on_in_a_kept_proposal(study, tmp_path):
     made, (mercy, _) = study
-    proposed(made)
-    certificates = [made.members()[0].participant.certificate]
-    for _ in range(2):
-        _, request = renew_site(mercy, None, new_key=True)
-        certificates.append(admit(made, request, NOW).participant.certificate)
-    strike(made, "mercy")
-    users = {user_in(one) for one in certificates}
-    assert len(users) == 3
-    assert users <= made.struck()
-    assert not users & {user.name for user in made.users()}
+    gone = []
+    for number in range(2):
+        proposed(made, nonce=f"0{number}")
+        before = made.members()
+        (site,) = [one.participant for one in before if one.participant.name == "mercy"]
+        gone += [site.nkey, site.key]
+        strike(made, "mercy")
+        mercy.folder.rename(tmp_path / f"away-{number}")
+        mercy = joined(made, tmp_path, "mercy")
+    assert len(set(gone)) == 4
+    assert set(gone) <= made.struck()
+    signed = proposed(made, nonce="02")
+    assert len(made.proposals()) == 3
+    users = {user.nkey for user in made.users()}
+    assert not users & set(gone)
+    assert users == {made.nkey().public, *(one.nkey for one in signed.participants)}
     text = hub_configuration(made, host="127.0.0.1")
-    assert not [user for user in users if user in text]
+    assert not [key for key in gone if key in text]
+    assert mercy.take_part(signed) == 0
 
 
-def test_a_key_that_was_replaced_before_a_site_was_struck_off_does_not_come_back(study):
+def test_neither_key_of_a_site_that_was_struck_off_comes_back(study):
+    """Also not with the other one made anew."""
     made, (mercy, _) = study
-    _, first = renew_site(mercy, None, new_key=False)
-    admit(made, first, NOW)
-    _, second = renew_site(mercy, None, new_key=True)
-    admit(made, second, NOW)
+    _, first = renew_site(mercy, None)
     strike(made, "mercy")
-    for request in (first, second):
+    with pytest.raises(InputError, match="was struck off"):
+        admit(made, first)
+    keys = {"nkey.key": mercy.nkey().key, "signing.key": mercy.signing_key()}
+    for file, kept in keys.items():
+        (mercy.folder / file).unlink()
+        write_key(mercy.folder / file, key_of(len(file)))
+        _, request = renew_site(mercy, None)
         with pytest.raises(InputError, match="was struck off"):
-            admit(made, request, NOW)
+            admit(made, request)
+        (mercy.folder / file).unlink()
+        write_key(mercy.folder / file, kept)
 
 
 def test_the_command_says_that_the_hub_disconnected_the_site_once_it_has(study, capsys):
     made, _ = study
     signed = proposed(made)
-    gone = user_in(signed.participants[0].certificate)
+    gone = signed.participants[0].nkey
     with RunningHub(made) as hub:
         assert gone in (made.folder / "hub.conf").read_text()
         code, said = struck(made, capsys)
@@ -178,7 +191,7 @@ def test_a_hub_whose_disk_is_full_runs_on_and_takes_the_study_later(study, monke
             assert hub.thread.is_alive()
         until(lambda: "hub_reloaded" in hub.events)
         assert hub.events.count("hub_stale") == 1
-    assert user_in(signed.participants[0].certificate) in (made.folder / "hub.conf").read_text()
+    assert signed.participants[0].nkey in (made.folder / "hub.conf").read_text()
 
 
 def _port(study):

@@ -1,7 +1,7 @@
 from .agreement import Member, Participant, SignedProposal, sign
-from .authority import certificate_fingerprint, read_certificate
 from .checking import Check, check_proposal
 from .coordinator import Coordinator
+from .credentials import Nkey
 from .declining import decline
 from .hub import hub_configuration, run_hub, seen_struck
 from .joining import Invitation, JoinRequest
@@ -14,7 +14,7 @@ from .places import found_site, site_folder, sites_folder, study_folder
 from .reports import Ended, ended_values, lines_of, save_ended
 from .server import Server, User, configuration, server_program
 from .site import Site
-from .sites import SiteFolder, join, open_site, read_invitation
+from .sites import SiteFolder, join, open_site, read_invitation, renew_site
 from .study import StudyFolder, admit, keep_proposal, new_study, open_study, strike
 from .transport import Link, Watch, run_party, serve
 
@@ -28,6 +28,7 @@ __all__ = [
     "LastQuestion",
     "Link",
     "Member",
+    "Nkey",
     "Outcome",
     "Packet",
     "Participant",
@@ -41,7 +42,6 @@ __all__ = [
     "User",
     "Watch",
     "admit",
-    "certificate_fingerprint",
     "certificate_for",
     "check_proposal",
     "clear_masks",
@@ -57,8 +57,8 @@ __all__ = [
     "new_study",
     "open_site",
     "open_study",
-    "read_certificate",
     "read_invitation",
+    "renew_site",
     "run_hub",
     "run_party",
     "save_ended",

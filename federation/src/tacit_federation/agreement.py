@@ -7,7 +7,6 @@ import re
 from collections.abc import Sequence
 from typing import Annotated, ClassVar
 
-from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import (
     Ed25519PrivateKey,
     Ed25519PublicKey,
@@ -16,18 +15,21 @@ from pydantic import Field, model_validator
 
 import tacit
 from tacit import checks
-from tacit.errors import InputError, PrivacyError
+from tacit.errors import InputError, PrivacyError, install_with
 from tacit.proposal import Document, Part, Proposal
+from tacit_federation.credentials import check_nkey, nkey_bytes
 from tacit_federation.envelope import COORDINATOR, Opener, read_values
+from tacit_federation.keys import (
+    Label,
+    fingerprint,
+    is_signed,
+    public_key,
+    public_text,
+    sign_labelled,
+)
 from tacit_federation.subjects import Subjects, check_token
 
-_LABEL = b"tacit signed proposal 1\n"
 Hex = Annotated[str, Field(pattern=r"^[0-9a-f]*$", max_length=256)]
-
-
-def key_text(key: Ed25519PublicKey) -> str:
-    """Return a public key in hexadecimal digits."""
-    return key.public_bytes_raw().hex()
 
 
 class Member(Part):
@@ -35,17 +37,19 @@ class Member(Part):
 
     Attributes
     ----------
-    certificate, fingerprint
-        Of the connection: PEM, and the SHA-256 of its DER in hexadecimal digits. Nothing here rests
-        on them: envelopes are signed with `key`.
     key
         The Ed25519 key of the signatures, 32 bytes in hexadecimal digits.
+    nkey
+        The public key with which it connects, as NATS writes it. Nothing that is believed rests on
+        it: envelopes are signed with `key`.
+    certified
+        The signature with `key` by which it says so, in hexadecimal digits.
     """
 
     name: str
-    certificate: Annotated[str, Field(max_length=20_000)]
-    fingerprint: Hex
     key: Hex
+    nkey: Annotated[str, Field(max_length=56)]
+    certified: Hex
 
     @model_validator(mode="after")
     def _named(self) -> Member:
@@ -57,7 +61,21 @@ class Member(Part):
     @property
     def public_key(self) -> Ed25519PublicKey:
         """The key of the signatures."""
-        return Ed25519PublicKey.from_public_bytes(bytes.fromhex(self.key))
+        return public_key(self.key)
+
+    @property
+    def fingerprint(self) -> str:
+        """That of the key of the signatures, in groups that can be read aloud."""
+        return fingerprint(bytes.fromhex(self.key))
+
+    @property
+    def keys(self) -> frozenset[bytes]:
+        """Both public keys, 32 bytes each."""
+        return frozenset({bytes.fromhex(self.key), nkey_bytes(self.nkey)})
+
+    def check_nkey(self, study: str) -> None:
+        """Raise `InputError` unless its signing key certified its nkey for this study."""
+        check_nkey(self.key, study, self.name, self.nkey, self.certified)
 
 
 class Participant(Member):
@@ -96,7 +114,8 @@ class SignedProposal(Document):
     ------
     InputError
         If the counts are not those of the proposal, two participants share a name or a key, the
-        data are no table, or the model of an abandoned run is to be released where no party has it.
+        nkey of one is not certified by its signing key, the data are no table, or the model of an
+        abandoned run is to be released where no party has it.
 
     Notes
     -----
@@ -128,9 +147,12 @@ class SignedProposal(Document):
                 "counts of their requests"
             )
         everyone = (self.coordinator, *self.participants)
-        for what in ("name", "key"):
-            if len({getattr(member, what) for member in everyone}) < len(everyone):
-                raise InputError(f"two who take part have the same {what}; admit each once")
+        if len({member.name for member in everyone}) < len(everyone):
+            raise InputError("two who take part have the same name; admit each once")
+        for member in everyone:
+            member.check_nkey(self.study)
+        if len(frozenset().union(*(member.keys for member in everyone))) < 2 * len(everyone):
+            raise InputError("two who take part have the same key; admit each once")
         check_table(self.proposal)
         check_network(self.proposal)
         if self.release_abandoned and self.proposal.network is not None:
@@ -194,7 +216,7 @@ class SignedProposal(Document):
 
     def agent_of(self, key: Ed25519PublicKey) -> int:
         """Return the agent whose signing key this is; `InputError` if none has it."""
-        text = key_text(key)
+        text = public_text(key)
         for agent, member in enumerate(self.participants):
             if member.key == text:
                 return agent
@@ -214,18 +236,16 @@ class SignedProposal(Document):
             If it needs another version of the library.
         """
         check_version(self.tacit)
-        if self.coordinator.key != key_text(coordinator):
+        if self.coordinator.key != public_text(coordinator):
             raise PrivacyError(
                 f"the proposal is signed by another coordinator than that of study {self.study!r}; "
                 "ask the coordinator for the right file, and compare fingerprints by telephone"
             )
-        try:
-            coordinator.verify(bytes.fromhex(self.signature), _signed_part(self))
-        except (InvalidSignature, ValueError):
+        if not is_signed(coordinator, Label.PROPOSAL, self.signature, _signed_part(self)):
             raise PrivacyError(
                 "the signature of the proposal is not right: it was changed since it was signed; "
                 "ask the coordinator for the file again"
-            ) from None
+            )
 
     @classmethod
     def from_json(cls, text: str) -> SignedProposal:
@@ -274,16 +294,16 @@ def sign(  # noqa: PLR0913 - what is agreed on, and who signs
         release_abandoned=release_abandoned,
         signature="",
     )
-    signature = key.sign(_signed_part(unsigned)).hex()
+    signature = sign_labelled(key, Label.PROPOSAL, _signed_part(unsigned)).hex()
     return unsigned.model_copy(update={"signature": signature})
 
 
-def check_version(version: str) -> None:
-    """Raise `InputError` unless this is the version of the library that a proposal needs."""
+def check_version(version: str, who: str = "the proposal needs") -> None:
+    """Raise `InputError` unless this is the version of the library that somebody needs or runs."""
     if version != tacit.__version__:
         raise InputError(
-            f"the proposal needs tacit {version[:40]}, and this is tacit {tacit.__version__}; all "
-            "parties install one version from their clones; or propose again"
+            f"{who} tacit {version[:40]}, and this is tacit {tacit.__version__}; all parties need "
+            f"the same: check out one commit and {install_with('federation')}"
         )
 
 
@@ -304,4 +324,4 @@ def check_network(proposal: Proposal) -> None:
 
 
 def _signed_part(signed: SignedProposal) -> bytes:
-    return _LABEL + signed.model_copy(update={"signature": ""}).to_json().encode()
+    return signed.model_copy(update={"signature": ""}).to_json().encode()

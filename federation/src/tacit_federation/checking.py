@@ -19,7 +19,6 @@ from tacit.tables import Source
 from tacit.training import warnings_of
 from tacit_federation.agreement import SignedProposal
 from tacit_federation.answering import layouts_of
-from tacit_federation.authority import certificate_fingerprint, read_certificate
 from tacit_federation.keys import public_key
 from tacit_federation.local import Local, derive
 from tacit_federation.paying import charged_account
@@ -73,16 +72,14 @@ class Check:
         local, signed = self.local, self.local.signed
         proposal, plan = signed.proposal, local.plan
         asked = plan.ledger.asked[local.agent]
-        own = certificate_fingerprint(
-            read_certificate(signed.participants[local.agent].certificate)
-        )
+        key = signed.participants[local.agent].fingerprint
         others = [site.name for site in signed.participants if site.name != local.name]
         return [
             f"Study {signed.study}, run {signed.subjects.run}: {proposal.method.name}, "
             f"{plan.rounds} rounds, with {', '.join(others) or 'nobody else'}",
             "Signed by the study's coordinator; the file has the columns and the count that it "
             "states",
-            f"This site is {local.name}, number {local.agent}, certificate {own}",
+            f"This site is {local.name}, number {local.agent}, signing key {key}",
             *self._of_keys(),
             "",
             "Certificate, as this site derives it",

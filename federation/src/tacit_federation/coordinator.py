@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tacit.algorithms import METHODS, Method
 from tacit.errors import InputError, PrivacyError, TacitError
 from tacit.privacy import Certificate, Ledger
-from tacit_federation.agreement import SignedProposal, key_text
+from tacit_federation.agreement import SignedProposal
 from tacit_federation.among import exchange_of
 from tacit_federation.breach import BreachError
 from tacit_federation.column import Column, check_columns, column_of
@@ -61,7 +61,6 @@ class Coordinator:
     ) -> None:
         signed.check(key.public_key())
         check_runnable(signed.proposal, methods)
-        assert signed.coordinator.key == key_text(key.public_key())
         self.signed, self._journal, self._report = signed, journal, report
         self.plan = signed.proposal.plan(methods)
         self._run, self._subjects = signed.digest, signed.subjects

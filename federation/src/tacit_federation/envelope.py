@@ -17,17 +17,16 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
-from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import (
     Ed25519PrivateKey,
     Ed25519PublicKey,
 )
 
 from tacit.errors import InputError
+from tacit_federation.keys import Label, is_signed, sign_labelled
 
 _HEADER = struct.Struct("<4sBBHII32s32s32sQ")
 _MAGIC, _VERSION, _SIGNATURE = b"TACT", 1, 64
-_LABEL = b"tacit federation envelope 1\n"
 COORDINATOR = 2**32 - 1
 NOTHING = bytes(32)
 
@@ -106,7 +105,7 @@ class Seal:
         header = _HEADER.pack(
             _MAGIC, _VERSION, kind, 0, self.sender, turn, self.run, heard, _sha(body), len(body)
         )
-        return b"".join([header, body, self.key.sign(_LABEL + header)])
+        return b"".join([header, body, sign_labelled(self.key, Label.ENVELOPE, header)])
 
     def values(self, kind: Kind, turn: int, values: Mapping[str, Any]) -> bytes:
         """Return the bytes of an envelope with canonical JSON."""
@@ -150,13 +149,11 @@ class Opener:
             raise InputError(f"a message of {name} was cut short or changed; it is not used")
         if run != self.run:
             raise InputError(f"a message of {name} belongs to another run; it is not used")
-        try:
-            self.keys[sender].verify(sealed[-_SIGNATURE:], _LABEL + header)
-        except InvalidSignature:
+        if not is_signed(self.keys[sender], Label.ENVELOPE, sealed[-_SIGNATURE:], header):
             raise InputError(
                 f"a message in the name of {name} was not signed with the key of {name}; somebody "
                 "else sent it, or changed it on its way"
-            ) from None
+            )
         return Envelope(_kind(kind, name), sender, turn, heard, body, digest, sealed)
 
 

@@ -36,7 +36,7 @@ def hub_configuration(study: StudyFolder, *, host: str, port: int | None = None)
         That of the invitation if not given.
     """
     _, stated = check_address(study.invitation.hub)
-    return configuration(study.users(), study.files, host=host, port=port or stated)
+    return configuration(study.users(), study.folder, host=host, port=port or stated)
 
 
 def run_hub(
@@ -69,10 +69,9 @@ def run_hub(
 
 
 class _Wanted(NamedTuple):
-    """What a server should run with: configuration, times of the certificates, names of users."""
+    """What a server should run with: its configuration, and the public nkeys of its users."""
 
     text: str
-    times: tuple[float, ...]
     users: tuple[str, ...]
 
 
@@ -141,10 +140,9 @@ class _Following:
         self._event("hub_reloaded", users=len(wanted.users))
 
     def _wanted(self) -> _Wanted:
-        files, users = self._study.files, self._study.users()
-        times = tuple(file.stat().st_mtime for file in (files.certificate, files.authority))
-        text = configuration(users, files, host=self._host, port=self._port)
-        return _Wanted(text, times, tuple(user.name for user in users))
+        users = self._study.users()
+        text = configuration(users, self._study.folder, host=self._host, port=self._port)
+        return _Wanted(text, tuple(user.nkey for user in users))
 
     def _take(self, wanted: _Wanted) -> None:
         """Say for `seen_struck` whom the server lets in."""

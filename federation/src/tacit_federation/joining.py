@@ -1,26 +1,36 @@
 """How a site comes into a study: the coordinator's invitation, and the owner's request.
 
 Both are signed public documents. Who signed them is told by their fingerprints, which are compared
-by telephone: that of the invitation vouches for the authority and the coordinator's key, that of
-the request for the owner's keys and count.
+by telephone: that of the invitation vouches for the hub's certificate and the coordinator's key,
+that of the request for the owner's keys and count.
 """
 
 from __future__ import annotations
 
+import re
 from typing import ClassVar, TypeVar
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from pydantic import model_validator
 
-import tacit
 from tacit import checks
-from tacit.errors import InputError, install_with
+from tacit.errors import InputError
 from tacit.proposal import Document, TableFacts
-from tacit_federation.authority import check_party, read_certificate, requested_key
-from tacit_federation.keys import fingerprint, public_key, public_text, signed_by
+from tacit_federation.agreement import Participant, check_version
+from tacit_federation.credentials import check_certificate
+from tacit_federation.keys import (
+    Label,
+    fingerprint,
+    is_signed,
+    public_key,
+    public_text,
+    sign_labelled,
+)
 
 S = TypeVar("S", bound="Signed")
 UNSIGNED = ""
+COORDINATOR = "coordinator"
+_PARTY = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,30}[a-z0-9])?")
 
 
 class Signed(Document):
@@ -28,6 +38,8 @@ class Signed(Document):
 
     Attributes
     ----------
+    LABEL
+        Of its signature.
     key
         The Ed25519 key of who signed it, in hexadecimal digits.
     signature
@@ -39,15 +51,15 @@ class Signed(Document):
         If the signature is not that of the key.
     """
 
+    LABEL: ClassVar[Label]
+
     key: str
     signature: str
 
     @model_validator(mode="after")
     def _by_its_key(self) -> Signed:
-        public_key(self.key)
-        unsigned = self.model_copy(update={"signature": UNSIGNED})
-        content = unsigned.to_json().encode()
-        if self.signature != UNSIGNED and not signed_by(self.key, self.signature, content):
+        key, content = public_key(self.key), self._content()
+        if self.signature != UNSIGNED and not is_signed(key, self.LABEL, self.signature, content):
             raise InputError(
                 f"the {self.FORMAT.removeprefix('tacit.')} is not signed by its own key: it was "
                 "changed on its way; ask for it anew"
@@ -56,9 +68,12 @@ class Signed(Document):
 
     def signed(self: S, key: Ed25519PrivateKey) -> S:
         """Return the document with the signature of its key."""
-        unsigned = self.model_copy(update={"key": public_text(key), "signature": UNSIGNED})
-        signature = key.sign(unsigned.to_json().encode()).hex()
-        return unsigned.model_copy(update={"signature": signature})
+        named = self.model_copy(update={"key": public_text(key.public_key())})
+        signature = sign_labelled(key, self.LABEL, named._content()).hex()
+        return named.model_copy(update={"signature": signature})
+
+    def _content(self) -> bytes:
+        return self.model_copy(update={"signature": UNSIGNED}).to_json().encode()
 
     def check_signed(self: S) -> S:
         """Return the document; raise `InputError` if it has no signature."""
@@ -79,8 +94,8 @@ class Invitation(Signed):
     ----------
     hub
         Host and port.
-    authority
-        The certificate of the study's authority, PEM.
+    certificate
+        Of the hub, PEM; parties accept no other.
     table
         The bounds: what is public of every owner's columns.
     rows_per_person
@@ -91,10 +106,11 @@ class Invitation(Signed):
 
     FORMAT: ClassVar[str] = "tacit.invitation"
     VERSION: ClassVar[int] = 1
+    LABEL: ClassVar[Label] = Label.INVITATION
 
     study: str
     hub: str
-    authority: str
+    certificate: str
     table: TableFacts
     rows_per_person: int | None
     tacit: str
@@ -103,7 +119,7 @@ class Invitation(Signed):
     def _consistent(self) -> Invitation:
         check_party(self.study, "a study")
         check_address(self.hub)
-        read_certificate(self.authority, "the authority's certificate")
+        check_certificate(self.certificate)
         self.table.bounds  # noqa: B018 - checked
         if self.rows_per_person is not None:
             checks.at_least("rows-per-person", self.rows_per_person, 1)
@@ -121,20 +137,23 @@ class JoinRequest(Signed):
         The digest of the invitation that it answers.
     count
         How many records there are; where persons are protected, how many places they have.
-    certificate
-        The request for the TLS certificate, PEM.
+    nkey, certified
+        The public key with which the site connects, and its certification; see
+        `tacit_federation.agreement.Member`.
     tacit
         The version that the site runs.
     """
 
     FORMAT: ClassVar[str] = "tacit.request"
     VERSION: ClassVar[int] = 1
+    LABEL: ClassVar[Label] = Label.REQUEST
 
     study: str
     name: str
     invitation: str
     count: int
-    certificate: str
+    nkey: str
+    certified: str
     tacit: str
 
     @model_validator(mode="after")
@@ -142,27 +161,49 @@ class JoinRequest(Signed):
         check_party(self.study, "a study")
         check_party(self.name)
         checks.at_least("count", self.count, 1)
-        requested_key(self.certificate)
+        self.participant.check_nkey(self.study)
         return self
 
+    @property
+    def participant(self) -> Participant:
+        """The site as a proposal names it."""
+        return Participant(
+            name=self.name,
+            key=self.key,
+            nkey=self.nkey,
+            certified=self.certified,
+            count=self.count,
+        )
+
     def check_for(self, invitation: Invitation) -> None:
-        """Raise `InputError` unless the request answers an invitation, with this version."""
+        """Raise `InputError` unless the request answers an invitation, with this version.
+
+        It must be signed, and the nkey certified by the same key.
+        """
         self.check_signed()
+        self.participant.check_nkey(self.study)
         if self.invitation != invitation.digest:
             raise InputError(
                 f"the request of {self.name} answers another invitation than this study's; send "
                 "the owner this one"
             )
-        check_version(self.tacit, self.name)
+        check_version(self.tacit, f"{self.name} runs")
 
 
-def check_version(version: str, party: str) -> None:
-    """Raise `InputError` unless a party runs this version of tacit."""
-    if version != tacit.__version__:
+def check_party(name: str, what: str = "a site") -> str:
+    """Return the name of a party or study if it is one.
+
+    Raises
+    ------
+    InputError
+        If it is not one to 32 small letters, digits and hyphens within, or a reserved name.
+    """
+    if not _PARTY.fullmatch(name) or name == COORDINATOR:
         raise InputError(
-            f"{party} runs tacit {version[:40]}, and this is tacit {tacit.__version__}; all "
-            f"parties need the same: check out {tacit.__version__} and {install_with('federation')}"
+            f"{name[:80]!r} is no name of {what}; use up to 32 small letters, digits and, between "
+            f"them, hyphens, and not {COORDINATOR!r}"
         )
+    return name
 
 
 def check_address(address: str) -> tuple[str, int]:

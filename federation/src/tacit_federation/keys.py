@@ -1,7 +1,8 @@
-"""Keys of the parties: made on the machine that uses them, for its user alone to read.
+"""Keys of the parties, and the one function that signs with them: under a label.
 
-A party has two. The Ed25519 key signs what it sends; the other one, of P-256, is that of its TLS
-certificate. What is said of a key in public is its public half, or a fingerprint.
+Keys are made on the machine that uses them, for its user alone to read. A party has two, both
+Ed25519: the signing key signs documents and envelopes; the nkey of `tacit_federation.credentials`
+answers the hub's challenges. In public stands the public half of a key, or a fingerprint.
 """
 
 from __future__ import annotations
@@ -10,10 +11,12 @@ import hashlib
 import os
 import re
 import stat
+from contextlib import suppress
+from enum import Enum
 from pathlib import Path
 
 from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import (
     Encoding,
@@ -28,10 +31,47 @@ _KEY = re.compile(r"[0-9a-f]{64}")
 _GROUPS, _DIGITS = 8, 4
 
 
-def public_text(key: Ed25519PrivateKey | Ed25519PublicKey) -> str:
-    """Return the public half of a signing key: 32 bytes in hexadecimal digits."""
-    public = key.public_key() if isinstance(key, Ed25519PrivateKey) else key
-    return public.public_bytes_raw().hex()
+class Label(Enum):
+    """Kinds of content that a signing key signs; a signature of one kind is none of another.
+
+    A label is one line, so no label with its content is another label with other content.
+    """
+
+    ENVELOPE = b"tacit federation envelope 1\n"
+    PROPOSAL = b"tacit signed proposal 1\n"
+    INVITATION = b"tacit invitation 1\n"
+    REQUEST = b"tacit join request 1\n"
+    NKEY = b"tacit nkey 1\n"
+
+
+def sign_labelled(key: Ed25519PrivateKey, label: Label, content: bytes) -> bytes:
+    """Return the signature of a label and some content, 64 bytes.
+
+    **Guarantee.** Signing keys sign by this function alone, so whoever obtains a signature for one
+    kind of content has none for another.
+    """
+    return key.sign(label.value + content)
+
+
+def is_signed(key: Ed25519PublicKey, label: Label, signature: bytes | str, content: bytes) -> bool:
+    """Return whether a signature is that of a key over a label and some content.
+
+    Parameters
+    ----------
+    signature
+        64 bytes, or as many in hexadecimal digits.
+    """
+    try:
+        given = bytes.fromhex(signature) if isinstance(signature, str) else signature
+        key.verify(given, label.value + content)
+    except (InvalidSignature, ValueError):
+        return False
+    return True
+
+
+def public_text(key: Ed25519PublicKey) -> str:
+    """Return a public signing key in 64 hexadecimal digits."""
+    return key.public_bytes_raw().hex()
 
 
 def public_key(text: str) -> Ed25519PublicKey:
@@ -44,19 +84,7 @@ def public_key(text: str) -> Ed25519PublicKey:
     """
     if not _KEY.fullmatch(text):
         raise InputError("a signing key is not 64 hexadecimal digits; ask for the file anew")
-    try:
-        return Ed25519PublicKey.from_public_bytes(bytes.fromhex(text))
-    except ValueError as error:
-        raise InputError(f"a signing key cannot be read ({error}); ask for the file anew") from None
-
-
-def signed_by(key: str, signature: str, content: bytes) -> bool:
-    """Return whether a signature, in hexadecimal digits, is that of a key over some content."""
-    try:
-        public_key(key).verify(bytes.fromhex(signature), content)
-    except (InvalidSignature, ValueError):  # an `InputError` is a `ValueError`
-        return False
-    return True
+    return Ed25519PublicKey.from_public_bytes(bytes.fromhex(text))
 
 
 def fingerprint(content: bytes) -> str:
@@ -116,36 +144,16 @@ def read_private(file: Path) -> bytes:
         ) from None
 
 
-def private_pem(key: Ed25519PrivateKey | ec.EllipticCurvePrivateKey) -> bytes:
-    """Return a private key as it is written: PKCS #8 in PEM, for `write_private` alone."""
-    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+def write_key(file: Path, key: Ed25519PrivateKey | EllipticCurvePrivateKey) -> None:
+    """Write a private key, PKCS #8 in PEM, into a new file; see `write_private`."""
+    write_private(file, key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
 
 
-def read_signing_key(file: Path) -> Ed25519PrivateKey:
-    """Return the signing key in a file; see `read_private`."""
-    key = _loaded(file)
+def read_key(file: Path) -> Ed25519PrivateKey:
+    """Return the Ed25519 key in a file; see `read_private`."""
+    content, key = read_private(file), None
+    with suppress(ValueError, TypeError):  # their messages may quote the file
+        key = load_pem_private_key(content, password=None)
     if not isinstance(key, Ed25519PrivateKey):
         raise InputError(f"{file} is no Ed25519 key; put the right file back")
     return key
-
-
-def read_tls_key(file: Path) -> ec.EllipticCurvePrivateKey:
-    """Return the key of a certificate in a file; see `read_private`."""
-    key = _loaded(file)
-    if not isinstance(key, ec.EllipticCurvePrivateKey):
-        raise InputError(f"{file} is no key of an elliptic curve; put the right file back")
-    return key
-
-
-def new_tls_key() -> ec.EllipticCurvePrivateKey:
-    """Return a new key for a TLS certificate, of the curve P-256."""
-    return ec.generate_private_key(ec.SECP256R1())
-
-
-def _loaded(file: Path) -> object:
-    content = read_private(file)
-    try:
-        return load_pem_private_key(content, password=None)
-    except (ValueError, TypeError):  # their messages may quote the file
-        pass
-    raise InputError(f"{file} is no key; put the right file back")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tacit.budget import data_folder, private_folder
 from tacit.errors import InputError
-from tacit_federation.authority import check_party
+from tacit_federation.joining import check_party
 
 
 def studies_folder(given: Path | None = None) -> Path:
@@ -74,3 +74,20 @@ def make_folder(folder: Path) -> Path:
     except OSError as error:
         raise InputError(f"{folder} cannot be made ({error.strerror}); make room") from None
     return folder
+
+
+def read_text(file: Path) -> str:
+    """Return the text of a file of a study or a site.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read.
+    """
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(
+            f"{file} cannot be read ({type(error).__name__}); name the file of the coordinator, or "
+            "put back what tacit study new or tacit site join made"
+        ) from None

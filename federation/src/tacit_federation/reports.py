@@ -41,7 +41,6 @@ from tacit.report import (
 from tacit.training import model_of, table_model_terms, warnings_of
 from tacit.typing import HostArray
 from tacit_federation.agreement import SignedProposal
-from tacit_federation.authority import certificate_fingerprint, read_certificate
 from tacit_federation.last_question import last_question
 from tacit_federation.local import certificate_for
 from tacit_federation.party import Outcome
@@ -246,13 +245,9 @@ def _local_sections(ended: Ended) -> tuple[Section, ...]:
 def _sites(signed: SignedProposal) -> list[tuple[str, str]]:
     """Return who took part: all of it stands in the proposal."""
     return [
-        (site.name, f"{site.count:,}; certificate {_fingerprint(site.certificate)}")
+        (site.name, f"{site.count:,}; signing key {site.fingerprint}")
         for site in signed.participants
     ]
-
-
-def _fingerprint(pem: str) -> str:
-    return certificate_fingerprint(read_certificate(pem))
 
 
 def _capital(text: str) -> str:

@@ -1,4 +1,4 @@
-"""The hub: a NATS server whose users are certificates, with what each may write and hear.
+"""The hub: a NATS server whose users are public nkeys, with what each may write and hear.
 
 The server carries messages and keeps none. Its configuration follows from the parties and the
 proposals of a study: nobody may do what no proposal gives them to do.
@@ -11,7 +11,6 @@ import os
 import shutil
 import signal
 import socket
-import ssl
 import subprocess
 import sys
 import time
@@ -44,36 +43,32 @@ if os.getppid() == server:
 
 @dataclass(frozen=True)
 class User:
-    """What the hub allows a certificate.
+    """What the hub allows a party.
 
     Attributes
     ----------
-    name
-        The subject of its certificate (`tacit_federation.authority.user_of`).
+    nkey
+        Its public nkey.
     writes, hears
         The subjects, with wildcards; empty: none.
     """
 
-    name: str
+    nkey: str
     writes: tuple[str, ...]
     hears: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Files:
-    """The files of the server's TLS: its certificate and key, and the authority's certificate."""
-
-    certificate: Path
-    key: Path
-    authority: Path
-
-
-def configuration(users: Sequence[User], files: Files, *, host: str, port: int) -> str:
+def configuration(users: Sequence[User], study: Path, *, host: str, port: int) -> str:
     """Return the configuration of nats-server; all that it needs stands in it.
 
-    One port, TLS 1.3 from the first byte, a certificate of the study's authority from everybody;
-    nobody without a user, no monitoring, no persistence. A user may write and hear what stands
-    there and nothing else, nor answer requests.
+    One port, TLS 1.3 from the first byte, a challenge that an nkey must sign; nobody without a
+    user, no monitoring, no persistence. A user may write and hear what stands there and nothing
+    else, nor answer requests.
+
+    Parameters
+    ----------
+    study
+        The folder with the certificate and the key of the server, `hub.pem` and `hub.key`.
 
     Raises
     ------
@@ -91,10 +86,8 @@ def configuration(users: Sequence[User], files: Files, *, host: str, port: int) 
         'write_deadline: "20s"\n'
         'lame_duck_duration: "30s"\n'
         "tls {\n"
-        f"  cert_file: {_text(str(files.certificate.absolute()))}\n"
-        f"  key_file: {_text(str(files.key.absolute()))}\n"
-        f"  ca_file: {_text(str(files.authority.absolute()))}\n"
-        "  verify_and_map: true\n"
+        f"  cert_file: {_text(str(study.absolute() / 'hub.pem'))}\n"
+        f"  key_file: {_text(str(study.absolute() / 'hub.key'))}\n"
         '  min_version: "1.3"\n'
         "  handshake_first: true\n"
         "  timeout: 5\n"
@@ -107,7 +100,7 @@ def configuration(users: Sequence[User], files: Files, *, host: str, port: int) 
 
 def _user(user: User) -> str:
     return (
-        f"{{ user: {_text(user.name)}, permissions: "
+        f"{{ nkey: {_text(user.nkey)}, permissions: "
         f"{{ publish: {_allowed(user.writes)}, subscribe: {_allowed(user.hears)} }} }}"
     )
 
@@ -254,31 +247,3 @@ def is_free(port: int) -> bool:
             return False
     except OSError:
         return True
-
-
-def client_context(authority: str, certificate: Path, key: Path) -> ssl.SSLContext:
-    """Return the TLS of a party: version 1.3, the hub's certificate of this authority alone.
-
-    Parameters
-    ----------
-    authority
-        The authority's certificate, as text.
-    certificate, key
-        The party's files.
-
-    Raises
-    ------
-    InputError
-        If one cannot be used.
-    """
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.minimum_version = ssl.TLSVersion.TLSv1_3
-    try:
-        context.load_verify_locations(cadata=authority)
-        context.load_cert_chain(certificate, key)
-    except (ssl.SSLError, OSError) as error:
-        raise InputError(
-            f"{certificate} and {key} cannot be used ({error.strerror or error}); put the files of "
-            "this party back"
-        ) from None
-    return context

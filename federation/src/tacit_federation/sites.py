@@ -2,7 +2,7 @@
 
 invitation.json     the coordinator's invitation
 site.json           name, the file and how it is read
-tls.key             the key of the certificate, and tls.pem once a proposal brings that
+nkey.key            lets the site connect
 signing.key         signs what the site sends
 journal             what it was asked and answered
 progress/RUN.json   how far a run is
@@ -15,8 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from cryptography import x509
-from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 import tacit
@@ -25,19 +23,11 @@ from tacit.models import write_text
 from tacit.proposal import Document
 from tacit.tables import Source, read_files
 from tacit.training import counts_ahead
-from tacit_federation import authority as x
-from tacit_federation.agreement import Participant, SignedProposal
-from tacit_federation.joining import UNSIGNED, Invitation, JoinRequest, check_version
-from tacit_federation.keys import (
-    new_tls_key,
-    private_pem,
-    public_key,
-    public_text,
-    read_signing_key,
-    read_tls_key,
-    write_private,
-)
-from tacit_federation.places import make_folder
+from tacit_federation.agreement import SignedProposal, check_version
+from tacit_federation.credentials import Nkey, certify_nkey
+from tacit_federation.joining import UNSIGNED, Invitation, JoinRequest
+from tacit_federation.keys import public_key, public_text, read_key, write_key
+from tacit_federation.places import make_folder, read_text
 
 
 class SiteFacts(Document):
@@ -73,16 +63,6 @@ class SiteFolder:
         return self.facts.name
 
     @property
-    def key(self) -> Path:
-        """The key of the site's certificate."""
-        return self.folder / "tls.key"
-
-    @property
-    def certificate(self) -> Path:
-        """The site's certificate, which a proposal brings."""
-        return self.folder / "tls.pem"
-
-    @property
     def journal(self) -> Path:
         """The site's journal."""
         return self.folder / "journal"
@@ -99,7 +79,11 @@ class SiteFolder:
 
     def signing_key(self) -> Ed25519PrivateKey:
         """Return the site's signing key."""
-        return read_signing_key(self.folder / "signing.key")
+        return read_key(self.folder / "signing.key")
+
+    def nkey(self) -> Nkey:
+        """Return the key with which the site connects."""
+        return Nkey.read(self.folder / "nkey.key")
 
     def source(self, data: Path | None = None) -> Source:
         """Return the site's file and how it is read.
@@ -113,13 +97,14 @@ class SiteFolder:
         return source_of(file, self.invitation, self.facts)
 
     def take_part(self, proposal: SignedProposal) -> int:
-        """Return the number of the agent that the site is, its certificate written for the hub.
+        """Return the number of the agent that the site is.
 
         Raises
         ------
+        PrivacyError
+            If the coordinator did not sign the proposal.
         InputError
-            If the coordinator did not sign the proposal, it is of another study, or the site has no
-            part in it with a certificate of its own key.
+            If it is of another study, or the site has no part in it with its own keys.
         """
         if proposal.study != self.invitation.study:
             raise InputError(
@@ -128,30 +113,18 @@ class SiteFolder:
             )
         proposal.check(public_key(self.invitation.key))
         agent = proposal.agent_of(self.signing_key().public_key())
-        own = proposal.participants[agent]
-        self._check_own(own)
-        write_text(own.certificate, self.certificate)
-        return agent
-
-    def _check_own(self, own: Participant) -> None:
-        certificate = x.read_certificate(own.certificate)
-        authority = x.read_certificate(self.invitation.authority)
-        x.check_certificate(certificate, authority)
-        public = certificate.public_key()
-        mine = read_tls_key(self.key).public_key()
-        if not isinstance(public, ec.EllipticCurvePublicKey) or x.key_name(public) != x.key_name(
-            mine
-        ):
+        if proposal.participants[agent].nkey != self.nkey().public:
             raise InputError(
-                "the certificate that the proposal has for this site is of another key; send the "
-                "newest request to the coordinator and ask for a new proposal"
+                "the proposal names another nkey for this site than it has; put back the keys that "
+                "tacit site join made"
             )
+        return agent
 
 
 def read_invitation(file: Path) -> Invitation:
     """Return the invitation in a file; it must be signed, and for this version of tacit."""
-    invitation = Invitation.from_json(_text(file)).check_signed()
-    check_version(invitation.tacit, f"the study {invitation.study}")
+    invitation = Invitation.from_json(read_text(file)).check_signed()
+    check_version(invitation.tacit, f"the study {invitation.study} runs")
     return invitation
 
 
@@ -168,34 +141,27 @@ def join(
     facts = SiteFacts(name=name, data=str(data.absolute()), person_column=person_column)
     count = count_of(source_of(data, invitation, facts), invitation)
     make_folder(folder)
-    write_private(folder / "tls.key", private_pem(new_tls_key()))
-    write_private(folder / "signing.key", private_pem(Ed25519PrivateKey.generate()))
+    write_key(folder / "nkey.key", Ed25519PrivateKey.generate())
+    write_key(folder / "signing.key", Ed25519PrivateKey.generate())
     write_text(invitation.to_json() + "\n", folder / "invitation.json")
     write_text(facts.to_json() + "\n", folder / "site.json")
     site = SiteFolder(folder, invitation, facts)
     return site, request_of(site, count)
 
 
-def renew(site: SiteFolder, data: Path | None, *, new_key: bool) -> tuple[SiteFolder, JoinRequest]:
-    """Return a site with a new request, for a new certificate or another count of records.
+def renew_site(site: SiteFolder, data: Path | None) -> tuple[SiteFolder, JoinRequest]:
+    """Return a site with a new request, for another count of records; its keys stay.
 
     Parameters
     ----------
     data
         Another file; None for that of the first request.
-    new_key
-        Whether the key of the certificate is made anew; the one before is kept beside it.
     """
     if data is not None:
         facts = site.facts.model_copy(update={"data": str(data.absolute())})
         write_text(facts.to_json() + "\n", site.folder / "site.json")
         site = SiteFolder(site.folder, site.invitation, facts)
-    count = count_of(site.source(), site.invitation)
-    if new_key:
-        kept = site.folder / "tls.key.before"
-        site.key.replace(kept)
-        write_private(site.key, private_pem(new_tls_key()))
-    return site, request_of(site, count)
+    return site, request_of(site, count_of(site.source(), site.invitation))
 
 
 def open_site(folder: Path) -> SiteFolder:
@@ -207,21 +173,21 @@ def open_site(folder: Path) -> SiteFolder:
         If there is none, or the study is for another version of tacit.
     """
     invitation = read_invitation(folder / "invitation.json")
-    return SiteFolder(folder, invitation, SiteFacts.from_json(_text(folder / "site.json")))
+    return SiteFolder(folder, invitation, SiteFacts.from_json(read_text(folder / "site.json")))
 
 
 def request_of(site: SiteFolder, count: int) -> JoinRequest:
     """Return what the owner sends to the coordinator."""
-    signing = site.signing_key()
-    asked: x509.CertificateSigningRequest = x.signing_request(site.name, read_tls_key(site.key))
+    signing, nkey, study = site.signing_key(), site.nkey().public, site.invitation.study
     return JoinRequest(
-        study=site.invitation.study,
+        study=study,
         name=site.name,
         invitation=site.invitation.digest,
         count=count,
-        certificate=x.pem_of(asked),
+        nkey=nkey,
+        certified=certify_nkey(signing, study, site.name, nkey),
         tacit=tacit.__version__,
-        key=public_text(signing),
+        key=public_text(signing.public_key()),
         signature=UNSIGNED,
     ).signed(signing)
 
@@ -247,13 +213,3 @@ def count_of(source: Source, invitation: Invitation) -> int:
     rows = invitation.rows_per_person
     (count,) = counts_ahead(files, 1, rows_per_person=rows)
     return count
-
-
-def _text(file: Path) -> str:
-    try:
-        return file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(
-            f"{file} cannot be read ({type(error).__name__}); name the file of the coordinator, or "
-            "put back what tacit site join made"
-        ) from None

@@ -15,20 +15,18 @@ import time
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from tacit.errors import InputError, MissingPackageError, install_with
+from tacit_federation.credentials import Nkey, client_context
 from tacit_federation.party import Outcome, Packet, Party, Progress
-from tacit_federation.server import client_context
 
 try:
-    import nats
     from nats import errors as nats_errors
     from nats.aio.client import Client
     from nats.aio.msg import Msg
 except ModuleNotFoundError:
-    nats = None  # type: ignore[assignment]
+    Client = None  # type: ignore[assignment,misc]
 
 TICK = 0.1
 # between attempts to reach the hub, and when it does not let this party write or hear
@@ -47,16 +45,15 @@ class Link:
     ----------
     address
         Host and port.
-    authority
-        The certificate of the study's authority, as text.
-    certificate, key
-        The party's own, as files.
+    certificate
+        That of the hub, PEM, from the invitation.
+    nkey
+        Of the party.
     """
 
     address: str
-    authority: str
-    certificate: Path
-    key: Path
+    certificate: str
+    nkey: Nkey
 
 
 @dataclass(frozen=True)
@@ -116,13 +113,13 @@ def serve(
     MissingPackageError
         If nats-py is not installed.
     InputError
-        If the hub is of another authority, or certificate and key cannot be used.
+        If the hub has another certificate than that of the invitation.
     """
-    if nats is None:
+    if Client is None:
         raise MissingPackageError(
             f"the connection needs the package nats-py; {install_with('federation')}"
         )
-    context = client_context(link.authority, link.certificate, link.key)
+    context = client_context(link.certificate)
     return _Shell(party, link, watch, stop, context).run()
 
 
@@ -234,8 +231,9 @@ class _Shell:
             except ssl.SSLCertVerificationError as error:
                 raise InputError(
                     f"the hub at {self.link.address} is not that of this study "
-                    f"({error.verify_message}); check the address, or ask the coordinator for the "
-                    "invitation anew"
+                    f"({error.verify_message}): its certificate is another one than that in the "
+                    "invitation; check the address, or ask the coordinator whether there is a new "
+                    "study"
                 ) from None
             except (OSError, TimeoutError, nats_errors.Error) as error:
                 self._say("hub_away", _reason(error))
@@ -253,11 +251,13 @@ class _Shell:
 
     async def _connect(self) -> Client:
         """Return a connection that hears what the party listens to."""
-        host, _, _ = self.link.address.rpartition(":")
-        client = await nats.connect(
+        client, nkey = Client(), self.link.nkey
+        # nats-py has no other way to name an nkey without giving it the secret half
+        client._public_nkey = nkey.public
+        await client.connect(
             f"tls://{self.link.address}",
+            signature_cb=nkey.answer,
             tls=self.context,
-            tls_hostname=host.strip("[]"),
             tls_handshake_first=True,
             allow_reconnect=False,
             connect_timeout=5,
@@ -329,13 +329,11 @@ def _reason(error: BaseException) -> str:
             f"{_FORBIDDEN} ({text.removeprefix('nats: ')}); the coordinator's hub "
             "must know the proposal and its parties (tacit study hub)"
         )
-    if "authorization" in low or "certificate required" in low or "bad certificate" in low:
+    if "authorization" in low:
         return (
-            "the hub does not know this certificate; the coordinator must admit it, and have "
-            "struck nobody off"
+            "the hub does not know this key; the coordinator must propose with this site, and not "
+            "have struck it off"
         )
-    if "unknown_ca" in low or "unknown ca" in low:
-        return "the hub is that of another study; check its address"
     if isinstance(error, ConnectionRefusedError):
         return "nothing listens there; the coordinator's hub must run (tacit study hub)"
     return text

@@ -116,7 +116,7 @@ def take_part(  # noqa: PLR0913 - what a site is run with
     shows.check(site.report_folder(signed))
     agent, key = site.take_part(signed), site.signing_key()
     coordinator = public_key(site.invitation.key)
-    link = Link(site.invitation.hub, site.invitation.authority, site.certificate, site.key)
+    link = Link(site.invitation.hub, site.invitation.certificate, site.nkey())
     with events_to(shows.log, quiet=shows.quiet) as events:
         with _declining(signed, agent, key, link):
             local = interruptible(
@@ -163,7 +163,7 @@ def coordinate(
     shows.check(study.report_folder(signed))
     folder = study.run_folder(signed)
     private_folder(folder)
-    link = Link(study.invitation.hub, study.invitation.authority, study.certificate, study.key)
+    link = Link(study.invitation.hub, study.invitation.certificate, study.nkey())
     with events_to(shows.log, quiet=shows.quiet) as events:
         journal, key = Journal(folder / "journal"), study.signing_key()
         party = interruptible(

@@ -29,12 +29,12 @@ from tacit_federation import (
     join,
     open_site,
     read_invitation,
+    renew_site,
     site_folder,
     sites_folder,
 )
 from tacit_federation.commands.running import Shows, methods_for, take_part
 from tacit_federation.commands.watching import stands_in
-from tacit_federation.sites import renew as renew_site
 
 site = typer.Typer(
     no_args_is_help=True,
@@ -86,10 +86,8 @@ def join_(  # noqa: PLR0913, PLR0917 - one parameter per option
         str | None, typer.Option(help="Where persons are protected: the column that says whose.")
     ] = None,
     renew: Annotated[
-        bool, typer.Option("--renew", help="Of a site that is there: a new request.")
-    ] = False,
-    new_key: Annotated[
-        bool, typer.Option("--new-key", help="With --renew: make the key of the certificate anew.")
+        bool,
+        typer.Option("--renew", help="Of a site that is there: a new request, of another count."),
     ] = False,
     out: Annotated[
         Path | None, typer.Option(parser=path, help="The request; NAME.request if not given.")
@@ -102,13 +100,11 @@ def join_(  # noqa: PLR0913, PLR0917 - one parameter per option
     file = Path(f"{name}.request") if out is None else out
     if file.exists() and not (force and file.is_file()):
         raise InputError(f"{file} exists; name a new file with --out, or pass --force")
-    if new_key and not renew:
-        raise InputError("--new-key goes with --renew; a new site has new keys anyway")
     invited = read_invitation(invitation)
     folder = site_folder(invited.study, name, sites)
     if renew:
         found = open_site(found_site(invited.study, name, sites))
-        made, request = interruptible(lambda: renew_site(found, data, new_key=new_key))
+        made, request = interruptible(lambda: renew_site(found, data))
     else:
         made, request = interruptible(lambda: join(folder, invited, name, data, person_column))
     write_text(request.to_json() + "\n", file)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import secrets
 import signal
 import sys
@@ -48,7 +47,6 @@ from tacit_federation import (
     keep_proposal,
     new_study,
     open_study,
-    read_certificate,
     run_hub,
     seen_struck,
     server_program,
@@ -60,7 +58,6 @@ from tacit_federation.commands.running import Shows, coordinate, methods_for
 from tacit_federation.commands.watching import events_to, stands_in
 from tacit_federation.joining import check_address
 from tacit_federation.last_question import last_question
-from tacit_federation.study import renew as renew_study
 
 study = typer.Typer(
     no_args_is_help=True,
@@ -104,7 +101,7 @@ def new(  # noqa: PLR0913, PLR0917 - one parameter per option
     studies: Studies = None,
     json: Json = False,
 ) -> None:
-    """Make a study: its authority, keys, the hub's certificate, and an invitation for owners."""
+    """Make a study: its keys, the hub's certificate, and an invitation for owners."""
     file = Path(f"{name}.invitation") if out is None else out
     _free(file, force=False)
     made = new_study(
@@ -113,7 +110,6 @@ def new(  # noqa: PLR0913, PLR0917 - one parameter per option
         TableFacts.of(read_bounds(bounds)),
         hub=hub,
         rows_per_person=rows_per_person,
-        now=_now(),
     )
     invitation = made.invitation
     write_text(invitation.to_json() + "\n", file)
@@ -135,7 +131,7 @@ def admit_(
     studies: Studies = None,
     json: Json = False,
 ) -> None:
-    """Admit a site: sign its certificate, once its owner has read the same fingerprint."""
+    """Admit a site, once its owner has read the same fingerprint."""
     opened = open_study(study_folder(name, studies))
     asked = JoinRequest.from_json(read_text(request))
     asked.check_for(opened.invitation)
@@ -144,7 +140,7 @@ def admit_(
     typer.echo(f"Fingerprint of the request: {asked.fingerprint}", err=True)
     if not _confirmed("Does its owner read the same, by telephone?"):
         raise InputError(f"{asked.name} was not admitted; ask its owner for the request anew")
-    member = admit(opened, asked, _now())
+    member = admit(opened, asked)
     if json:
         emit({"study": name, "site": asked.name, "number": member.number, "count": asked.count})
         return
@@ -172,14 +168,6 @@ def strike_(name: StudyName, site: Annotated[str, typer.Argument(metavar="SITE",
         f"{f', though {listens}' if seen.listens else ''}. A server of your own lets {site} in "
         f"until it takes the new configuration (tacit study hub {name} --print)"
     )
-
-
-@study.command("renew")
-def renew_(name: StudyName, studies: Studies = None) -> None:
-    """Sign the certificates of hub and coordinator anew; sites get theirs by new requests."""
-    signed = renew_study(open_study(study_folder(name, studies)), _now())
-    ends = min(certificate.not_valid_after_utc for certificate in signed.values())
-    _say(f"The certificates of hub and coordinator hold until {ends:%Y-%m-%d}")
 
 
 @study.command("hub")
@@ -338,11 +326,10 @@ def status(name: StudyName, studies: Studies = None, json: Json = False) -> None
         emit({"study": name, "fingerprint": opened.invitation.fingerprint, "hub":
               opened.invitation.hub, "sites": sites, "runs": runs})  # fmt: skip
         return
-    rows = [["site", "records", "until", ""]]
+    rows = [["site", "records", ""]]
     for one in opened.admitted():
-        ends = _ends(one.participant.certificate)
-        rows.append([one.participant.name, f"{one.participant.count}", ends,
-                     "struck off" if one.struck else ""])  # fmt: skip
+        site = one.participant
+        rows.append([site.name, f"{site.count}", "struck off" if one.struck else ""])
     _say(
         f"Study {name}, hub {opened.invitation.hub}, invitation {opened.invitation.fingerprint}",
         "",
@@ -361,10 +348,6 @@ def _run_status(opened: StudyFolder, signed: SignedProposal) -> dict[str, Any]:
 
 def _counted(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"
-
-
-def _ends(pem: str) -> str:
-    return f"{read_certificate(pem).not_valid_after_utc:%Y-%m-%d}"
 
 
 def _taking_part(opened: StudyFolder, only: list[str] | None) -> list[Any]:
@@ -395,10 +378,6 @@ def _confirmed(question: str) -> bool:
 def _free(file: Path, *, force: bool) -> None:
     if file.exists() and not (force and file.is_file()):
         raise InputError(f"{file} exists; name a new file with --out, or pass --force")
-
-
-def _now() -> datetime.datetime:
-    return datetime.datetime.now(datetime.UTC)
 
 
 def _say(*lines: str) -> None:
