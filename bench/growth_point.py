@@ -27,7 +27,7 @@ from tacit.proposal.request import NetworkRequest
 from tacit.report.results import json_text, results, strict
 from tacit.report.training import training_page
 from tacit.training import DividedData, Training, divide, proposal_for
-from tacit.training.metrics import curves_on_test, measure
+from tacit.training.assessment import curves_on_test, measure
 
 TESTS = 1_000
 # seconds of a run whose rounds are measured by twenty times as many more, or once alone

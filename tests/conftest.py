@@ -85,7 +85,7 @@ def make_plan(name, shards, *, problem=None, terms=None, rounds=6, clip=1.0, pre
 
 
 # what rounding answers to a lattice costs a plan of full batches, at most: 2^-21 of the noise and
-# twice that of epsilon (tacit.privacy.lattice)
+# twice that of epsilon (tacit.privacy.mechanisms)
 LATTICE = 1e-6
 # what rounding adds to the bound of a proximal or projected step (tacit.oracles.sums)
 ROUNDED = 1 + 2.0**-9

@@ -20,7 +20,7 @@ from scipy.special import erf, ndtr, ndtri
 from tests.attacks.orders import Order, climbing, staircase
 from tests.attacks.subjects import Finding, Subject, subject_named
 
-from tacit.audit.likelihood import upper_rate
+from tacit.audit.epsilon import upper_rate
 from tacit.engine import Plan, run
 from tacit.privacy import Certificate, ReplaceOne, true_positive_rate
 from tacit.problems import Shards, pack

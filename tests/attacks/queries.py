@@ -14,7 +14,7 @@ import numpy as np
 from tests.attacks.subjects import BETA, PERSON, RATE, Finding, Subject, Trials, everyone, ratios
 
 from tacit.oracles import Drawn
-from tacit.oracles.draws import capacity
+from tacit.oracles.sampling import capacity
 from tacit.privacy import TargetChange, ZeroOut
 from tacit.problems import MultinomialLogistic, within_norm
 from tacit.typing import HostArray, Precision

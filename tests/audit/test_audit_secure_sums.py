@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tacit.audit.likelihood import lower_bound
+from tacit.audit.epsilon import lower_bound
 from tacit.audit.subject import Setup, canary, planned
 from tacit.engine.door import exact_answer
 from tacit.engine.program import agent_turns, server_turns

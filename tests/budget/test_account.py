@@ -30,9 +30,8 @@ from tacit.budget import (
 from tacit.budget import balance as balances
 from tacit.budget import reservation as reservations
 from tacit.budget.balance import standing_of
-from tacit.budget.head import read_head
 from tacit.budget.places import head_file, place_file
-from tacit.budget.store import connected, entries_of, locked
+from tacit.budget.store import connected, entries_of, locked, read_head
 from tacit.errors import AccountError, InputError
 from tacit.privacy import GaussianAnswer, LaplaceAnswer, Sampled, mu_of
 from tacit.report.accounts import account_text

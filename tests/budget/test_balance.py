@@ -21,10 +21,8 @@ from tacit.budget import (
     chain,
     open_account,
 )
-from tacit.budget.chain import START, Entry
-from tacit.budget.head import write_head
 from tacit.budget.places import head_file
-from tacit.budget.store import connected, digest_of
+from tacit.budget.store import START, Entry, connected, digest_of, write_head
 from tacit.budget.sums import Sums, share_of
 from tacit.errors import AccountError, InputError
 from tacit.privacy import GaussianAnswer, LaplaceAnswer, Sampled

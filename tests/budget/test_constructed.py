@@ -10,7 +10,7 @@ import pytest
 from tests.budget.test_account import PURPOSE, charge, state_folder
 from tests.budget.test_balance import charged
 
-from tacit.budget import AccountTerms, Guarantee, chain, open_account
+from tacit.budget import AccountTerms, Guarantee, open_account, store
 from tacit.errors import InputError
 
 __all__ = ["state_folder"]
@@ -36,7 +36,7 @@ def appended(account, content):
     with sqlite3.connect(account.file) as c:
         c.execute(
             "INSERT INTO entries VALUES (?,?,?)",
-            (number + 1, text, chain._digest(digest, number + 1, text)),
+            (number + 1, text, store._digest(digest, number + 1, text)),
         )
     c.close()
 

@@ -38,7 +38,7 @@ from tacit.privacy import (
     delta_of,
     mu_of,
 )
-from tacit.privacy.lattice import lattice_epsilon
+from tacit.privacy.mechanisms import lattice_epsilon
 
 ZERO, REPLACE = ZeroOut(), ReplaceOne()
 

@@ -66,7 +66,7 @@ def holds(files, values):
 
 LEAK = """
 import sys
-from tacit.cli.programs import keep_programs
+from tacit.cli.main import keep_programs
 keep_programs()
 import jax, jax.numpy as jnp, numpy as np
 rows = np.loadtxt("t.csv", delimiter=",", skiprows=1, usecols=(0, 1, 2)) / 4.0
@@ -152,7 +152,7 @@ def test_a_folder_that_cannot_be_trusted_or_a_file_cut_short_hurts_no_run(tmp_pa
 
 FIND = """
 import os
-from tacit.cli.programs import keep_programs
+from tacit.cli.main import keep_programs
 keep_programs()
 own = os.environ.get("JAX_COMPILATION_CACHE_DIR")
 print(sorted(os.listdir(own)) if own else None)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import sklearn.datasets
 
-from tacit.datasets import Dataset, idx, load, names, sklearn_sets, split
+from tacit.datasets import Dataset, idx, load, names, registry, split
 from tacit.datasets.dataset import centred
 from tacit.datasets.fetch import located
 from tacit.errors import DataError, InputError
@@ -72,11 +72,11 @@ def test_four_fifths_of_the_small_sets_are_for_training(name: str, train: int) -
 def test_a_missing_or_foreign_scikit_learn_file_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sklearn_sets, "find_spec", lambda name: None)
+    monkeypatch.setattr(registry, "find_spec", lambda name: None)
     with pytest.raises(DataError, match="not installed"):
         load("digits")
     spec = SimpleNamespace(submodule_search_locations=[str(tmp_path)])
-    monkeypatch.setattr(sklearn_sets, "find_spec", lambda name: spec)
+    monkeypatch.setattr(registry, "find_spec", lambda name: spec)
     with pytest.raises(DataError, match=r"cannot be read.*reinstall"):
         load("digits")
     folder = tmp_path / "datasets" / "data"

@@ -4,8 +4,8 @@ import jax.numpy as jnp
 import pytest
 
 from conftest import make_plan, make_shards
-from tacit.engine import exactness, run
-from tacit.engine.exactness import check_arithmetic
+from tacit.engine import run, running
+from tacit.engine.running import check_arithmetic
 from tacit.errors import PrivacyError
 
 
@@ -15,7 +15,7 @@ def test_this_machine_adds_whole_numbers_exactly():
 
 @pytest.mark.parametrize("place", [0, 1, 2])
 def test_a_machine_that_multiplies_in_fewer_digits_is_refused(monkeypatch, place):
-    true = exactness._products
+    true = running._products
 
     def short(*parts):
         found = list(true(*parts))
@@ -23,7 +23,7 @@ def test_a_machine_that_multiplies_in_fewer_digits_is_refused(monkeypatch, place
         found[place] = true(*narrow)[place]
         return found
 
-    monkeypatch.setattr(exactness, "_products", short)
+    monkeypatch.setattr(running, "_products", short)
     with pytest.raises(PrivacyError, match="rounds sums"):
         check_arithmetic()
 
@@ -31,7 +31,7 @@ def test_a_machine_that_multiplies_in_fewer_digits_is_refused(monkeypatch, place
 def test_without_a_seed_such_a_machine_runs_nothing_and_with_one_it_may(monkeypatch):
     shards = make_shards()
     made = make_plan("noisy-gradient", shards)
-    monkeypatch.setattr(exactness, "_products", lambda *parts: [part[..., 0] for part in parts[:3]])
+    monkeypatch.setattr(running, "_products", lambda *parts: [part[..., 0] for part in parts[:3]])
     with pytest.raises(PrivacyError):
         run(made, shards, runtime="simulate")
     run(made, shards, runtime="simulate", seed=0)

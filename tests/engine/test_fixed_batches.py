@@ -25,7 +25,7 @@ from tacit.oracles import (
     Point,
     PoissonBatches,
 )
-from tacit.oracles.draws import _UNIT, distinct, gaps, survival
+from tacit.oracles.sampling import _UNIT, distinct, gaps, survival
 from tacit.privacy import Adjacency, FixedSize, Laplace, ReplaceOne, ZeroOut
 from tacit.problems import Logistic, NoRegulariser, Problem, WholeSpace, pack, public_facts
 from tacit.problems.grid import gathering_slack

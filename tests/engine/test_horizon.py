@@ -10,8 +10,8 @@ import pytest
 from conftest import make_terms
 from tacit.algorithms import LinearisedGossipADMM, Noise, radius_of
 from tacit.algorithms import gossip as gossip_module
-from tacit.algorithms.steps import step_within
-from tacit.algorithms.walkman import pace_and_noise
+from tacit.algorithms.algorithm import step_within
+from tacit.algorithms.relay import pace_and_noise
 from tacit.engine import run
 from tacit.engine.planning import plan
 from tacit.network import complete, cyclic_walk, metropolis, ring, uniform_walk

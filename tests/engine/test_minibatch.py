@@ -23,7 +23,7 @@ from tacit.engine.program import agent_turns
 from tacit.engine.protocol import KEPT
 from tacit.errors import InputError, PrivacyError
 from tacit.oracles import Gradient, MinibatchGradient, PerturbedStep, Point, ProximalStep
-from tacit.oracles.draws import gathered
+from tacit.oracles.sampling import gathered
 from tacit.privacy import (
     Adjacency,
     BoundedChange,
@@ -36,7 +36,7 @@ from tacit.privacy import (
     ZeroOut,
     account,
 )
-from tacit.privacy.lattice import SHARE
+from tacit.privacy.mechanisms import SHARE
 from tacit.problems import (
     L2,
     Logistic,

@@ -37,7 +37,7 @@ from tacit.oracles import (
     Statistics,
     TargetGradient,
 )
-from tacit.oracles.difference import Pair
+from tacit.oracles.gradient import Pair
 from tacit.privacy import Adjacency, BoundedChange, Messages, ReplaceOne
 from tacit.problems import (
     HuberHinge,

@@ -14,7 +14,7 @@ from tacit.engine import behind_the_door, run
 from tacit.engine.door import two_to
 from tacit.engine.planning import plan
 from tacit.errors import PrivacyError
-from tacit.oracles import Centre, OnLattice, ProjectedStep, ProximalStep, Step, projected_step
+from tacit.oracles import Centre, OnLattice, ProjectedStep, ProximalStep, Step, gradient
 from tacit.privacy import Adjacency, ReplaceOne
 from tacit.problems import (
     L2,
@@ -207,7 +207,7 @@ LARGE = [*(k * 10.0**n for n in (14, 15, 16) for k in (1, 2, 3, 5))]
 @pytest.mark.parametrize("name", QUESTIONS)
 def test_at_large_queries_a_step_without_that_rule_exceeds_its_bound(name, monkeypatch):
     """The planted fault: no query is too large for the rounding of double precision."""
-    monkeypatch.setattr(projected_step, "LARGEST", 1e60)
+    monkeypatch.setattr(gradient, "LARGEST", 1e60)
     assert np.all(most_moved(name, LARGE) <= 1)  # the number of records limits queries as well
     assert np.any(most_moved(name, LARGE, on_grid=False) > 1)
 
@@ -241,5 +241,5 @@ def test_a_set_far_from_a_small_query_does_not_drown_a_step():
 
 def test_a_rule_that_sees_the_query_alone_lets_a_far_set_drown_a_step(monkeypatch):
     """The planted fault: the query is 0, its projection is not."""
-    monkeypatch.setattr(projected_step, "_size", lambda x, s, c: jnp.linalg.norm(x) * 0)
+    monkeypatch.setattr(gradient, "_size", lambda x, s, c: jnp.linalg.norm(x) * 0)
     assert any(moved_on_simplex(total) > 1 for total in TOTALS)

@@ -112,7 +112,7 @@ def test_a_replaced_record_bounded_by_less_than_two_terms_is_refused():
 def test_a_plan_makes_the_check(monkeypatch):
     # calibration takes seconds and comes before; any number will do
     monkeypatch.setattr(
-        sys.modules["tacit.engine.calibration"], "multiplier_for_all", lambda *args, **kwargs: 1.0
+        sys.modules["tacit.engine.planning"], "multiplier_for_all", lambda *args, **kwargs: 1.0
     )
     spec = public_facts(PROBLEM, make_shards(), clip=1.0)
     options = {"rounds": 2, "precision": "float64"}

@@ -36,7 +36,7 @@ from tacit.oracles import (
     Point,
     PoissonBatches,
 )
-from tacit.oracles.draws import _UNIT, capacity, survival
+from tacit.oracles.sampling import _UNIT, capacity, survival
 from tacit.privacy import Adjacency, BoundedChange, ReplaceOne, TargetChange, ZeroOut, mu_of
 from tacit.problems import (
     Logistic,

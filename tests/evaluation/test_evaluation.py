@@ -18,7 +18,7 @@ from tacit.errors import InputError, PrivacyError, UtilityWarning
 from tacit.estimators import PrivateLinearRegression
 from tacit.evaluation import check_covered, evaluation_plan, of_disjoint_parts
 from tacit.oracles import ClippedErrors, Point, Tally
-from tacit.oracles.tally import cuts_of_scores
+from tacit.oracles.statistics import cuts_of_scores
 from tacit.privacy import Adjacency, ReplaceOne, Sum, ZeroOut
 from tacit.problems import check_held_out, hold_out
 from tacit.proposal import NetworkRequest, Proposal, Request, StructureRequest
@@ -275,7 +275,7 @@ def test_a_fit_stands_where_its_evaluation_fails(step, monkeypatch):
     def fails(*_, **__):
         raise KeyError("cell 'smoker' of row 7")
 
-    monkeypatch.setattr(f"tacit.estimators.evaluated.{step}", fails)
+    monkeypatch.setattr(f"tacit.estimators.charged.{step}", fails)
     x = np.random.default_rng(0).uniform(0, 1, (2000, 1))
     model = PrivateLinearRegression(
         epsilon=5, delta=1e-5, bounds=(0, 1), target_bounds=(0, 10), rounds=3, evaluate=0.2

@@ -53,7 +53,7 @@ def test_a_folder_that_cannot_be_written_keeps_nothing_and_stops_nobody(tmp_path
 
 @pytest.mark.parametrize("public", [True, False])
 def test_only_pictures_of_a_published_data_set_are_kept(public, tmp_path, monkeypatch):
-    monkeypatch.setattr("tacit.features.kept.pooch.os_cache", lambda name: tmp_path / name)
+    monkeypatch.setattr("tacit.features.feature_map.pooch.os_cache", lambda name: tmp_path / name)
     few = dataclasses.replace(load("digits"), public=public)
     few = dataclasses.replace(
         few, features=few.features[:60], targets=few.targets[:60], train_rows=50

@@ -13,7 +13,7 @@ from tacit.errors import InputError
 from tacit.noise import Label, Stream, discrete_gaussian, discrete_laplace
 from tacit.noise import gaussian as gaussian_module
 from tacit.noise import laplace as laplace_module
-from tacit.noise.digits import Uniform
+from tacit.noise.gaussian import Uniform
 from tacit.noise.stream import Use
 
 KEY = bytes(range(32))

@@ -27,9 +27,9 @@ from tacit.privacy import (
     lattice_epsilon,
 )
 from tacit.privacy import certificate as certificate_module
-from tacit.privacy import lattice as lattice_module
+from tacit.privacy import mechanisms as lattice_module
 from tacit.privacy.gaussian import true_positive_rate
-from tacit.privacy.lattice import SHARE, budget_left, lattice_rate
+from tacit.privacy.mechanisms import SHARE, budget_left, lattice_rate
 
 RECORD = Adjacency(ReplaceOne(), "record")
 DELTA, VALUES, ROUNDS = 1e-6, 5, 3

@@ -16,7 +16,7 @@ from tacit.engine.door import Live
 from tacit.engine.planning import plan
 from tacit.engine.running import behind_the_door, run
 from tacit.errors import InputError, PrivacyError
-from tacit.noise.digits import Uniform, mp
+from tacit.noise.gaussian import Uniform, mp
 from tacit.oracles import (
     AddedNoise,
     Gradient,

@@ -10,7 +10,7 @@ import pytest
 
 from tacit.datasets import Dataset
 from tacit.errors import InputError, PrivacyError
-from tacit.estimators.evaluated import divided
+from tacit.estimators.charged import divided
 from tacit.estimators.records import owned_rows
 from tacit.problems import (
     Draw,

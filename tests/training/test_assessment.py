@@ -25,8 +25,7 @@ from tacit.problems import (
 )
 from tacit.tables import Source, load_table
 from tacit.training import divide
-from tacit.training.assessment import MOST_NAMED, assess
-from tacit.training.metrics import measure
+from tacit.training.assessment import MOST_NAMED, assess, measure
 
 
 @pytest.fixture

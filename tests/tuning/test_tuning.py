@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from tacit.budget import AccountTerms, Guarantee, open_account
-from tacit.cli.candidates import candidates_in
 from tacit.cli.main import main
+from tacit.cli.tune import candidates_in
 from tacit.datasets import Dataset
 from tacit.errors import AccountError, InputError, PrivacyError
 from tacit.noise import Stream

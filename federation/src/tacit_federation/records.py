@@ -10,8 +10,7 @@ import numpy as np
 
 from tacit.engine import Plan, Private
 from tacit.engine.protocol import at
-from tacit.engine.running import check_shards, opened
-from tacit.engine.targets import check_targets
+from tacit.engine.running import check_shards, check_targets, opened
 from tacit.problems import Draw, Shard, Shards, hold_out
 from tacit.proposal import Proposal
 from tacit.tables import Files, table_of

@@ -6,7 +6,6 @@ from tacit.algorithms.accelerated_admm import (
     AcceleratedRenyiADMM,
     AcceleratedSplitting,
 )
-from tacit.algorithms.accelerated_vradmm import AcceleratedVRADMM
 from tacit.algorithms.admm import ADMM, ConsensusADMM, DualMessage, at_agents, steady_rho
 from tacit.algorithms.algorithm import (
     Algorithm,
@@ -16,6 +15,10 @@ from tacit.algorithms.algorithm import (
     RelayAlgorithm,
     StarAlgorithm,
     Turn,
+    averaging,
+    batch_variance,
+    radius_of,
+    smoothness_of,
 )
 from tacit.algorithms.centred import (
     MOST_NOISE,
@@ -27,7 +30,6 @@ from tacit.algorithms.centred import (
     noise_share,
 )
 from tacit.algorithms.dp_admm import DPADMM
-from tacit.algorithms.evaluate_model import EvaluateModel
 from tacit.algorithms.gossip import (
     EXTRA,
     NIDS,
@@ -47,6 +49,9 @@ from tacit.algorithms.methods import (
     METHODS,
     Composition,
     Method,
+    Option,
+    Setting,
+    Value,
     checked_options,
     method_named,
     rounds_by_default,
@@ -54,14 +59,10 @@ from tacit.algorithms.methods import (
     those_with,
 )
 from tacit.algorithms.noisy_gradient import NoisyGradient
-from tacit.algorithms.one_question import OneQuestion
-from tacit.algorithms.options import Option, Setting, Value
-from tacit.algorithms.recal import RECAL
-from tacit.algorithms.relay import NoisedRelay
+from tacit.algorithms.one_question import EvaluateModel, OneQuestion
+from tacit.algorithms.relay import RECAL, NoisedRelay, Walkman
 from tacit.algorithms.splitting import SADMM, Iterate, RateWarning, RenyiADMM, SplittingADMM
-from tacit.algorithms.steps import averaging, batch_variance, radius_of, smoothness_of
-from tacit.algorithms.vradmm import VRADMM, variance_reduction
-from tacit.algorithms.walkman import Walkman
+from tacit.algorithms.vradmm import VRADMM, AcceleratedVRADMM, variance_reduction
 
 __all__ = [
     "ADMM",

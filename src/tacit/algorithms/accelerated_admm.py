@@ -11,8 +11,14 @@ from jaxtyping import Float
 from typing_extensions import override
 
 from tacit import checks
-from tacit.algorithms.algorithm import AnswerMessages, Noise, Turn
-from tacit.algorithms.steps import batch_variance, radius_of, smoothness_of
+from tacit.algorithms.algorithm import (
+    AnswerMessages,
+    Noise,
+    Turn,
+    batch_variance,
+    radius_of,
+    smoothness_of,
+)
 from tacit.errors import InputError
 from tacit.oracles import Point
 from tacit.problems import Structured, laplacian_smooth, smoothed_share
@@ -57,7 +63,7 @@ class AcceleratedSplitting(AnswerMessages):
     Under smoothing tr(Q_v^-1) stands for d. k balances the two terms of the constraint below:
     k = |A| U / radius, U a bound on the (sub)gradients of r, and L where r has none. Without noise
     on batches their variance takes the place of d nu^2, bounded from public facts
-    (`tacit.algorithms.steps.batch_variance`), and beside noise it is left out.
+    (`tacit.algorithms.algorithm.batch_variance`), and beside noise it is left out.
 
     **Rate.** With B = -I, E g the gradient at q, E|g - E g|^2 = V (in the norm of Q_v^-1) and
     F(x) = f(x) + r(A x - c), for every x*,

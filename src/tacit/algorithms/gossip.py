@@ -10,8 +10,15 @@ import equinox as eqx
 import numpy as np
 from typing_extensions import override
 
-from tacit.algorithms.algorithm import GossipAlgorithm, Noise, Turn
-from tacit.algorithms.steps import averaging, checked_step, smoothness_of, step_within
+from tacit.algorithms.algorithm import (
+    GossipAlgorithm,
+    Noise,
+    Turn,
+    averaging,
+    checked_step,
+    smoothness_of,
+    step_within,
+)
 from tacit.network import Mixing
 from tacit.oracles import Point
 from tacit.problems import Problem
@@ -48,7 +55,7 @@ class NoisedGossip(GossipAlgorithm):
     agent sends, so a round is one exchange of two vectors.
 
     **Settings from public facts.** The step size is half of the method's limit, or less if the
-    noise asks for it (`tacit.algorithms.steps.step_within`); with noise every agent averages the
+    noise asks for it (`tacit.algorithms.step_within`); with noise every agent averages the
     last half of its models.
 
     **Guarantee.** State and messages are functions of noised answers and public constants alone:

@@ -14,8 +14,7 @@ from jaxtyping import Float
 from typing_extensions import override
 
 from tacit import checks
-from tacit.algorithms.algorithm import Noise, StarAlgorithm, Turn
-from tacit.algorithms.steps import smoothness_of, tail_average
+from tacit.algorithms.algorithm import Noise, StarAlgorithm, Turn, smoothness_of, tail_average
 from tacit.oracles import Point, Step
 from tacit.problems import Problem
 from tacit.spec import Spec

@@ -7,37 +7,27 @@ batches. A new one is a file and an entry in `METHODS`.
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
+import numpy as np
+
+from tacit import checks
 from tacit.algorithms.accelerated_admm import AcceleratedADMM, AcceleratedRenyiADMM
-from tacit.algorithms.accelerated_vradmm import AcceleratedVRADMM
-from tacit.algorithms.admm import ADMM, at_agents
-from tacit.algorithms.algorithm import Algorithm
+from tacit.algorithms.admm import ADMM, at_agents, steady_rho
+from tacit.algorithms.algorithm import Algorithm, Noise
 from tacit.algorithms.dp_admm import DPADMM
 from tacit.algorithms.gossip import EXTRA, NIDS, LinearisedGossipADMM
 from tacit.algorithms.linearised_admm import LinearisedADMM
 from tacit.algorithms.noisy_gradient import NoisyGradient
 from tacit.algorithms.one_question import OneQuestion
-from tacit.algorithms.options import (
-    BATCH_SIZES,
-    LOCAL_UPDATES,
-    RHO,
-    SAMPLING_RATE,
-    SMOOTHING,
-    STEADY_RHO,
-    STEP_RULE,
-    Option,
-    Setting,
-    Value,
-)
-from tacit.algorithms.recal import RECAL
+from tacit.algorithms.relay import RECAL, Walkman
 from tacit.algorithms.splitting import SADMM, RenyiADMM, StepRule
-from tacit.algorithms.vradmm import VRADMM, variance_reduction
-from tacit.algorithms.walkman import Walkman
+from tacit.algorithms.vradmm import VRADMM, AcceleratedVRADMM, variance_reduction
 from tacit.errors import InputError
 from tacit.oracles import (
     Gradient,
@@ -47,8 +37,157 @@ from tacit.oracles import (
     ProximalStep,
     Statistics,
 )
-from tacit.privacy import ReplaceOne
+from tacit.privacy import ReplaceOne, Terms, gaussian_multiplier, mean_gradient_bound
+from tacit.privacy.accounting import LEAST_RATE
 from tacit.problems import Identity, Problem, structured_from
+from tacit.spec import Spec
+
+Value = float | int | str
+BATCHES = ("poisson", "fixed")
+STEPS = ("accelerated", "public", "published")
+LEAST, MOST = 1e-30, 1e30
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """The public facts that a method is built from.
+
+    Attributes
+    ----------
+    clip
+        Bound on the norm of a record's coefficient; may be infinite.
+    options
+        The values of the method's options, by name.
+    """
+
+    problem: Problem
+    facts: Spec
+    clip: float
+    terms: Terms
+    rounds: int
+    options: dict[str, Value]
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option of a method.
+
+    Attributes
+    ----------
+    name
+        As in Python; the command line writes - for _.
+    kind
+        float, int or str.
+    default
+        A value, or a function of the setting, whose `options` are then empty.
+    check
+        Returns the value as it is used, or raises `InputError`.
+    help
+        A few words for help texts.
+    """
+
+    name: str
+    kind: type[Value]
+    default: Value | Callable[[Setting], Value]
+    check: Callable[[Any], Value]
+    help: str
+
+    def value(self, given: Value | None, setting: Setting) -> Value:
+        """Return the value that was given, checked, or the default where none was."""
+        if given is not None:
+            return self.checked(given)
+        return self.default(setting) if callable(self.default) else self.default
+
+    def checked(self, given: Any) -> Value:
+        """Return a value of the option's kind; `InputError` for any other."""
+        if isinstance(given, bool) or not isinstance(given, (str, int, float)):
+            raise InputError(f"{self.title} is {given!r}; it must be {_KINDS[self.kind]}")
+        if isinstance(given, str) != (self.kind is str):
+            raise InputError(f"{self.title} is {given!r}; it must be {_KINDS[self.kind]}")
+        value = self.kind(self.check(given))
+        if isinstance(value, float) and value != 0 and not LEAST <= abs(value) <= MOST:
+            raise InputError(
+                f"{self.title} is {given:g}; single precision computes with numbers between "
+                f"{LEAST:g} and {MOST:g}"
+            )
+        return value
+
+    @property
+    def title(self) -> str:
+        """The name as the command line writes it."""
+        return self.name.replace("_", "-")
+
+
+_KINDS: dict[type[Value], str] = {float: "a number", int: "a whole number", str: "text"}
+
+
+def _steady(setting: Setting) -> float:
+    """Return `steady_rho` for the noise that the terms ask for."""
+    terms, multiplier = setting.terms, 0.0
+    if math.isfinite(terms.epsilon):
+        multiplier = gaussian_multiplier(terms.epsilon, terms.delta, setting.rounds)
+        multiplier *= terms.adjacency.spread(setting.facts.agents, terms.observer)
+    bound = mean_gradient_bound(setting.facts, terms.adjacency, norm="l2", rounds=1, questions=1)
+    moves = np.where(np.isfinite(bound.value[:, 0, 0]), bound.value[:, 0, 0], 0.0)
+    return float(steady_rho(setting.facts, setting.rounds, Noise(multiplier, multiplier * moves)))
+
+
+def _rate(given: Any) -> float:
+    rate = checks.fraction("sampling-rate", given)
+    if rate < LEAST_RATE:
+        raise InputError(f"sampling-rate is {rate:g}; it must be at least {LEAST_RATE:g}")
+    return rate
+
+
+def _batches(given: Any) -> str:
+    if given not in BATCHES:
+        raise InputError(f"batches is {given!r}; choose from {', '.join(BATCHES)}")
+    return str(given)
+
+
+def _steps(given: Any) -> str:
+    if given not in STEPS:
+        raise InputError(f"steps is {given!r}; choose from {', '.join(STEPS)}")
+    return str(given)
+
+
+def _positive_rho(given: Any) -> float:
+    return checks.positive("rho", given)
+
+
+_RHO_HELP = "The ADMM parameter."
+RHO = Option("rho", float, 0.1, _positive_rho, _RHO_HELP)
+STEADY_RHO = Option("rho", float, _steady, _positive_rho, _RHO_HELP)
+LOCAL_UPDATES = Option(
+    "local_updates",
+    int,
+    1,
+    lambda given: checks.at_least("local-updates", given, 1),
+    "Updates, each a question, in one round.",
+)
+SAMPLING_RATE = Option("sampling_rate", float, 0.1, _rate, "Share of the records in a batch.")
+BATCH_SIZES = Option(
+    "batches",
+    str,
+    "poisson",
+    _batches,
+    "poisson, or fixed: of one size, without replacement (replace_one).",
+)
+SMOOTHING = Option(
+    "smoothing",
+    float,
+    0.0,
+    lambda given: checks.not_negative("smoothing", given),
+    "Strength of Laplacian smoothing.",
+)
+STEP_RULE = Option(
+    "steps",
+    str,
+    "accelerated",
+    _steps,
+    "accelerated: with momentum; public: without; published: as printed.",
+)
+
 
 TARGET_BOUND = 1.0  # targets are mapped to [-1, 1]
 
@@ -113,7 +252,7 @@ def _gradient(setting: Setting) -> Oracle:
     return Gradient(setting.problem.loss, setting.clip)
 
 
-def _rate(setting: Setting) -> float:
+def _sampling_rate(setting: Setting) -> float:
     return float(setting.options["sampling_rate"])
 
 
@@ -137,7 +276,7 @@ def _records(setting: Setting) -> int | None:
 
 
 def _batch(setting: Setting) -> Oracle:
-    loss, rate = setting.problem.loss, _rate(setting)
+    loss, rate = setting.problem.loss, _sampling_rate(setting)
     return MinibatchGradient(loss, setting.clip, rate, records=_records(setting))
 
 
@@ -215,11 +354,11 @@ def _inner(rate: float) -> int:
 
 def _vradmm(setting: Setting) -> Composition:
     """Return DP-VRADMM with its two questions; logistic coefficients keep their sign."""
-    loss, inner = setting.problem.loss, _inner(_rate(setting))
+    loss, inner = setting.problem.loss, _inner(_sampling_rate(setting))
     clip = min(setting.clip, loss.lipschitz)
     spread = clip if loss.start_coefficient is not None else 2 * clip
     (batch, snapshot), noise = variance_reduction(
-        loss, clip=clip, spread=spread, rate=_rate(setting), inner=inner
+        loss, clip=clip, spread=spread, rate=_sampling_rate(setting), inner=inner
     )
     smoothing, rule = float(setting.options["smoothing"]), _printed(setting)
     structured = structured_from(setting.problem)

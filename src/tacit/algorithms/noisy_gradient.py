@@ -9,8 +9,7 @@ import numpy as np
 from typing_extensions import override
 
 from tacit import checks
-from tacit.algorithms.algorithm import AnswerMessages, Noise, Turn
-from tacit.algorithms.steps import smoothness_of, tail_average
+from tacit.algorithms.algorithm import AnswerMessages, Noise, Turn, smoothness_of, tail_average
 from tacit.oracles import Point
 from tacit.problems import Problem
 from tacit.spec import Spec

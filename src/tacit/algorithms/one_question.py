@@ -15,7 +15,7 @@ from tacit.errors import InputError
 from tacit.oracles import Point, statistics_size, unpacked
 from tacit.problems import L2, NoRegulariser, Problem, Squared, WholeSpace
 from tacit.spec import Spec
-from tacit.typing import Array, HostArray, Vector
+from tacit.typing import Array, HostArray, Model, Vector
 
 
 class OneQuestion(AnswerMessages):
@@ -142,3 +142,53 @@ def _proximal(problem: Problem, matrix: Float[Array, "D D"], vector: Vector, ste
     first = jnp.zeros_like(vector)
     model: Array = jax.lax.fori_loop(0, steps, step, (first, first, one))[0]
     return model
+
+
+class EvaluateModel(AnswerMessages):
+    """One question about a model, and the mean of the agents' noised answers.
+
+    Nothing is trained: what a run releases is that mean, of the shape of an answer.
+
+    **Guarantee.** One round, one question, asked at a model that is fixed in the plan, and the
+    message is the answer itself: under summation the noises of honest agents add up.
+
+    Attributes
+    ----------
+    weights
+        The model. It must be public: released by another run, for example.
+    answers
+        How many numbers an answer has.
+    """
+
+    weights: Float[Array, "..."]
+    answers: int = eqx.field(static=True)
+
+    @override
+    def questions(self, rounds: int) -> HostArray:
+        if rounds != 1:
+            raise InputError(f"this algorithm asks once; plan 1 round, not {rounds}")
+        return super().questions(rounds)
+
+    @override
+    def schedule(self, spec: Spec, rounds: int, noise: Noise) -> dict[str, HostArray]:
+        return {}
+
+    @override
+    def start(self, template: Model) -> Float[Array, "S"]:
+        return jnp.zeros(self.answers, template.dtype)
+
+    @override
+    def ask(self, state: Array, inbox: Array, turn: Turn) -> Point:
+        return Point(self.weights)
+
+    @override
+    def first_public(self, template: Model) -> Float[Array, "S"]:
+        return jnp.zeros(self.answers, template.dtype)
+
+    @override
+    def combine(self, public: Array, mean_message: Array, turn: Turn) -> Array:
+        return mean_message
+
+    @override
+    def model(self, public: Array) -> Array:
+        return public

@@ -13,8 +13,14 @@ from jaxtyping import Float, Int
 from typing_extensions import override
 
 from tacit import checks
-from tacit.algorithms.algorithm import AnswerMessages, Noise, Turn
-from tacit.algorithms.steps import running_mean, smoothness_of, tail_average
+from tacit.algorithms.algorithm import (
+    AnswerMessages,
+    Noise,
+    Turn,
+    running_mean,
+    smoothness_of,
+    tail_average,
+)
 from tacit.errors import InputError
 from tacit.oracles import Point
 from tacit.problems import Structured, laplacian_smooth

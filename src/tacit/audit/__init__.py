@@ -2,12 +2,18 @@
 
 from tacit.audit.auditing import AuditReport, audit
 from tacit.audit.conformance import Conformance, Law, check_method, check_oracle
-from tacit.audit.epsilon import EpsilonBound, audit_perturbed, audit_sampled, epsilon_lower_bound
-from tacit.audit.faults import Fault, fault_named, plant
-from tacit.audit.likelihood import LowerBound, log_likelihood_ratio, lower_bound
+from tacit.audit.epsilon import (
+    EpsilonBound,
+    LowerBound,
+    audit_perturbed,
+    audit_sampled,
+    epsilon_lower_bound,
+    log_likelihood_ratio,
+    lower_bound,
+)
 from tacit.audit.pairwise import Pairwise, pairwise_mu
 from tacit.audit.recorded import ReplayReport, ResidualReport, replay, residual_report
-from tacit.audit.subject import Canary, canary
+from tacit.audit.subject import Canary, Fault, canary, fault_named, plant
 
 __all__ = [
     "AuditReport",

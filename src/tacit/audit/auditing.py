@@ -15,22 +15,25 @@ from jaxtyping import Float
 
 from tacit import checks
 from tacit.algorithms import Value
-from tacit.audit.faults import BothAnswers, Fault, Subject, plant
-from tacit.audit.likelihood import LowerBound, log_likelihood_ratio, lower_bound
-from tacit.audit.pairs import DataPair
+from tacit.audit.epsilon import LowerBound, log_likelihood_ratio, lower_bound
+from tacit.audit.pairwise import DataPair
 from tacit.audit.randomness import LONG, WIDE, RandomnessReport, randomness_report
 from tacit.audit.recorded import ReplayReport, ResidualReport, replay, residual_report
 from tacit.audit.subject import (
     AGENTS,
+    BothAnswers,
     Canary,
+    Fault,
     Maker,
     Setup,
+    Subject,
     canary,
     canary_of,
     composition_of,
     method_of,
     name_of,
     planned,
+    plant,
 )
 from tacit.engine import behind_the_door, simulate
 from tacit.engine.door import Live, Pair, Rival

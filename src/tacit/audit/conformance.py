@@ -22,7 +22,7 @@ import numpy as np
 
 from tacit.algorithms import StarAlgorithm, Value
 from tacit.audit.auditing import audit, saturating
-from tacit.audit.pairs import DataPair, changed_places
+from tacit.audit.pairwise import DataPair, changed_places
 from tacit.audit.recorded import replay
 from tacit.audit.search import Search
 from tacit.audit.subject import (

@@ -17,9 +17,8 @@ import numpy as np
 from scipy.special import gammainc, gammaincc
 from typing_extensions import override
 
-from tacit.audit.faults import Fault
 from tacit.audit.recorded import ResidualReport, replay, residual_report
-from tacit.audit.subject import Canary
+from tacit.audit.subject import Canary, Fault
 from tacit.engine import behind_the_door
 from tacit.engine.door import Live
 from tacit.engine.planning import Plan

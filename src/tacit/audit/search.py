@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tacit.audit.pairs import DataPair, changed_places
+from tacit.audit.pairwise import DataPair, changed_places
 from tacit.errors import InputError
 from tacit.oracles import Oracle, Point
 from tacit.privacy import Adjacency, BoundedChange, Norm, Relation, TargetChange, Unit, ZeroOut

@@ -2,21 +2,9 @@
 
 from tacit.budget.account import Account, accounts_in, open_account
 from tacit.budget.balance import Balance
-from tacit.budget.bodies import salted
 from tacit.budget.caps import Caps, Guarantee, caps_of
-from tacit.budget.chain import (
-    Entry,
-    check_chain,
-    following,
-)
 from tacit.budget.charge import Charge, Cost, cost_of, relation_of, relation_text
 from tacit.budget.filter import check_fits
-from tacit.budget.head import (
-    head_locked,
-    read_head,
-    sync_folder,
-    write_head,
-)
 from tacit.budget.places import (
     accounts_folder,
     data_folder,
@@ -26,7 +14,16 @@ from tacit.budget.places import (
 )
 from tacit.budget.renyi import renyi_divergence
 from tacit.budget.reservation import Reservation
-from tacit.budget.state import Change, ChargedRun, State
+from tacit.budget.state import Change, ChargedRun, State, salted
+from tacit.budget.store import (
+    Entry,
+    check_chain,
+    following,
+    head_locked,
+    read_head,
+    sync_folder,
+    write_head,
+)
 from tacit.budget.sums import Total, total_of
 from tacit.budget.terms import AccountTerms, Purpose
 

@@ -12,15 +12,12 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from tacit.budget.balance import FORMAT, VERSION, Balance, balance_of, dated, opening, record
-from tacit.budget.bodies import check_files, check_table, table_digest
 from tacit.budget.caps import Guarantee, caps_of
-from tacit.budget.chain import Entry
 from tacit.budget.charge import Charge
 from tacit.budget.filter import check_fits
-from tacit.budget.head import Head, head_locked, replace_head, write_head, write_place
 from tacit.budget.places import (
     SUFFIX,
     account_file,
@@ -30,18 +27,118 @@ from tacit.budget.places import (
     private_folder,
 )
 from tacit.budget.reservation import Reservation, advance_head
-from tacit.budget.state import State
-from tacit.budget.store import PATIENCE, connected, create, entries_of, locked, told
+from tacit.budget.state import State, check_files, check_table, state_of, table_digest
+from tacit.budget.store import (
+    PATIENCE,
+    Entry,
+    Head,
+    connected,
+    create,
+    entries_of,
+    head_locked,
+    locked,
+    read_head,
+    replace_head,
+    told,
+    write_head,
+    write_place,
+)
 from tacit.budget.sums import share_of
 from tacit.budget.terms import AccountTerms, Purpose
-from tacit.budget.verifying import (
-    checked_state,
-    contains,
-    head_of,
-    is_in_place,
-    whole,
-)
 from tacit.errors import AccountError, InputError
+
+Found = TypeVar("Found", bound=Balance)
+
+
+def checked_state(connection: sqlite3.Connection, name: str, file: Path) -> State:
+    """Return an account after reading every entry: digests, balances and the head.
+
+    Raises
+    ------
+    InputError
+        If it was edited, cut or replaced by an older copy.
+    """
+    # the head first: another process may add entries meanwhile, and the head follows them
+    first = entries_of(connection, name, most=1)
+    head = head_of(understood(name, file, lambda: balance_of(first[0], first[0])), file)
+    entries = entries_of(connection, name)
+    state = whole(entries, name, file)
+    check_head(head, entries, name)
+    _check_place(state, file)
+    return state
+
+
+def whole(entries: Sequence[Entry], name: str, file: Path) -> State:
+    """Return what entries say whose digests were checked."""
+    return understood(name, file, lambda: state_of(entries))
+
+
+def understood(name: str, file: Path, read: Callable[[], Found]) -> Found:
+    """Return what is read of an account, which must be that of its name."""
+    try:
+        found = read()
+    except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(
+            f"account {name!r} does not hold what an account holds; put the right file back"
+        ) from error
+    if found.name != name:
+        raise InputError(f"the file {file} is the account {found.name!r}; give it its name back")
+    return found
+
+
+def head_of(balance: Balance, file: Path) -> Head | None:
+    """Return the head that is kept elsewhere."""
+    with told(file):
+        return read_head(head_file(balance.identity))
+
+
+def is_in_place(identity: str, file: Path) -> bool:
+    """Whether no other account was opened, or accepted, under this name in this folder.
+
+    Of one that was moved here nothing is known, and it is taken as it is.
+    """
+    try:
+        return place_file(file).read_text(encoding="ascii") == identity
+    except FileNotFoundError:
+        return True
+    except (OSError, UnicodeError):
+        return False
+
+
+def _check_place(balance: Balance, file: Path) -> None:
+    if not is_in_place(balance.identity, file):
+        raise InputError(
+            f"the file {file} is another account of the name {balance.name!r} than was opened "
+            "there, so runs that were charged to that one are not in it. Put the right file back, "
+            f"or say tacit budget accept {balance.name}"
+        )
+
+
+def check_head(head: Head | None, entries: Sequence[Entry], name: str) -> None:
+    """Raise `InputError` unless the head is one of the entries."""
+    if head is None or not contains(entries, head):
+        raise _another(head, len(entries), name)
+
+
+def _another(head: Head | None, entries: int, name: str) -> InputError:
+    known = "no head of it is kept on this machine"
+    if head is not None:
+        known = (
+            f"the head kept elsewhere is number {head.number}, which its {entries} entries do not "
+            "lead to"
+        )
+    return InputError(
+        f"account {name!r} may have been cut or replaced by an older copy: {known}. "
+        f"Put the right file back, or say tacit budget accept {name}"
+    )
+
+
+def contains(entries: Sequence[Entry], head: Head) -> bool:
+    """Whether a head is one of the entries."""
+    return head.number <= len(entries) and entries[head.number - 1].digest == head.digest
+
 
 _PATIENCE = timedelta(hours=1)
 
@@ -64,7 +161,7 @@ class Account:
         The names of the columns of the table that runs read; None where there is none.
     another_table, another_account
         Whether a table with other columns may be charged, and a file that another account in the
-        folder was charged for (`tacit.budget.bodies`).
+        folder was charged for (`tacit.budget.state`).
     """
 
     name: str

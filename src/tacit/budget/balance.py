@@ -15,8 +15,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from tacit.budget.caps import Caps, Guarantee, caps_of
-from tacit.budget.chain import Entry
-from tacit.budget.store import add
+from tacit.budget.store import Entry, add
 from tacit.budget.sums import Share, Sums, Total
 from tacit.budget.terms import AccountTerms
 from tacit.errors import InputError
@@ -40,7 +39,7 @@ class Balance:
     waiting
         Reservations without a mark: by run, its time, its share, and its table if it has one.
     tables
-        Digests of the columns of the tables that runs read (`tacit.budget.bodies`).
+        Digests of the columns of the tables that runs read (`tacit.budget.state`).
     first
         The digest of the first entry, which holds the terms.
     last

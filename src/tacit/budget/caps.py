@@ -13,7 +13,7 @@ from tacit import checks
 from tacit.errors import InputError
 from tacit.privacy import mu_of
 from tacit.privacy.drawn import PER_VALUE
-from tacit.privacy.lattice import LEAST_SCALE, budget_left
+from tacit.privacy.mechanisms import LEAST_SCALE, budget_left
 from tacit.privacy.terms import MOST_EPSILON
 
 # of epsilon and of delta, for the correction of the arithmetic and the test of the noise

@@ -14,10 +14,19 @@ from typing import Any
 
 from tacit.budget.balance import Balance, moved, record
 from tacit.budget.charge import Charge
-from tacit.budget.head import head_locked, read_head, write_head
 from tacit.budget.places import head_file
 from tacit.budget.state import followed
-from tacit.budget.store import PATIENCE, digest_of, entries_of, last_of, locked, told
+from tacit.budget.store import (
+    PATIENCE,
+    digest_of,
+    entries_of,
+    head_locked,
+    last_of,
+    locked,
+    read_head,
+    told,
+    write_head,
+)
 from tacit.budget.sums import Share, share_of
 from tacit.errors import AccountError, InputError
 

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
+import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
 from tacit.budget.balance import Balance, Standing, balance_of, standing_of
 from tacit.budget.caps import Guarantee
-from tacit.budget.chain import Entry
 from tacit.budget.charge import Charge, Cost
+from tacit.budget.store import Entry
 from tacit.budget.sums import Share, Sums, largest_cost, share_of
 from tacit.budget.terms import Purpose
-from tacit.errors import InputError
+from tacit.errors import AccountError, InputError
 
 # by which a cost may differ on another machine
 _ROUNDING = 1e-9
@@ -225,3 +227,70 @@ def _reserved(number: int, content: Mapping[str, Any]) -> ChargedRun:
 
 def _number(value: Any) -> Any:
     return math.inf if value == "infinity" else value
+
+
+def salted(salt: str, content: bytes) -> str:
+    """Return the salted digest of a file, given the digest of its content."""
+    return hashlib.sha256(bytes.fromhex(salt) + content).hexdigest()
+
+
+def table_digest(salt: str, columns: Iterable[str]) -> str:
+    """Return the salted digest of the names of a table's columns, in whatever order.
+
+    Examples
+    --------
+    >>> table_digest("00", ("age", "ill")) == table_digest("00", ("ill", "age"))
+    True
+    """
+    return salted(salt, json.dumps(["columns", *sorted(set(columns))]).encode())
+
+
+def check_table(balance: Balance, table: str) -> None:
+    """Raise `AccountError` if an account was charged, and only for tables with other columns.
+
+    Parameters
+    ----------
+    table
+        Its digest.
+
+    Notes
+    -----
+    Reservations that have not read a record count, so that of two first runs at a time one waits.
+    """
+    waiting = (one.get("table") for one in balance.waiting.values())
+    known = {*balance.tables, *(one for one in waiting if one is not None)}
+    if known and table not in known:
+        raise AccountError(
+            f"account {balance.name!r} was charged for a table with other columns than this one, "
+            "so nothing is charged and no record read: its guarantee is of one body of records. "
+            "Open an account for this table; if the records are the same, pass --another-table "
+            "(another_table=True of Account)"
+        )
+
+
+def check_files(balance: Balance, contents: Iterable[bytes], others: Iterable[State]) -> None:
+    """Raise `AccountError` if another account was charged for one of these files.
+
+    Parameters
+    ----------
+    contents
+        The digests of the files.
+    others
+        The accounts to look into.
+
+    Notes
+    -----
+    **Guarantee.** Had a record been another one, the file that the other account was charged for
+    would have held that one too: whether both are the same file does not depend on any record, as
+    long as what was written into the file did not.
+    """
+    digests = list(contents)
+    for other in others:
+        known = {digest for run in other.charged for digest in run.files}
+        if other.identity != balance.identity and known & {salted(other.salt, d) for d in digests}:
+            raise AccountError(
+                f"a file of this run was charged to account {other.name!r}, so nothing is charged "
+                f"to account {balance.name!r} and no record read: the guarantees of both would add "
+                f"up for its records. Charge account {other.name!r}; if both are meant, pass "
+                "--another-account (another_account=True of Account)"
+            )

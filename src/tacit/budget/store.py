@@ -5,17 +5,198 @@ The order of writes, and what a crash leaves after each, stands in `docs/explana
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tacit.budget.chain import Entry, check_chain, following
-from tacit.budget.head import sync_folder
 from tacit.budget.places import private_folder
 from tacit.errors import AccountError, InputError
+
+START = "0" * 64
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One entry: its number from 1, its content as canonical JSON, its digest."""
+
+    number: int
+    body: str
+    digest: str
+
+    @property
+    def content(self) -> dict[str, Any]:
+        """The content, read."""
+        values: dict[str, Any] = json.loads(self.body)
+        return values
+
+
+def following(last: Entry | None, content: Mapping[str, Any]) -> Entry:
+    """Return the entry that comes after `last`."""
+    body = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    number, previous = (1, START) if last is None else (last.number + 1, last.digest)
+    return Entry(number, body, _digest(previous, number, body))
+
+
+def check_chain(name: str, entries: Sequence[Entry], *, after: Entry | None = None) -> None:
+    """Raise `InputError` unless numbers follow one another and every digest is right.
+
+    Parameters
+    ----------
+    after
+        The entry before the first of these; None for the start of the chain.
+    """
+    number, previous = (0, START) if after is None else (after.number, after.digest)
+    for entry in entries:
+        number += 1
+        digest = _digest(previous, number, entry.body)
+        if entry.number != number or entry.digest != digest:
+            raise InputError(
+                f"account {name!r} was edited or is damaged: entry {number} is not what was "
+                "written; put the right file back, or open a new account"
+            )
+        previous = digest
+    if number == 0:
+        raise InputError(f"account {name!r} is empty; put the right file back")
+
+
+def _digest(previous: str, number: int, body: str) -> str:
+    return hashlib.sha256(f"{previous}\n{number}\n{body}".encode()).hexdigest()
+
+
+_SLOT = 160
+
+
+@dataclass(frozen=True)
+class Head:
+    """Number and digest of the last entry that was seen."""
+
+    number: int
+    digest: str
+
+
+def read_head(file: Path) -> Head | None:
+    """Return the newest head in a file; None if there is no whole one."""
+    try:
+        return _newest(file.read_bytes())
+    except FileNotFoundError:
+        return None
+
+
+def write_head(file: Path, last: Entry, *, durable: bool = True) -> None:
+    """Write the head; nothing is written if it stands there already.
+
+    Parameters
+    ----------
+    durable
+        Whether it is on the disk on return. If not, a power failure may leave an earlier one.
+    """
+    head, new = Head(last.number, last.digest), not file.exists()
+    flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0)
+    descriptor = os.open(file, flags, 0o600)
+    try:
+        content = os.read(descriptor, 2 * _SLOT)
+        stands = _newest(content)
+        if stands == head:
+            return
+        # never onto the newest one, which a write that is cut short must leave
+        at = _SLOT if stands is not None and _parsed(content[:_SLOT]) == stands else 0
+        os.lseek(descriptor, at, os.SEEK_SET)
+        written = os.write(descriptor, _text(head))
+        if written != _SLOT:
+            raise OSError("the head was written in part")
+        if durable:
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    if new:
+        sync_folder(file.parent)
+
+
+def write_place(file: Path, identity: str) -> None:
+    """Write which account is at a place, durably and whole or not at all."""
+    part = file.with_name(f"{file.name}.{os.getpid()}.part")
+    try:
+        with part.open("w", encoding="ascii") as stream:
+            stream.write(identity)
+            stream.flush()
+            os.fsync(stream.fileno())
+        part.replace(file)
+    finally:
+        part.unlink(missing_ok=True)
+    sync_folder(file.parent)
+
+
+def replace_head(file: Path, last: Entry) -> None:
+    """Write the head durably in place of whatever stands there, also of a later one."""
+    part = file.with_name(f"{file.name}.{os.getpid()}.part")
+    try:
+        write_head(part, last)
+        part.replace(file)
+    finally:
+        part.unlink(missing_ok=True)
+    sync_folder(file.parent)
+
+
+@contextmanager
+def head_locked(file: Path, patience: float) -> Iterator[None]:
+    """Hold the lock of a head, which copies of one account have in common.
+
+    Their own locks are two. It is that of an empty database beside the head: nothing is written.
+
+    Parameters
+    ----------
+    patience
+        How many seconds to wait for another process.
+    """
+    lock = sqlite3.connect(
+        file.with_suffix(".lock"),
+        timeout=patience,
+        isolation_level=None,
+        check_same_thread=False,  # a journal that was let go of is collected on any thread
+    )
+    with closing(lock):
+        lock.execute("BEGIN EXCLUSIVE")
+        yield
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder durable, where the system can."""
+    if os.name != "posix":
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _newest(content: bytes) -> Head | None:
+    slots = (_parsed(content[at : at + _SLOT]) for at in (0, _SLOT))
+    return max((slot for slot in slots if slot), key=lambda head: head.number, default=None)
+
+
+def _text(head: Head) -> bytes:
+    words = f"{head.number} {head.digest}"
+    return f"{words} {_check(words)}".ljust(_SLOT - 1).encode() + b"\n"
+
+
+def _parsed(slot: bytes) -> Head | None:
+    words = slot.decode("ascii", errors="replace").split()
+    if len(words) != 3 or not words[0].isdecimal():
+        return None
+    number, digest, check = words
+    return Head(int(number), digest) if check == _check(f"{number} {digest}") else None
+
+
+def _check(words: str) -> str:
+    return hashlib.sha256(words.encode()).hexdigest()
+
 
 # how long a transaction waits for that of another process
 PATIENCE = 30.0

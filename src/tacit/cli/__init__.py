@@ -19,8 +19,8 @@ from tacit.cli.console import (
     printable,
     read_text,
     table,
+    takes,
 )
-from tacit.cli.declaring import takes
 from tacit.cli.main import Command, main
 
 if TYPE_CHECKING:

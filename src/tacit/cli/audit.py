@@ -17,8 +17,7 @@ from tacit.audit import (
     fault_named,
 )
 from tacit.audit import audit as attacked
-from tacit.cli.console import emit, interruptible, one_of, table
-from tacit.cli.declaring import takes
+from tacit.cli.console import emit, interruptible, one_of, table, takes
 from tacit.cli.options import factory_named, method_options
 from tacit.errors import InputError
 from tacit.privacy import Adjacency, relation_named

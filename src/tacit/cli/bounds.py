@@ -10,8 +10,7 @@ from typing import Annotated, Any
 import pandas as pd
 import typer
 
-from tacit.cli.console import emit, error_line, path
-from tacit.cli.declaring import form_options, takes
+from tacit.cli.console import emit, error_line, form_options, path, takes
 from tacit.errors import InputError
 from tacit.tables import Draft, Form, bounds_text, draft_from, read_tables
 from tacit.tables.bounds import bounds_to_dict

@@ -11,9 +11,8 @@ import typer
 
 from tacit import checks
 from tacit.algorithms import METHODS, Method, rounds_by_default
-from tacit.cli.console import emit, interruptible, path, table
+from tacit.cli.console import emit, interruptible, path, table, takes
 from tacit.cli.data import PublicOptions, counts_of, data_facts, whole_numbers
-from tacit.cli.declaring import takes
 from tacit.cli.options import all_options, method_options, run_options
 from tacit.engine.planning import Plan
 from tacit.errors import InputError

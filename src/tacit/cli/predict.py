@@ -9,8 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from tacit import models
-from tacit.cli.console import emit, path
-from tacit.cli.declaring import form_options, takes
+from tacit.cli.console import emit, form_options, path, takes
 from tacit.errors import InputError
 from tacit.tables import Form, read_table
 

@@ -16,8 +16,16 @@ from tacit.budget import Account, Reservation
 from tacit.cli.accounts import ACCOUNT_OPTIONS, account_given, charged_records
 from tacit.cli.cluster import OPTIONS as CLUSTER_OPTIONS
 from tacit.cli.cluster import check_among, join
-from tacit.cli.console import bar, interruptible, path, read_text, reading_bar, say
-from tacit.cli.declaring import form_options, takes
+from tacit.cli.console import (
+    bar,
+    form_options,
+    interruptible,
+    path,
+    read_text,
+    reading_bar,
+    say,
+    takes,
+)
 from tacit.cli.options import RunOptions, all_options, methods_with, rounds_help, run_options
 from tacit.cli.outcome import Keeper, Output, deliver, warned
 from tacit.cli.records import check_output, is_table, loaded, source_of

@@ -37,7 +37,7 @@ from tacit.privacy import (
     Sum,
 )
 from tacit.privacy.folding import folded, unfolded
-from tacit.privacy.lattice import lattice_width, step_exponents
+from tacit.privacy.mechanisms import lattice_width, step_exponents
 from tacit.problems.memory import own_array
 from tacit.spec import Spec
 from tacit.typing import Array, HostArray, Precision, PyTree
@@ -294,7 +294,7 @@ LAWS = (Gaussian, Laplace, NoNoise)
 def check_noise(mechanism: Mechanism, oracles: tuple[Oracle, ...], epsilon: float) -> None:
     """Raise `InputError` unless noise and batches are drawn as they are accounted for.
 
-    A batch may overflow with probability 1e-40 (`tacit.oracles.draws`), which costs (1 + e^epsilon)
+    A batch may overflow with probability 1e-40 (`oracles.sampling`), which costs (1 + e^epsilon)
     times as much of delta: nothing up to epsilon 50.
     """
     if type(mechanism) not in LAWS:

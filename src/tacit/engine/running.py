@@ -11,12 +11,12 @@ from functools import partial
 from typing import Any, Literal
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from tacit.engine.charging import Charged, ChargedTo, charging
 from tacit.engine.credit import certificate_of, credits_summation
 from tacit.engine.door import Live, Private, samples
-from tacit.engine.exactness import check_arithmetic
 from tacit.engine.mesh import check_devices, simulate_over, streamed_over
 from tacit.engine.planning import Plan, check_parts
 from tacit.engine.processes import Processes, report_loss, versions
@@ -25,7 +25,6 @@ from tacit.engine.protocol import KEPT, Trace, observed_ledger, tested
 from tacit.engine.runtimes import serial, simulate, streamed
 from tacit.engine.shown import ShownRun
 from tacit.engine.supply import Supply
-from tacit.engine.targets import check_targets
 from tacit.errors import InputError, PrivacyError
 from tacit.noise import Stream
 from tacit.oracles import Oracle, check_of_library
@@ -42,6 +41,72 @@ from tacit.problems import (
 from tacit.problems.memory import device_array, held_here, on_host, own_array, stays_in_cache
 from tacit.problems.persons import check_at_agents
 from tacit.typing import HostArray
+
+
+def check_targets(plan: Plan, shards: Shards) -> None:
+    """Raise `InputError` if a record's target is not one that the loss of the method has.
+
+    A margin loss, for instance, has the targets -1 and 1: with 0 and 1 it would learn from half of
+    the records, and nothing else would tell.
+
+    Notes
+    -----
+    **Guarantee.** Privacy does not rest on this check: the questions hold their bounds whatever the
+    targets are (`Loss.within_domain`, clipped coefficients). What matters is that its outcome tells
+    nothing for free. It depends on private targets, so it is made as the norms are checked: behind
+    the charge, which stays. And it is constant on the data sets that are neighbours: which targets
+    there are is declared public, a record that is replaced has one of them, and everything of
+    this library that packs a table, a data set or an estimator's targets maps declared labels to
+    those of the loss before that. Only targets that were packed by hand can fail it, those of a
+    data set outside the declared universe, like rows that are not finite.
+    """
+    loss = plan.program.algorithm.loss
+    if loss is not None:
+        real = on_host(shards.stacked.mask) > 0
+        loss.check_targets(on_host(shards.stacked.targets)[real])
+
+
+_ROWS, _COLUMNS, _OUTPUTS = 500, 97, 10
+_ROW_DIGITS, _WEIGHT_DIGITS = 18, 26
+
+
+def check_arithmetic() -> None:
+    """Raise `PrivacyError` unless matrix products of double precision are exact where they can be.
+
+    Products of 18 by 26 digits, 500 of them in a sum, stay below 2^53: every order of adding them
+    gives the same whole number (`tacit.problems.grid`), on a machine that keeps IEEE 754. One that
+    multiplies in fewer digits does not, and no certificate holds on it. Looked at before
+    every run: JAX's settings can change between two.
+
+    **Guarantee.** The bound |partial sum| <= 2^p 2^q n <= 2^53 holds of every subset of the terms,
+    so of every partial sum in every tree of additions: of vector lanes, cores, devices or
+    processes. So answers do not depend on how a run is divided. Sums of messages over agents come
+    after the noise; those of whole steps, in 64 bits, are exact modulo 2^64 in any order, others
+    differ between orders in their last digits, which is post-processing.
+    """
+    draw = np.random.default_rng(0)
+    rows = draw.integers(-(2**_ROW_DIGITS), 2**_ROW_DIGITS, (_ROWS, _COLUMNS))
+    one, several = (
+        draw.integers(-(2**_WEIGHT_DIGITS), 2**_WEIGHT_DIGITS, shape)
+        for shape in ((_ROWS,), (_ROWS, _OUTPUTS))
+    )
+    point = draw.integers(-(2**_WEIGHT_DIGITS), 2**_WEIGHT_DIGITS, (_COLUMNS,))
+    computed = _products(*(own_array(part, np.float64) for part in (rows, one, several, point)))
+    truth = (one @ rows, rows.T @ several, rows @ point)
+    for ours, exact in zip(computed, truth, strict=True):
+        if ours.dtype != jnp.float64 or not np.array_equal(np.asarray(ours), exact):
+            raise PrivacyError(
+                f"this machine ({jax.default_backend()}) rounds sums of whole numbers below 2^53: "
+                "no certificate holds for what it computes; run on a CPU in double precision"
+            )
+
+
+@jax.jit
+def _products(
+    rows: jax.Array, one: jax.Array, several: jax.Array, point: jax.Array
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    return jnp.matmul(one, rows), jnp.matmul(several.T, rows).T, rows @ point
+
 
 Runtime = Literal["simulate", "serial"]
 
@@ -124,7 +189,7 @@ def run(  # noqa: PLR0913 - what is run, how, and who pays
         account has no room (`AccountError`). If the agents cannot be divided among the devices, or
         the processes were given different plans, seeds, devices or versions, which is compared
         before the charge; after it, if they have different records, or a target is none of the
-        loss (`tacit.engine.targets`).
+        loss (`tacit.engine.running`).
     PrivacyError
         If no seed is given and no exact sampler is known for the noise (inside an objective), or
         the machine does not add whole numbers exactly; if a

@@ -3,7 +3,7 @@
 from tacit.estimators.classifiers import PrivateLogisticRegression, PrivateSVC
 from tacit.estimators.linear import PrivateLinearRegression
 from tacit.estimators.pipelines import check_pipeline
-from tacit.estimators.public_bounds import PublicBounds
+from tacit.estimators.ranges import PublicBounds
 from tacit.estimators.structured import PrivateStructuredClassifier
 from tacit.problems.graphs import learned_edges
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import abc
 import dataclasses
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
@@ -17,21 +18,13 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from tacit import checks
+from tacit.algorithms import METHODS
 from tacit.budget import Account
 from tacit.engine import Plan, Run, run
-from tacit.errors import InputError, UtilityWarning
-from tacit.estimators.charged import charged_fit, proposed, proposed_ahead
-from tacit.estimators.conditions import (
-    AS_THEY_ARE,
-    fact_condition,
-    fit_warnings,
-    owners_condition,
-)
-from tacit.estimators.encoding import Coefficients, Encoding, feature_map_for
-from tacit.estimators.evaluated import last_question, scored
-from tacit.estimators.options import options_of
+from tacit.errors import InputError, PrivacyWarning, PublicFactsWarning, UtilityWarning
+from tacit.estimators.charged import charged_fit, last_question, proposed, proposed_ahead, scored
 from tacit.estimators.ranges import BoundsLike, Ranges, missing_in, ranges_for, ranges_seen
-from tacit.estimators.records import Targets, persons_of
+from tacit.estimators.records import Coefficients, Encoding, Targets, feature_map_for, persons_of
 from tacit.estimators.validation import (
     RowsLike,
     column_names,
@@ -42,7 +35,8 @@ from tacit.estimators.validation import (
     validated_rows,
 )
 from tacit.features import FeatureMap
-from tacit.problems import Draw, Shards
+from tacit.privacy import delta_warning
+from tacit.problems import Draw, Persons, Shards
 from tacit.proposal import (
     WEIGHTS_ARE_PUBLIC,
     Named,
@@ -52,6 +46,74 @@ from tacit.proposal import (
 )
 from tacit.proposal.forecast import known_forecast, risk_warning
 from tacit.typing import HostArray
+
+
+def options_of(estimator: Any, fields: AbstractSet[str]) -> dict[str, Any]:
+    """Return the options of the method by name; None for fields that were not given.
+
+    They are `estimator.options`, and those of `fields` that have the name of an option in
+    `METHODS`.
+
+    Raises
+    ------
+    InputError
+        If an option is given both ways.
+    """
+    known = {one.name for method in METHODS.values() for one in method.options}
+    given = dict(estimator.options or {})
+    twice = sorted(name for name in fields & set(given) if getattr(estimator, name) is not None)
+    if twice:
+        raise InputError(f"{twice[0]} is given twice, by itself and in options; give it once")
+    return {name: getattr(estimator, name) for name in sorted(fields & known)} | given
+
+
+_OF_RECORDS = "the number of records of each agent, and who owns which, is public"
+_OF_PERSONS = (
+    "the number of persons of each agent is public, and so is which agents have rows of a person; "
+    "how many rows one has is not"
+)
+AS_THEY_ARE = (
+    "X and y were not scaled, imputed, selected, resampled or otherwise changed beforehand with "
+    "numbers that were computed from the records: each row is one record, changed by public rules "
+    "at most, and stands there once"
+)
+
+
+def owners_condition(rows_per_person: int | None, *, dealt: bool) -> str:
+    """Return what is public of who owns which row, which is secret where rows are dealt out."""
+    if dealt:
+        units = "records" if rows_per_person is None else "persons"
+        return f"the number of {units} of each agent is public"
+    return _OF_RECORDS if rows_per_person is None else _OF_PERSONS
+
+
+def fact_condition(what: str, setting: str, public: bool, rows_per_person: int | None) -> str:
+    """Return the condition that a fact is public, or that it does not depend on the records."""
+    if public:
+        return f"{what} are public, as the caller declares ({setting}=)"
+    one = "record says" if rows_per_person is None else "person's rows say"
+    return (
+        f"{what} were read off the records themselves ({setting}=None): the certificate holds only "
+        f"if they would be the same whatever one {one}"
+    )
+
+
+def fit_warnings(
+    facts: Iterable[tuple[str, str, bool]], delta: float, units: int | Persons
+) -> list[tuple[type[Warning], str]]:
+    """Return the warnings about facts that were read off the records, and about delta."""
+    from_data: list[tuple[type[Warning], str]] = [
+        (
+            PublicFactsWarning,
+            f"the certificate is conditional: {what} were read off the records; pass {setting}= "
+            "with what was public beforehand",
+        )
+        for what, setting, public in facts
+        if not public
+    ]
+    counted = (units.count, "persons") if isinstance(units, Persons) else (units,)
+    return from_data + [(PrivacyWarning, text) for text in delta_warning(delta, *counted)]
+
 
 # not typing.Self: a checker at run time sees a function, and not the class around it
 EstimatorT = TypeVar("EstimatorT", bound="PrivateLinearModel")

@@ -20,7 +20,7 @@ from sklearn.preprocessing import (
 )
 
 from tacit.estimators.base import PrivateLinearModel
-from tacit.estimators.public_bounds import PublicBounds
+from tacit.estimators.ranges import PublicBounds
 
 # what they make of a row depends on that row and on their settings alone
 _BY_ROW = (

@@ -11,7 +11,7 @@ from tacit.engine import Plan, charge_of
 from tacit.errors import InputError
 from tacit.evaluation.asking import evaluation_plan
 from tacit.privacy import GaussianAnswer
-from tacit.privacy.lattice import LEAST_SCALE
+from tacit.privacy.mechanisms import LEAST_SCALE
 from tacit.proposal import Proposal
 
 

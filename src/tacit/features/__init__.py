@@ -2,8 +2,7 @@
 
 from tacit.features.around import CONSTANT, NEAREST, AroundCentre
 from tacit.features.bins import set_bins
-from tacit.features.feature_map import FeatureMap, Inputs
-from tacit.features.kept import applied
+from tacit.features.feature_map import FeatureMap, Inputs, applied
 from tacit.features.named import FEATURES, feature_map_named, usage
 
 __all__ = [

@@ -2,18 +2,19 @@
 
 from typing import TypeAlias
 
-from tacit.network.families import (
+from tacit.network.graph import (
+    SUFFIXES,
+    Graph,
     complete,
     erdos_renyi,
     grid,
     network_named,
     path,
     random_regular,
+    read_network,
     ring,
     star,
 )
-from tacit.network.files import SUFFIXES, read_network
-from tacit.network.graph import Graph
 from tacit.network.mixing import MOST_EXCHANGES, Mixing, metropolis, mixing_from_matrix
 from tacit.network.tree import Tree, spanning_tree
 from tacit.network.walk import Walk, closed_route, cyclic_walk, uniform_walk

@@ -5,7 +5,7 @@ r"""A choice among a few things by the exponential mechanism, drawn exactly.
 It is the law of the c with the least u_c - G_c / r, where the G_c are independent Gumbel numbers.
 None is drawn here: floating-point noise could tell the costs apart. One uniform number falls into
 one of the intervals that the probabilities cut (0, 1) into, and as many of its digits are drawn as
-decide in which (`tacit.noise.digits`).
+decide in which (`tacit.noise.gaussian`).
 
 Source: McSherry and Talwar 2007.
 """
@@ -17,7 +17,7 @@ from fractions import Fraction
 
 from tacit import checks
 from tacit.errors import InputError
-from tacit.noise.digits import Number, Uniform, mp
+from tacit.noise.gaussian import Number, Uniform, mp
 from tacit.noise.stream import Label, Stream
 
 

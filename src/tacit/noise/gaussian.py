@@ -1,4 +1,4 @@
-r"""The discrete Gaussian, drawn exactly.
+"""The discrete Gaussian, drawn exactly.
 
     P(x) = exp(-x^2 / (2 s^2)) / sum_y exp(-y^2 / (2 s^2)),   x, y whole numbers.
 
@@ -20,7 +20,7 @@ one draw in 2^44 is rejected at s = 2^24.
 **Exactness.** U has 63 binary digits at first and V, the number that decides acceptance, 32.
 Double precision decides a draw where a bound on its own error shows that no further digit could
 change it; any other draw, one in 2^20 at s = 2^24, is decided with as many more digits and as high
-a precision as it takes (`tacit.noise.digits`). So the law is exact but for the words, which come
+a precision as it takes (`tacit.noise.gaussian`). So the law is exact but for the words, which come
 from a cipher (`Stream`), and one assumption on numerical software: `scipy.special.ndtri` is within
 2^-47 (1 + |z|) of the truth, thirty times what tests measure, and mpmath's
 `erfc` has the precision that it is asked for.
@@ -30,18 +30,85 @@ Source of the law and its use: Canonne, Kamath and Steinke 2020.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TypeVar
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from jaxtyping import Bool, Int64, UInt32, UInt64
+from mpmath import MPContext
 from scipy.special import ndtri
 
 from tacit import checks
 from tacit.errors import InputError
-from tacit.noise.digits import LOCK, Number, Uniform, mp
 from tacit.noise.stream import Label, Stream, Use
 from tacit.typing import HostArray
+
+# a number of mpmath, which has no types
+Number: TypeAlias = Any
+
+# The precision is a setting of the whole context, and the constants that mpmath keeps are written
+# without a lock: one context of our own, for one thread at a time. Who has many numbers to decide
+# takes the lock for all of them, since to wait for it costs more than a number does.
+mp = MPContext()
+LOCK = threading.RLock()
+
+# working precision beyond the digits drawn so far, and how much of it is relied on
+_GUARD = 64
+_MARGIN = 32
+
+
+@dataclass
+class Uniform:
+    """A uniform number of which `bits` binary digits are known: it lies in [number, number + 1].
+
+    Both ends are multiplied by 2^-bits. `more` yields further words of 64 independent digits.
+    """
+
+    number: int
+    bits: int
+    more: Iterator[int]
+
+    def extend(self) -> None:
+        """Draw 64 further digits."""
+        self.number, self.bits = (self.number << 64) | next(self.more), self.bits + 64
+
+    def below(self, value: Callable[[], Number]) -> bool:
+        """Return whether the number is below `value()`, which is computed with growing precision.
+
+        Digits are drawn until they decide. The value must be continuous in its rounding: its
+        relative error is below 2^-(precision - 32).
+        """
+        while True:
+            with LOCK, mp.workprec(self.bits + _GUARD):
+                bound = value()
+                slack = abs(bound) * mp.mpf(2) ** -(self.bits + _MARGIN)
+                low, high = (mp.ldexp(self.number + end, -self.bits) for end in (0, 1))
+                if high < bound - slack:
+                    return True
+                if low > bound + slack:
+                    return False
+            self.extend()
+
+    def level(self, guess: int, survival: Callable[[int], Number]) -> int:
+        """Return the n >= 0 with survival(n + 1) <= U < survival(n), searched from a guess.
+
+        The function falls to 0; that it is above U at 0 is not looked at.
+        """
+        size = max(0, guess)
+        while self.below(partial(survival, size + 1)):
+            size += 1
+        while size > 0 and not self.below(partial(survival, size)):
+            size -= 1
+        return size
+
+    def middle(self) -> float:
+        """Return the middle of the interval as a float, for a first guess only."""
+        with LOCK, mp.workprec(self.bits + _GUARD):
+            return float(mp.ldexp(2 * self.number + 1, -self.bits - 1))
+
 
 Real = TypeVar("Real", float, HostArray)
 

@@ -5,7 +5,7 @@ r"""The discrete Laplace law, drawn exactly.
 **Method.** It is the law of G - H with independent geometric numbers, P(G >= n) = exp(-n / t), and
 G = floor(-t ln U) is one of them for U uniform on (0, 1). U has 64 binary digits at first; double
 precision decides where a bound on its error shows that no further digit could change the result,
-and more digits in higher precision decide the rest (`tacit.noise.digits`). NumPy's logarithm is
+and more digits in higher precision decide the rest (`tacit.noise.gaussian`). NumPy's logarithm is
 taken to be within 2^-44 (1 + |ln U|) of the truth.
 
 Source: Ghosh, Roughgarden and Sundararajan 2012; Canonne, Kamath and Steinke 2020.
@@ -20,7 +20,7 @@ from jaxtyping import Bool, Int64, UInt64
 
 from tacit import checks
 from tacit.errors import InputError
-from tacit.noise.digits import Uniform, mp
+from tacit.noise.gaussian import Uniform, mp
 from tacit.noise.stream import Label, Stream, Use
 from tacit.typing import HostArray
 

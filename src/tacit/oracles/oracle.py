@@ -18,9 +18,8 @@ from jaxtyping import Float
 
 from tacit.errors import InputError
 from tacit.oracles.claims import from_library, name_of_class, own_parts
-from tacit.oracles.draws import Drawn
 from tacit.oracles.placement import PLACEMENTS, AddedNoise, NoisePlacement, OnLattice
-from tacit.oracles.sampling import LAWS, AllRecords, PoissonBatches, Sampling
+from tacit.oracles.sampling import LAWS, AllRecords, Drawn, PoissonBatches, Sampling
 from tacit.privacy import Adjacency, Norm, ReplaceOne, SensitivityBound, TargetChange, ZeroOut
 from tacit.problems import Loss, Shard
 from tacit.spec import Spec

@@ -21,7 +21,7 @@ from tacit.problems import Shard
 from tacit.spec import Spec
 from tacit.typing import Array, PyTree
 
-# whole numbers up to here are added to noise; see `tacit.privacy.lattice`
+# whole numbers up to here are added to noise; see `tacit.privacy.mechanisms`
 _MOST_STEPS = 2.0**51
 
 
@@ -43,7 +43,7 @@ class OnLattice(NamedTuple):
         """Return the answer, rounded to the lattice, plus the noise.
 
         **Guarantee.** Where two answers differ by t, their roundings differ by at most t + 2 h per
-        entry, however the answers were divided: see `tacit.privacy.lattice`. Beyond 2^51 steps an
+        entry, however the answers were divided: see `privacy.mechanisms`. Beyond 2^51 steps an
         answer stays at the last of them. Every entry has noise of its own.
 
         Raises

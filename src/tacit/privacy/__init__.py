@@ -1,21 +1,6 @@
 """Privacy: what is protected, how far it can move an answer, the noise, and what it all costs."""
 
 from tacit.privacy.accounting import (
-    Spending,
-    account,
-    multiplier_for,
-    multiplier_for_all,
-)
-from tacit.privacy.bounds import Norm, SensitivityBound, mean_gradient_bound, share_text
-from tacit.privacy.certificate import Certificate, certify, delta_warning
-from tacit.privacy.choosing import mu_of_choice, rate_of_choice
-from tacit.privacy.drawn import (
-    LEAST_NUMBERS,
-    Drawn,
-    drawn_noise,
-    noise_test,
-)
-from tacit.privacy.events import (
     Event,
     Exact,
     FixedSize,
@@ -23,7 +8,19 @@ from tacit.privacy.events import (
     LaplaceAnswer,
     PerturbedAnswer,
     Sampled,
+    Spending,
+    account,
+    multiplier_for,
+    multiplier_for_all,
     sampled,
+)
+from tacit.privacy.bounds import Norm, SensitivityBound, mean_gradient_bound, share_text
+from tacit.privacy.certificate import Certificate, certify, delta_warning
+from tacit.privacy.drawn import (
+    LEAST_NUMBERS,
+    Drawn,
+    drawn_noise,
+    noise_test,
 )
 from tacit.privacy.gaussian import (
     compose,
@@ -33,11 +30,8 @@ from tacit.privacy.gaussian import (
     mu_of,
     true_positive_rate,
 )
-from tacit.privacy.inside import Inside
-from tacit.privacy.joining import joined
-from tacit.privacy.lattice import lattice_epsilon
-from tacit.privacy.ledger import NO_QUESTION, Ledger
-from tacit.privacy.mechanisms import Gaussian, Laplace, Mechanism, NoNoise
+from tacit.privacy.ledger import NO_QUESTION, Inside, Ledger, joined, mu_of_choice, rate_of_choice
+from tacit.privacy.mechanisms import Gaussian, Laplace, Mechanism, NoNoise, lattice_epsilon
 from tacit.privacy.objective import objective_deltas
 from tacit.privacy.terms import (
     Adjacency,

@@ -14,11 +14,9 @@ import numpy as np
 from tacit import checks
 from tacit.errors import InputError
 from tacit.privacy import gaussian
-from tacit.privacy.accounting import account
-from tacit.privacy.events import Event
-from tacit.privacy.lattice import SHARE, Law, lattice_epsilon, lattice_rate
+from tacit.privacy.accounting import Event, account
 from tacit.privacy.ledger import Ledger
-from tacit.privacy.mechanisms import Laplace, NoNoise
+from tacit.privacy.mechanisms import SHARE, Laplace, Law, NoNoise, lattice_epsilon, lattice_rate
 from tacit.privacy.terms import (
     Adjacency,
     Messages,

@@ -22,7 +22,7 @@ anywhere. An attacker's true-positive rate at the level a becomes that of M at a
 
 **Who pays.** Every number that an agent gives in a plan brings at most `PER_VALUE` / 2 to f, so
 that the values that a ledger counts, which add up over joined runs and in accounts, bound f for all
-of them. A certificate sets `SHARE` of its delta aside (`tacit.privacy.lattice`), and a plan's own f
+of them. A certificate sets `SHARE` of its delta aside (`privacy.mechanisms`), and a plan's own f
 is at most what this pays for at the epsilon of its certificate: with n the most values of an agent
 
     f = min(n PER_VALUE / 2, SHARE delta / (1 + e^epsilon)).
@@ -59,9 +59,8 @@ from jaxtyping import Float
 from scipy.special import gammainc, gammaincc
 
 from tacit.errors import PrivacyError
-from tacit.privacy.lattice import SHARE, Law
 from tacit.privacy.ledger import Ledger
-from tacit.privacy.mechanisms import Laplace, NoNoise
+from tacit.privacy.mechanisms import SHARE, Laplace, Law, NoNoise
 from tacit.typing import HostArray
 
 # what a number in an answer may add to the probability that honest noise is refused, twice over

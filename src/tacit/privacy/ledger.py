@@ -3,20 +3,90 @@
 from __future__ import annotations
 
 import math
+import sys
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int, Num
+from scipy.special import expit, log_ndtr, ndtri
 
+from tacit import checks
 from tacit.errors import InputError, PrivacyError
 from tacit.privacy import folding
-from tacit.privacy.events import Event
-from tacit.privacy.inside import Inside
-from tacit.privacy.lattice import lattice_width
-from tacit.privacy.mechanisms import Gaussian, Mechanism, NoNoise
-from tacit.privacy.merging import merged
-from tacit.privacy.terms import Observer, Sum
+from tacit.privacy.accounting import Event, GaussianAnswer, PerturbedAnswer, sampled
+from tacit.privacy.mechanisms import Gaussian, Mechanism, NoNoise, lattice_width
+from tacit.privacy.terms import Observer, Relation, Sum, ZeroOut
 from tacit.typing import HostArray
+
+
+@dataclass(frozen=True, eq=False)
+class Inside:
+    """The parameters of the law of noise inside an objective.
+
+    Attributes
+    ----------
+    jacobian, output_ratio
+        `(A,)` each, for every agent's answers: see `tacit.privacy.PerturbedAnswer`.
+    """
+
+    jacobian: Float[HostArray, " A"]
+    output_ratio: Float[HostArray, " A"]
+
+    def event(self, multiplier: float, agent: int) -> PerturbedAnswer:
+        """Return one agent's answer at that multiplier, for the accountant."""
+        return PerturbedAnswer(
+            multiplier, float(self.jacobian[agent]), float(self.output_ratio[agent])
+        )
+
+    def worst(self, multiplier: float) -> PerturbedAnswer:
+        """Return an answer that costs at least as much as that of any agent."""
+        return PerturbedAnswer(
+            multiplier, float(np.max(self.jacobian)), float(np.max(self.output_ratio))
+        )
+
+
+def merged(
+    answers: Sequence[Float[HostArray, "A T E"]],
+    agents: range,
+    mechanism: Mechanism,
+    inside: Inside | None,
+) -> tuple[tuple[tuple[Event, int], ...], ...]:
+    """Return the events of each of some agents with their counts.
+
+    Parameters
+    ----------
+    answers
+        Movement over noise, sampling rates, fixed sizes of batches.
+    inside
+        Where the noise stood inside the objective: an event then depends on whose it is.
+    """
+    known: dict[Any, tuple[tuple[Event, int], ...]] = {}
+    events = []
+    for agent in agents:
+        given = np.stack([part[agent].ravel() for part in answers])
+        key = given.tobytes() if inside is None else agent
+        if key not in known:
+            known[key] = tuple(_counted(given, agent, mechanism, inside).items())
+        events.append(known[key])
+    return tuple(events)
+
+
+def _counted(
+    answers: HostArray, agent: int, mechanism: Mechanism, inside: Inside | None
+) -> Counter[Event]:
+    total: Counter[Event] = Counter()
+    values, counts = np.unique(answers[:, answers[0] > 0], axis=1, return_counts=True)
+    for (value, rate, size), count in zip(values.T.tolist(), counts.tolist(), strict=True):
+        # 1/infinity is 0, an answer without noise; a ratio that underflows is kept finite
+        event = mechanism.event(min(1 / value, sys.float_info.max))
+        if inside is not None and isinstance(event, GaussianAnswer):
+            event = inside.event(event.multiplier, agent)
+        total[sampled(event, rate, int(size))] += count
+    return total
+
 
 NO_QUESTION = -1
 # scales are computed in float64 and may be applied in float32
@@ -158,7 +228,7 @@ class Ledger:
         """How far one unit moves the answer on its lattice, at most.
 
         The sensitivity, and 2 h sqrt(d) (2 h d in the 1-norm) for rounding to the lattice; twice
-        that on Poisson batches (`tacit.privacy.lattice`). Nothing moves where no unit has a part.
+        that on Poisson batches (`privacy.mechanisms`). Nothing moves where no unit has a part.
         """
         parts = (self.sensitivity, self.rates, self.sizes, self.steps)
         sensitivity, rates, sizes, steps = map(folding.thin, parts)
@@ -397,3 +467,88 @@ def _root_of_squares(ratios: HostArray) -> HostArray:
 def _kept(values: HostArray) -> HostArray:
     """Return a view that nobody can write to, of a copy of the different entries."""
     return folding.unfolded(folding.folded(values).copy(), values.shape)
+
+
+def joined(ledgers: Sequence[Ledger]) -> Ledger:
+    """Return one ledger with the answers of all, each agent's rounds one after the other.
+
+    Raises
+    ------
+    InputError
+        If there is none, the agents are not as many, or the answers of one have no mu.
+
+    Notes
+    -----
+    **Guarantee.** Answers of several runs on the same records are answers of one run in which they
+    are given in sequence, whatever the later ones were asked in the light of: Gaussian ones compose
+    exactly (`tacit.privacy.compose`). Where answers differ in how many numbers they have, the most
+    is taken, which makes neither a movement nor a correction of the arithmetic smaller.
+    """
+    agents = {len(ledger.kind) for ledger in ledgers}
+    if len(agents) != 1:
+        raise InputError(f"there are ledgers of {sorted(agents)} agents; join those of the same")
+    plain = all(isinstance(one.mechanism, Gaussian) and one.has_mu for one in ledgers)
+    if not plain:
+        raise InputError(
+            "runs are joined where all noise is Gaussian and added to answers on all records; "
+            "leave out methods that sample records or have noise inside an objective, and give a "
+            "finite epsilon"
+        )
+    if len({ledger.on_lattice for ledger in ledgers}) > 1:
+        raise PrivacyError("some of these runs stood on a lattice and some did not; plan them anew")
+    width = max(ledger.kind.shape[2] for ledger in ledgers)
+    return Ledger(
+        kind=_stacked([one.kind for one in ledgers], width, NO_QUESTION),
+        sensitivity=_stacked([one.sensitivity for one in ledgers], width, 0),
+        scale=_stacked([one.scale for one in ledgers], width, 0),
+        mechanism=Gaussian(),
+        step=_stacked([one.steps for one in ledgers], width, 0),
+        values=max(one.values for one in ledgers),
+    )
+
+
+def _stacked(parts: Sequence[HostArray], width: int, empty: int) -> HostArray:
+    """Return arrays of shape (A, T, E) as one, with places added up to the largest E."""
+    padded = [
+        np.pad(part, ((0, 0), (0, 0), (0, width - part.shape[2])), constant_values=empty)
+        for part in parts
+    ]
+    return np.concatenate(padded, axis=1)
+
+
+_MARGIN = 1e-12  # covers the rounding of either direction
+
+
+def mu_of_choice(rate: float, relation: Relation) -> float:
+    """Return the mu of one choice at that rate among costs that are sums of terms in [0, 1].
+
+    Raises
+    ------
+    InputError
+        If the rate is no finite number of at least 0.
+    """
+    half = _width(relation) * checks.not_negative("rate", rate) / 2
+    return 2 * float(ndtri(expit(half))) * (1 + _MARGIN)
+
+
+def rate_of_choice(mu: float, relation: Relation) -> float:
+    """Return the largest rate of a choice that is mu-Gaussian private, but for rounding.
+
+    Raises
+    ------
+    InputError
+        If mu is not above 0, or infinite.
+
+    Examples
+    --------
+    >>> from tacit.privacy import ReplaceOne
+    >>> round(mu_of_choice(rate_of_choice(0.5, ReplaceOne()), ReplaceOne()), 9)
+    0.5
+    """
+    half = checks.positive("mu", mu) / 2
+    logit = float(log_ndtr(half) - log_ndtr(-half))
+    return 2 * logit / _width(relation) * (1 - 4 * _MARGIN)
+
+
+def _width(relation: Relation) -> float:
+    return 1.0 if isinstance(relation, ZeroOut) else 2.0

@@ -19,7 +19,7 @@ from dp_accounting.privacy_accountant import NeighboringRelation
 from dp_accounting.rdp import RdpAccountant
 
 from tacit.errors import InputError
-from tacit.privacy.events import (
+from tacit.privacy.accounting import (
     Event,
     Exact,
     FixedSize,

@@ -1,7 +1,5 @@
 """Problems: losses, regularisers, sets, private records and how they are shared among agents."""
 
-from tacit.problems.class_weights import ClassWeighted
-from tacit.problems.clipped_loss import ClippedLoss
 from tacit.problems.clipping import (
     PublicScale,
     clip_coefficient,
@@ -20,14 +18,9 @@ from tacit.problems.division import (
     origin_of,
     random_partition,
 )
-from tacit.problems.holding_out import (
-    check_at_one_agent,
-    check_held_out,
-    held_out_counts,
-    held_out_share,
-    hold_out,
-)
 from tacit.problems.losses import (
+    ClassWeighted,
+    ClippedLoss,
     HuberHinge,
     Logistic,
     Loss,
@@ -47,7 +40,6 @@ from tacit.problems.named import (
     regulariser_named,
     usage,
 )
-from tacit.problems.neighbours import replace_record, zero_record
 from tacit.problems.operators import (
     Identity,
     Operator,
@@ -59,7 +51,14 @@ from tacit.problems.operators import (
     smoothed_share,
     sparse_rows,
 )
-from tacit.problems.persons import Persons
+from tacit.problems.persons import (
+    Persons,
+    check_at_one_agent,
+    check_held_out,
+    held_out_counts,
+    held_out_share,
+    hold_out,
+)
 from tacit.problems.problem import Problem, facts_from, public_facts
 from tacit.problems.regularisers import L1, L2, ElasticNet, NoRegulariser, Regulariser
 from tacit.problems.sets import Ball, Box, ConvexSet, Simplex, WholeSpace, soft_threshold
@@ -72,6 +71,8 @@ from tacit.problems.shards import (
     for_exact_sums,
     pack,
     partition_by,
+    replace_record,
+    zero_record,
 )
 from tacit.problems.solve import Solution, minimise
 from tacit.problems.structured import (

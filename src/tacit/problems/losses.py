@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import abc
 import math
-from typing import TypeAlias, TypeVar, final
+from typing import Literal, NamedTuple, TypeAlias, TypeVar, final
 
 import equinox as eqx
 import jax
@@ -323,3 +323,198 @@ class MultinomialLogistic(Loss):
                 f"a target is not the number of a class; {self.classes} classes must be "
                 f"numbered 0..{self.classes - 1}"
             )
+
+
+def _checked(weights: tuple[float, ...]) -> tuple[float, ...]:
+    given = tuple(float(weight) for weight in weights)
+    bad = [weight for weight in given if not 0 < weight <= 1]
+    if bad:
+        raise InputError(
+            f"a class weight is {bad[0]:g}; weights must lie above 0 and at most 1, so that no "
+            "record counts for more than it would without them: divide all weights by the largest"
+        )
+    return given
+
+
+@final
+class ClassWeighted(Loss):
+    r"""v_y l(z, y): a loss of classes, times the weight of the record's class.
+
+    **Guarantee.** A weight depends on the record's own target and on public numbers, so a record
+    still moves its own term alone. Let V = max v, and c and s the constants `lipschitz` and
+    `smoothness` of l. Then
+
+    .. math:: |v_y \, dl/dz| \le V c, \qquad |v_y \, d^2 l/dz^2| \le V s,
+
+    and these are the constants of the weighted loss. A target that is no class has the weight of
+    one too. As V <= 1, every bound that holds for l holds for the weighted loss as well: of
+    gradients, of curvature and so of steps; and the clip of a coefficient is no larger. A weight of
+    30 would let a record of its class move an answer 30 times as far as the bounds of l say. Only
+    the ratios of weights say which class counts for more, so nothing is lost by dividing all by the
+    largest. Weights that are computed from the records, such as from how many are of each class,
+    are not public, and this guarantee does not cover them.
+
+    Predictions and errors are those of the loss: an error counts every record alike.
+
+    Attributes
+    ----------
+    loss
+        A loss of two classes, or of K.
+    weights
+        v, one for each class: of -1 and 1, or of 0 to K - 1.
+
+    Raises
+    ------
+    InputError
+        If the loss is one of a regression, the number of weights is not that of the classes, or a
+        weight is not in (0, 1].
+
+    Examples
+    --------
+    >>> from tacit.problems import Logistic
+    >>> rare = ClassWeighted(Logistic(), (0.1, 1.0))
+    >>> rare.coefficient(jnp.zeros(2), jnp.array([-1.0, 1.0]))
+    Array([ 0.05, -0.5 ], dtype=float64)
+    """
+
+    loss: Loss
+    weights: tuple[float, ...] = eqx.field(static=True, converter=_checked)
+
+    def __check_init__(self) -> None:
+        classes = 2 if isinstance(self.loss, MarginLoss) else self.loss.outputs
+        if classes is None:
+            raise InputError("class weights are for losses of classes; leave them out")
+        if len(self.weights) != classes:
+            raise InputError(
+                f"{len(self.weights)} class weights are given for {classes} classes; give one each"
+            )
+
+    @property
+    def outputs(self) -> int | None:
+        """Those of the loss."""
+        return self.loss.outputs
+
+    @property
+    def log_odds(self) -> bool:
+        """Whether those of the loss are: they are the log-odds of records weighted like this."""
+        return self.loss.log_odds
+
+    @property
+    def lipschitz(self) -> float:
+        """V times that of the loss."""
+        return max(self.weights) * self.loss.lipschitz
+
+    @property
+    def smoothness(self) -> float:
+        """V times that of the loss."""
+        return max(self.weights) * self.loss.smoothness
+
+    @property
+    def start_coefficient(self) -> float | None:
+        """V times that of the loss: the largest one at margins 0."""
+        start = self.loss.start_coefficient
+        return None if start is None else max(self.weights) * start
+
+    def value(self, margins: Margins, targets: Targets) -> PerRecord:
+        """Return v_y l(z, y)."""
+        values = self.loss.value(margins, targets)
+        return self._of(targets, values.dtype) * values
+
+    def coefficient(self, margins: Margins, targets: Targets) -> Margins:
+        """Return v_y dl/dz."""
+        coefficients = self.loss.coefficient(margins, targets)
+        weights = self._of(targets, coefficients.dtype)
+        return coefficients * (weights if self.outputs is None else weights[..., None])
+
+    def predict(self, margins: Margins) -> Targets:
+        """Return the prediction of the loss."""
+        return self.loss.predict(margins)
+
+    def error(self, margins: Margins, targets: Targets) -> PerRecord:
+        """Return 0 or 1, without weights."""
+        return self.loss.error(margins, targets)
+
+    def within_domain(self, targets: Targets) -> Targets:
+        """Return what the loss returns."""
+        return self.loss.within_domain(targets)
+
+    def check_targets(self, targets: HostArray) -> None:
+        """Raise `InputError` where the loss does."""
+        self.loss.check_targets(targets)
+
+    def _of(self, targets: Targets, dtype: jnp.dtype) -> Float[Array, "*#B"]:
+        """Return the weight of each record, rounded towards 0: the bounds hold for it."""
+        exact = np.array(self.weights)
+        near = exact.astype(dtype)
+        weights = jnp.asarray(np.where(near > exact, np.nextafter(near, near.dtype.type(0)), near))
+        if self.outputs is None:
+            return jnp.where(targets > 0, weights[1], weights[0])
+        return weights[jnp.clip(targets, 0, len(self.weights) - 1)]
+
+
+class ClippedLoss(NamedTuple):
+    r"""A loss whose coefficient is clipped at C: the loss that a training in fact minimises.
+
+    **Derivation.** Of a scalar margin, clipping dl/dz at C is differentiating
+
+    .. math:: l_C(z, y) = l(0, y) + \int_0^z \max(-C, \min(C, l'(s, y))) \, ds,
+
+    another convex loss, linear where |l'| > C. For C >= `Loss.lipschitz` nothing is clipped and
+    l_C is l. For the logistic loss and C = 1/2, l_C is the logistic loss of a record that is on the
+    right side and a line for one on the wrong side: its minimiser is another, in a population of
+    any size, and sigma(z) is not the probability of a class. Clipped coefficients of several
+    margins need not be the gradient of any function.
+
+    Attributes
+    ----------
+    name
+        Of the loss, with its numbers.
+    loss
+        The loss, with class weights if there are any.
+    clip
+        C; None where it is not known.
+
+    Examples
+    --------
+    >>> from tacit.problems import Logistic
+    >>> str(ClippedLoss("logistic", Logistic(), 0.5)), str(ClippedLoss("logistic", Logistic(), 1))
+    ('robust logistic, clip 0.5', 'logistic')
+    """
+
+    name: str
+    loss: Loss
+    clip: float | None
+
+    @property
+    def robust(self) -> bool:
+        """Whether the clip is below a finite Lipschitz constant, so that the loss is another."""
+        return self.clip is not None and self.clip < self.loss.lipschitz < math.inf
+
+    @property
+    def log_odds(self) -> bool:
+        """Whether scores are log-odds of the classes; False where the clip is not known."""
+        return self.loss.log_odds and self.clip is not None and not self.robust
+
+    def __str__(self) -> str:
+        if self.clip is None and self.loss.log_odds:
+            return f"{self.name}, clip unknown"
+        return f"robust {self.name}, clip {self.clip:g}" if self.robust else self.name
+
+    def without_probabilities(self, form: Literal["--clip ", "clip="]) -> str:
+        """Return why there are no probabilities, and what gives some, as one line.
+
+        Parameters
+        ----------
+        form
+            How the clip is given: as an option of the command line, or as a parameter.
+        """
+        if not self.loss.log_odds:
+            return (
+                f"a model with the loss {str(self)!r} has no probabilities; train a classifier "
+                "with the logistic or multinomial loss"
+            )
+        needed = math.ceil(100 * self.loss.lipschitz) / 100
+        return (
+            f"a model with the loss {str(self)!r} has no probabilities, since its scores are not "
+            f"known to be log-odds; train with {form}{needed:g}, which takes more noise"
+        )

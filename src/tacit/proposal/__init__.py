@@ -15,17 +15,18 @@ from tacit.proposal.forecast import (
     known_forecast,
     risk_warning,
 )
-from tacit.proposal.named import NONE, Named
 from tacit.proposal.parts import (
+    NONE,
     Budget,
     Connection,
     MethodChoice,
+    Named,
     Structure,
     check_seed,
     graph_conditions,
     graph_warning,
 )
-from tacit.proposal.proposal import Proposal, facts_of_method
+from tacit.proposal.proposal import Proposal, facts_of_method, network_rows, network_values
 from tacit.proposal.proposing import centre_text, centre_warning, noise_of_centre, propose
 from tacit.proposal.request import (
     DEFAULT_NETWORK,
@@ -35,7 +36,6 @@ from tacit.proposal.request import (
     StructureRequest,
     chain_of,
 )
-from tacit.proposal.sending import network_rows, network_values
 
 __all__ = [
     "DEFAULT_NETWORK",

@@ -12,7 +12,7 @@ from tacit.errors import InputError
 from tacit.features import FeatureMap, Inputs, feature_map_named
 from tacit.problems import Loss, default_loss, loss_named
 from tacit.proposal.document import Part
-from tacit.proposal.named import Name, Named
+from tacit.proposal.parts import Name, Named
 from tacit.tables import (
     Bounds,
     Categories,

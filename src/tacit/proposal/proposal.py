@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import model_validator
 
@@ -19,6 +19,7 @@ from tacit.algorithms import (
     checked_options,
     method_named,
 )
+from tacit.engine import traffic_of
 from tacit.engine.planning import Plan, check_size, plan
 from tacit.errors import InputError
 from tacit.features import CONSTANT
@@ -28,12 +29,12 @@ from tacit.proposal.class_weights import labels_of, weighted, weights_text
 from tacit.proposal.data_facts import DataFacts
 from tacit.proposal.document import Document, Extended
 from tacit.proposal.evaluation import Evaluation, evaluation_question
-from tacit.proposal.named import Named
 from tacit.proposal.parts import (
     Budget,
     Connection,
     Count,
     MethodChoice,
+    Named,
     Structure,
     check_seed,
     problem_of,
@@ -311,3 +312,65 @@ class Proposal(Document):
 def facts_of_method(facts: Spec, centre: bool) -> Spec:
     """Return the facts that a method is built from: about packed rows, or rows around a centre."""
     return around(facts, math.hypot(1.0, CONSTANT)) if centre else facts
+
+
+def network_rows(proposal: Proposal, plan: Plan) -> list[tuple[str, str]]:
+    """Return (name, value) of the network of a plan and of what is sent on it; none on a star."""
+    network = proposal.network
+    if network is None:
+        return []
+    messages, numbers = traffic_of(plan.program)
+    given = [("walk", network.walk), ("cap", network.cap)]
+    if network.exchanges > 1:
+        given.append(("exchanges of a message", network.exchanges))
+    return [
+        ("network", network.name),
+        *((name, str(value)) for name, value in given if value),
+        *_tree_rows(network, plan),
+        ("messages sent", f"{messages:,}, one along one edge"),
+        ("numbers sent", f"{numbers:,}"),
+    ]
+
+
+_MESSAGES = (
+    "an agent: the sum of the noised messages below each of its edges, its neighbour's own message "
+    "at the end of a branch, and the total; a reader of all edges: every noised message, which the "
+    "certificate is for"
+)
+_SUMS = (
+    "everybody: the total over all agents; what travels up an edge is under masks, and looks "
+    "random short of all agents"
+)
+
+
+def _tree_rows(network: Connection, plan: Plan) -> list[tuple[str, str]]:
+    if network.kind != "tree":
+        return []
+    tree: Any = plan.network
+    return [
+        (
+            "sums along",
+            f"a spanning tree of depth {tree.depth} from agent {tree.root}: in every round "
+            f"sums go up its {plan.spec.agents - 1} edges, and the total down",
+        ),
+        ("who reads what", _SUMS if plan.program.summed else _MESSAGES),
+        ("a lost agent", "the round waits for it: no total is formed without every agent"),
+    ]
+
+
+def network_values(proposal: Proposal, plan: Plan) -> dict[str, Any]:
+    """Return the same as JSON values; nothing on a star."""
+    network = proposal.network
+    if network is None:
+        return {}
+    messages, numbers = traffic_of(plan.program)
+    values: dict[str, Any] = {
+        "name": network.name,
+        "kind": network.kind,
+        "messages_sent": messages,
+        "numbers_sent": numbers,
+    }
+    if network.kind == "tree":
+        tree: Any = plan.network
+        values |= {"root": tree.root, "depth": tree.depth}
+    return {"network": values}

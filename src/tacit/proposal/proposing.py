@@ -22,8 +22,7 @@ from tacit.problems import Loss, default_clip, facts_from, held_out_counts
 from tacit.proposal.class_weights import labels_of, weighted, weights_by_label
 from tacit.proposal.data_facts import DataFacts
 from tacit.proposal.evaluation import Evaluation
-from tacit.proposal.named import NONE
-from tacit.proposal.parts import Connection, MethodChoice, Structure, problem_of
+from tacit.proposal.parts import NONE, Connection, MethodChoice, Structure, problem_of
 from tacit.proposal.proposal import Proposal, facts_of_method
 from tacit.proposal.request import (
     DEFAULT_NETWORK,

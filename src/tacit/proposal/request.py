@@ -24,9 +24,10 @@ from tacit.errors import InputError
 from tacit.privacy import Observer, Sum, observer_named, relation_named
 from tacit.problems import check_at_one_agent, held_out_share
 from tacit.problems.graphs import DEFAULT_GRAPH_WEIGHT, learned_edges
-from tacit.proposal.named import NONE, Named
 from tacit.proposal.parts import (
+    NONE,
     Budget,
+    Named,
     Structure,
     StructureName,
     check_seed,

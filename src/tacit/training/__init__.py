@@ -1,18 +1,20 @@
 """A training from end to end: divided records, the run of a proposal, its model and metrics."""
 
-from tacit.training.agreement import check_data, check_known
-from tacit.training.ahead import counts_ahead, kept_precision, proposal_ahead
-from tacit.training.assessment import Assessment, WeightedError
+from tacit.training.assessment import Assessment, Metrics, WeightedError
 from tacit.training.attempts import Attempts
 from tacit.training.data import (
     DEFAULT_AGENTS,
     DividedData,
+    check_data,
+    check_known,
+    counts_ahead,
     data_facts,
     divide,
+    kept_precision,
     local_part,
+    proposal_ahead,
     proposal_for,
 )
-from tacit.training.metrics import Metrics
 from tacit.training.releasing import model_of, released, table_model_terms
 from tacit.training.rows import (
     counts_of,

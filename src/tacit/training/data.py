@@ -30,8 +30,8 @@ from tacit.proposal import (
     StructureRequest,
     propose,
 )
-from tacit.tables import Numeric, Table, inputs_of
-from tacit.training.rows import counts_of, divided_rows
+from tacit.tables import Files, Numeric, Source, Table, inputs_of
+from tacit.training.rows import check_owners, counts_of, divided_rows, persons_of, shares
 from tacit.typing import HostArray, Precision
 
 DEFAULT_AGENTS = 10
@@ -386,3 +386,130 @@ def _without_rows(dataset: Dataset | Table) -> Dataset | Table:
         return replace(dataset, features=empty)
     targets = np.broadcast_to(np.zeros((), dataset.targets.dtype), dataset.targets.shape)
     return replace(dataset, features=empty, targets=targets, persons=None)
+
+
+def proposal_ahead(
+    files: Files,
+    request: Request,
+    structure: StructureRequest,
+    *,
+    agents: int | None,
+    default: int = DEFAULT_AGENTS,
+    features: str | None = None,
+) -> Proposal:
+    """Return the proposal of a request on the records of files of which no cell was looked at.
+
+    It is that of `proposal_for` on the same records.
+
+    Raises
+    ------
+    InputError
+        If a graph is to be learned from records.
+    """
+    if structure.graph_from is not None:
+        raise InputError(
+            "--graph-from reads records before anything is charged; with an account give --graph"
+        )
+    facts = DataFacts.of(files.bounds, features)
+    counts = counts_ahead(
+        files,
+        agents,
+        default,
+        rows_per_person=request.rows_per_person,
+        agents_per_person=request.agents_per_person,
+    )
+    names = facts.inputs.names if facts.feature_map is None else facts.feature_map.names
+    dealt = files.owners is None and len(counts) > 1
+    return propose(facts, counts, request, structure.structure(names, None), dealt=dealt)
+
+
+def counts_ahead(
+    files: Files,
+    agents: int | None,
+    default: int = DEFAULT_AGENTS,
+    *,
+    rows_per_person: int | None = None,
+    agents_per_person: int = 1,
+) -> tuple[int, ...]:
+    """Return how many records each agent will have, or places of persons; nothing is drawn."""
+    persons = persons_of(files.persons, rows_per_person)
+    if files.owners is not None:
+        check_owners(files.owners, agents, persons, agents_per_person)
+        return counts_of(files.owners, persons)
+    among = default if agents is None else agents
+    if persons is None:
+        return shares(files.rows, "training records", among)
+    return tuple(persons.rows_per_person * n for n in shares(persons.count, "persons", among))
+
+
+def kept_precision(proposal: Proposal, source: Source) -> Precision:
+    """Return the precision in which the rows of a table are kept for a run; see `encoded_rows`.
+
+    That of the run, if only its training reads them: features, test records and held-out ones are
+    computed with in double precision.
+    """
+    others = proposal.data.features or proposal.evaluation or source.test
+    return "float64" if others else proposal.precision
+
+
+def check_data(data: DividedData, proposal: Proposal) -> None:
+    """Raise `InputError` unless a proposal is for records with these facts and counts."""
+    check_known(data.facts, data.all_counts, proposal, rows_per_person=data.rows_per_person)
+    if data.dealt != proposal.dealt:
+        done, wanted = ("dealt at random" if it else "given" for it in (data.dealt, proposal.dealt))
+        raise InputError(
+            f"the proposal is for records whose agents are {wanted}, and those of the data are "
+            f"{done}; propose again"
+        )
+    planned = () if proposal.evaluation is None else proposal.evaluation.counts
+    if data.held_out_counts != planned:
+        raise InputError(
+            f"the proposal holds out {sum(planned)} records, or places of persons, for an "
+            f"evaluation, the data {sum(data.held_out_counts)}; divide the data with the share of "
+            "the proposal"
+        )
+
+
+def check_known(
+    facts: DataFacts,
+    counts: tuple[int, ...],
+    proposal: Proposal,
+    *,
+    rows_per_person: int | None = None,
+) -> None:
+    """Raise `InputError` unless a proposal is for records with these facts and counts.
+
+    Parameters
+    ----------
+    counts
+        Records of each agent, with those that are held out; places, of persons.
+    """
+    if _apart_from_form(facts) != _apart_from_form(proposal.data):
+        raise InputError(
+            f"the proposal is for {proposal.data.name!r} with {proposal.data.columns} encoded "
+            f"columns, and its facts differ from those of {facts.name!r} with {facts.columns}; "
+            "name the data it was made for"
+        )
+    if rows_per_person != proposal.budget.rows_per_person:
+        raise InputError(
+            f"the proposal protects {_unit(proposal.budget.rows_per_person)}, and the data are "
+            f"read for {_unit(rows_per_person)}; add or leave out --person-column, or propose again"
+        )
+    if counts != proposal.all_counts:
+        raise InputError(
+            f"the proposal is for {len(proposal.counts)} agents with {proposal.records} "
+            f"records in all, the data have {len(counts)} with {sum(counts)}, or "
+            "share them otherwise; propose again"
+        )
+
+
+def _unit(rows_per_person: int | None) -> str:
+    """Return what is protected, in words."""
+    return "records" if rows_per_person is None else f"persons with {rows_per_person} places each"
+
+
+def _apart_from_form(facts: DataFacts) -> DataFacts:
+    """Return the facts without the form of the files, which privacy does not rest on."""
+    if facts.table is None:
+        return facts
+    return facts.model_copy(update={"table": facts.table.model_copy(update={"form": None})})

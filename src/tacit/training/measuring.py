@@ -14,9 +14,7 @@ from tacit.evaluation import Evaluated, ask_held_out, scale_of, score_of_totals
 from tacit.features import AroundCentre, FeatureMap
 from tacit.problems import Shards
 from tacit.proposal import Proposal, labels_of
-from tacit.training.attempts import Attempts
-from tacit.training.data import DividedData, target_scale
-from tacit.training.metrics import (
+from tacit.training.assessment import (
     UNMEASURED,
     Metrics,
     curves_on_test,
@@ -24,6 +22,8 @@ from tacit.training.metrics import (
     on_training,
     optimum,
 )
+from tacit.training.attempts import Attempts
+from tacit.training.data import DividedData, target_scale
 from tacit.training.outputs import Outputs
 from tacit.typing import HostArray
 

@@ -12,9 +12,10 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import jax
+import pandas as pd
 
 from tacit.algorithms import METHODS, Method
 from tacit.budget import Account, Reservation
@@ -29,6 +30,7 @@ from tacit.engine import (
     run,
 )
 from tacit.engine.mesh import check_devices
+from tacit.engine.shown import model_line, promise_lines
 from tacit.errors import InputError
 from tacit.evaluation import (
     Evaluated,
@@ -50,19 +52,95 @@ from tacit.proposal import (
 )
 from tacit.proposal.forecast import known_forecast, risk_warning
 from tacit.tables import Table
-from tacit.training.agreement import check_data
-from tacit.training.assessment import Assessment
+from tacit.training.assessment import UNMEASURED, Assessment, Metrics
 from tacit.training.attempts import Attempts
 from tacit.training.data import (
     DividedData,
+    check_data,
     divide,
     proposal_for,
 )
 from tacit.training.measuring import Wanted, measured
-from tacit.training.metrics import UNMEASURED, Metrics
 from tacit.training.outputs import outputs_of
-from tacit.training.shown import ShownTraining
 from tacit.typing import HostArray
+
+
+@runtime_checkable
+class Finished(Protocol):
+    """What is shown of a training."""
+
+    @property
+    def proposal(self) -> Proposal:
+        """What was proposed."""
+        ...
+
+    @property
+    def dataset(self) -> Dataset | Table:
+        """What was trained on."""
+        ...
+
+    @property
+    def plan(self) -> Plan:
+        """The plan."""
+        ...
+
+    @property
+    def model(self) -> HostArray:
+        """The released model."""
+        ...
+
+    @property
+    def metrics(self) -> Metrics:
+        """Errors and losses."""
+        ...
+
+    @property
+    def curves(self) -> dict[str, HostArray]:
+        """Test metrics after every round."""
+        ...
+
+    @property
+    def certificate(self) -> Certificate:
+        """The guarantee."""
+        ...
+
+    @property
+    def charged(self) -> Charged | None:
+        """Where it was charged."""
+        ...
+
+    @property
+    def shows_test(self) -> bool:
+        """Whether test metrics may be shown."""
+        ...
+
+
+class ShownTraining:
+    """The `repr` of a training in ten lines or fewer, and its curves by round."""
+
+    def __repr__(self: Finished) -> str:
+        proposal, error = self.proposal, "not shown"
+        if self.shows_test:
+            error = f"{self.metrics.test_error:.4g}"
+        return "\n".join(
+            [
+                f"Training on {self.dataset.title}: {proposal.units_text}, "
+                f"{len(proposal.counts)} agents",
+                f"  {proposal.method.name}, {proposal.rounds} rounds; loss {proposal.clipped_loss}",
+                *promise_lines(self.certificate),
+                model_line(self.model),
+                f"  test error: {error}; to_frame() for its curves",
+                f"  charged to: {'nothing' if self.charged is None else self.charged.account}",
+            ]
+        )
+
+    def to_frame(self: Finished) -> pd.DataFrame:
+        """Return test error and test loss after every round, one row a round.
+
+        Without columns where the test records are not public, or there are none.
+        """
+        index = pd.RangeIndex(1, self.plan.rounds + 1, name="round")
+        return pd.DataFrame(self.curves if self.shows_test else {}, index=index)
 
 
 @dataclass(frozen=True, repr=False)

@@ -21,8 +21,7 @@ from tacit.proposal import evaluation_question
 from tacit.tables import Table
 from tacit.training import DividedData, Training, divide, train
 from tacit.tuning.choosing import choose, errors_of, picked, stream_of
-from tacit.tuning.planning import TunePlan, plan_choice
-from tacit.tuning.price import Price
+from tacit.tuning.planning import Price, TunePlan, plan_choice
 from tacit.tuning.proposal import TuneProposal
 
 

@@ -220,9 +220,7 @@ class AgentSets(eqx.Module):
     Examples
     --------
     >>> import jax
-    >>> from tacit_power.conic import (
-    polyhedron,
-    )
+    >>> from tacit_power.conic import polyhedron
     >>> line = polyhedron(E=[[1.0]], f=[2.0])
     >>> plane = polyhedron(E=[[1.0, 1.0]], f=[2.0])
     >>> sets = AgentSets([line, plane])
